@@ -1,0 +1,322 @@
+/* lipscope.h - how far can an attention layer stretch a small change of its
+ * input?  This file is the whole public interface.
+ *
+ * A complete program:
+ *
+ *     #include <lipscope.h>
+ *     #include <stdio.h>
+ *
+ *     int main(void) {
+ *         const double X[] = {-1, 1, 1, 1};       // four tokens of width one
+ *         const double minus_one[] = {-1}, one[] = {1};
+ *         lipsc_layer layer;
+ *         lipsc_layer_defaults(&layer);           // one head, no mask
+ *         layer.d = layer.key_dim = layer.value_dim = 1;
+ *         layer.Q = minus_one;                    // scores (Q x_i).(K x_j)
+ *         layer.K = layer.V = one;
+ *
+ *         lipsc_input input = {.n = 4, .X = X};
+ *         lipsc_error err;
+ *         lipsc_attn *attn;
+ *         if (lipsc_attn_new(&layer, &input, LIPSC_F64, 0, &attn, &err)) {
+ *             fprintf(stderr, "%s\n", err.text);
+ *             return 1;
+ *         }
+ *         lipsc_svd_settings set;
+ *         lipsc_svd_info info;
+ *         double sigma;
+ *         lipsc_svd_defaults(&set);
+ *         lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, &info);
+ *         printf("sigma %.12g, residual %.1e\n", sigma, info.residual);
+ *         lipsc_attn_free(attn);
+ *     }
+ *
+ * Rules that hold for every function below:
+ *   - inputs are const and, unless a line says otherwise, are never kept after
+ *     the call returns;
+ *   - whoever allocates frees; every *_free(NULL) does nothing;
+ *   - a function that can fail returns lipsc_status; results are written only on
+ *     LIPSC_OK, LIPSC_E_NOCONV and LIPSC_E_STOPPED.  err may be NULL;
+ *   - matrices are row-major, sequences are (n, width) row-major, so a sequence
+ *     is also one vector of n * width numbers;
+ *   - the library never prints, never exits, and keeps no global state.  Two
+ *     threads may use two handles at once, never one. */
+#ifndef LIPSCOPE_H
+#define LIPSCOPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define LIPSC_API __attribute__((visibility("default")))
+#else
+#define LIPSC_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LIPSC_VERSION_STRING "0.1.0"
+#define LIPSC_SCHEMA 1 /* of files and output fields */
+
+LIPSC_API const char *lipsc_version(void);
+
+/* ---- Status ------------------------------------------------------------- */
+
+/* One list; the enum, the names and the sentences are expanded from it.
+ * Values are part of the ABI: append, never reorder. */
+#define LIPSC_STATUS_LIST(X)                                                       \
+    X(OK, 0, "success")                                                            \
+    X(E_ARG, 1, "invalid argument")                                                \
+    X(E_NOMEM, 2, "out of memory")                                                 \
+    X(E_IO, 3, "cannot read or write file")                                        \
+    X(E_FORMAT, 4, "malformed file")                                               \
+    X(E_RANGE, 5, "size out of range")                                             \
+    X(E_BACKEND, 6, "back end not available in this build or on this machine")     \
+    X(E_NOCONV, 7, "iteration limit reached before the tolerance")                 \
+    X(E_NONFIN, 8, "a NaN or an infinity appeared")                                \
+    X(E_CALLBACK, 9, "a user callback reported failure")                           \
+    X(E_STOPPED, 10, "stopped by the stop callback")                               \
+    X(E_REFUSED, 11, "the hypotheses of this bound do not hold")
+
+typedef enum {
+#define LIPSC_EXPAND(name, value, text) LIPSC_##name = value,
+    LIPSC_STATUS_LIST(LIPSC_EXPAND)
+#undef LIPSC_EXPAND
+} lipsc_status;
+
+LIPSC_API const char *lipsc_strerror(lipsc_status s);    /* a sentence, never NULL */
+LIPSC_API const char *lipsc_status_name(lipsc_status s); /* "E_FORMAT", never NULL */
+
+/* Where and why.  text is one sentence that names the file, the thing and the
+ * reason, for instance
+ *     layer.safetensors: tensor 'Q': shape and offsets disagree */
+typedef struct {
+    lipsc_status code;
+    uint64_t offset; /* byte in the file, 0 where that has no meaning */
+    char text[480];
+} lipsc_error;
+
+/* Precision of the products and of the vectors of a solve. */
+typedef enum { LIPSC_F64 = 0, LIPSC_F32 = 1 } lipsc_dtype;
+
+/* ---- One attention layer ------------------------------------------------- */
+
+/* Which tokens a token sees (itself always among them). */
+typedef enum {
+    LIPSC_MASK_NONE = 0,
+    LIPSC_MASK_CAUSAL = 1,  /* j <= i                                    */
+    LIPSC_MASK_SLIDING = 2, /* 0 <= i - j < window                       */
+    LIPSC_MASK_TIMES = 3    /* t_j <= t_i; equal times see each other    */
+} lipsc_mask;
+
+/* Multi-head self-attention (docs/maths.md, section 1).  With x_i the rows of X:
+ *
+ *     q_i = scale * Rot_i Norm_q(Q_h x_i + bq_h)      k_j = Rot_j Norm_k(K_g x_j + bk_g)
+ *     z_j = V_g x_j + bv_g                            s_ij = q_i . k_j + log a_j
+ *     P_i = softmax over the visible j of s_ij        o_i = sum_j P_ij z_j
+ *     f(X)_i = O [o_i of head 1; ...; o_i of head H] + bo
+ *
+ * Query head h uses key/value head g = floor(h * kv_heads / heads).  Norm and Rot
+ * are the identity unless asked for.  a_j are the token weights of the input.
+ * Pointers are read when an operator is made and not kept. */
+typedef struct {
+    size_t d;         /* width of a token                                       */
+    size_t heads;     /* default 1                                              */
+    size_t kv_heads;  /* default 0: as many as heads                            */
+    size_t key_dim;   /* width of one query or key, k                           */
+    size_t value_dim; /* width of one value, dv                                 */
+    size_t out_dim;   /* rows of O; without O it is ignored                     */
+    const double *Q;  /* (heads*key_dim, d)                                     */
+    const double *K;  /* (kv_heads*key_dim, d); NULL: the identity, which needs
+                       * key_dim == d and kv_heads == 1: Q is then the matrix A */
+    const double *V;  /* (kv_heads*value_dim, d)                                */
+    const double *O;  /* (out_dim, heads*value_dim) or NULL: heads concatenated */
+    const double *bq, *bk, *bv, *bo; /* biases, each may be NULL                */
+    double scale;     /* default 0: 1/sqrt(key_dim), or 1 when K is NULL        */
+    lipsc_mask mask;
+    size_t window;    /* LIPSC_MASK_SLIDING only                                */
+    /* Rotary positions: component l of the first rotary_dim ones turns with
+     * component l + rotary_dim/2 by the angle position * rotary_freq[l]. */
+    size_t rotary_dim;         /* even, <= key_dim; default 0: none             */
+    const double *rotary_freq; /* (rotary_dim/2)                                */
+    /* Root-mean-square norm of each query and each key head, before rotation:
+     * q -> gain * q / sqrt(mean(q^2) + norm_eps).  NULL: none. */
+    const double *q_gain, *k_gain; /* (key_dim)                                 */
+    double norm_eps;
+} lipsc_layer;
+
+LIPSC_API void lipsc_layer_defaults(lipsc_layer *layer);
+
+/* Width of an output token: out_dim, or heads*value_dim without O. */
+LIPSC_API size_t lipsc_layer_width(const lipsc_layer *layer);
+
+/* Where the Jacobian is taken.  Only n and X are needed. */
+typedef struct {
+    size_t n;
+    const double *X;         /* (n, d)                                            */
+    const double *weights;   /* (n) positive, any scale, or NULL: all equal       */
+    const double *times;     /* (n), LIPSC_MASK_TIMES only                        */
+    const double *positions; /* (n) for rotary positions, or NULL: 0, 1, ..., n-1 */
+} lipsc_input;
+
+/* ---- Linear operators ----------------------------------------------------- */
+
+/* A real m x n operator that is never formed as a matrix.
+ *
+ * apply(ctx, trans, k, x, y):
+ *   trans == 0:  y (k vectors of m) = A   x (k vectors of n)
+ *   trans == 1:  y (k vectors of n) = A^T x (k vectors of m)
+ * Vector j starts at x + j * length.  x and y never overlap.  Return 0 for
+ * success; any other value ends the solve with LIPSC_E_CALLBACK. */
+typedef struct {
+    size_t m, n;
+    int (*apply)(void *ctx, int trans, size_t k, const double *x, double *y);
+    void *ctx;
+} lipsc_op;
+
+/* ---- The Jacobian of attention at an input -------------------------------- */
+
+/* J = Df(X), or D^{1/2} Df(X) D^{-1/2} with D = diag(weights) when the input has
+ * weights: the local Lipschitz constant in the Wasserstein-2 distance.  Holds
+ * packed weights and row statistics; memory grows with n * d, never with n^2. */
+typedef struct lipsc_attn lipsc_attn;
+
+/* threads: 0 means as many as OpenMP gives. */
+LIPSC_API lipsc_status lipsc_attn_new(const lipsc_layer *layer, const lipsc_input *input,
+                                      lipsc_dtype dtype, int threads, lipsc_attn **out,
+                                      lipsc_error *err);
+LIPSC_API void lipsc_attn_free(lipsc_attn *attn);
+
+/* Products with J (trans 0) and J^T (trans 1) for k vectors at once, computed in
+ * the precision of attn, handed over in double. */
+LIPSC_API lipsc_status lipsc_attn_apply(lipsc_attn *attn, int trans, size_t k,
+                                        const double *x, double *y);
+
+/* The same as an operator; valid as long as attn. */
+LIPSC_API lipsc_op lipsc_attn_op(lipsc_attn *attn);
+
+/* f(X) in the precision of attn: (n, lipsc_layer_width). */
+LIPSC_API lipsc_status lipsc_attn_output(lipsc_attn *attn, double *y);
+
+/* Bytes that the products need beyond weights, input and the vectors themselves. */
+LIPSC_API size_t lipsc_attn_bytes(const lipsc_attn *attn);
+
+/* ---- The definition -------------------------------------------------------- */
+
+/* f(X), J v and J^T w in plain double loops: slow, readable, sharing no code with
+ * the operator above.  O(n^2) time, O(n d) memory; x and y as in lipsc_op. */
+LIPSC_API lipsc_status lipsc_ref_output(const lipsc_layer *layer, const lipsc_input *input,
+                                        double *y, lipsc_error *err);
+LIPSC_API lipsc_status lipsc_ref_apply(const lipsc_layer *layer, const lipsc_input *input,
+                                       int trans, size_t k, const double *x, double *y,
+                                       lipsc_error *err);
+
+/* ---- Largest singular values ------------------------------------------------ */
+
+typedef enum {
+    LIPSC_LANCZOS = 0, /* Golub-Kahan-Lanczos, full reorthogonalisation, restarts */
+    LIPSC_POWER = 1,   /* power iteration on A^T A: the baseline everyone knows   */
+    LIPSC_DENSE = 2    /* LAPACK's SVD of the assembled matrix: small problems    */
+} lipsc_method;
+
+typedef struct {
+    lipsc_method method;  /* default LIPSC_LANCZOS                                  */
+    double tol;           /* stop when the residual is below.  Default 0: 1e-8 in
+                           * f64, 1e-2 in f32                                       */
+    double value_tol;     /* stop only when also the value's estimated relative
+                           * error is below.  Default 0: not asked for              */
+    long max_products;    /* pairs (A, A^T).  Default 1000                          */
+    size_t count;         /* how many of the largest singular values.  Default 1    */
+    size_t basis;         /* vectors kept before a restart.  Default 0: chosen      */
+    size_t block;         /* vectors per product.  Default 0: chosen                */
+    uint64_t seed;        /* of the start vectors.  Default 1                       */
+    double probability;   /* of upper_prob.  Default 0.999                          */
+    /* Asked after every product; nonzero ends the solve with LIPSC_E_STOPPED and
+     * what was reached. */
+    int (*stop)(void *ctx);
+    /* Told after every product: pairs so far, value, residual (NaN before the
+     * first is known). */
+    void (*progress)(void *ctx, long products, double sigma, double residual);
+    void *ctx; /* handed to both */
+} lipsc_svd_settings;
+
+/* How the value was reached. */
+typedef struct {
+    lipsc_status status;
+    int converged;      /* every value asked for has residual <= tol                */
+    double residual;    /* |A^T A v - s^2 v| / s^2 of the largest: the residual of
+                         * the vector handed back, not a change                     */
+    long products;      /* pairs (A, A^T), the final check included                 */
+    int restarts;
+    double upper_prob;  /* sigma is below this with probability `probability` over
+                         * the start vector (docs/maths.md 7.2); NaN when too few
+                         * steps were made to say anything                          */
+    double probability;
+    double seconds;     /* wall clock, whole call                                   */
+} lipsc_svd_info;
+
+LIPSC_API void lipsc_svd_defaults(lipsc_svd_settings *set);
+
+/* sigma (count values, largest first) and, where not NULL, u (count vectors of m)
+ * and v (count vectors of n), |v| = 1.  sigma[i] = |A v_i|: up to rounding a LOWER
+ * bound, converged or not; u_i = A v_i / sigma_i.  Where fewer than count singular
+ * values exist, the rest is zero. */
+LIPSC_API lipsc_status lipsc_svd(const lipsc_op *op, const lipsc_svd_settings *set,
+                                 double *sigma, double *u, double *v, lipsc_svd_info *info);
+
+/* The same for J, solved in the precision of attn; sigma[i] = |J v_i| is then
+ * re-evaluated in double, with the weights and the input as they were given. */
+LIPSC_API lipsc_status lipsc_attn_sigma(lipsc_attn *attn, const lipsc_svd_settings *set,
+                                        double *sigma, double *u, double *v,
+                                        lipsc_svd_info *info);
+
+/* ---- Proved upper bound at the input ----------------------------------------- */
+
+/* Which inequality gave the value: docs/maths.md has the proofs. */
+typedef struct {
+    double value;      /* >= sigma                                                   */
+    double columns;    /* by column sums of the attention (3.3 UB_data, 3.13)        */
+    double rows;       /* by row norms (3.3, alternative); NaN with weights          */
+    size_t worst_head; /* head with the largest bound                                */
+} lipsc_upper;
+
+/* An upper bound of sigma that holds at this input, with rounding accounted for by
+ * a relative margin of 1e-10.  Heads are combined by 3.10. */
+LIPSC_API lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *err);
+
+/* ---- Files -------------------------------------------------------------------- */
+
+/* A layer with its input, read from one safetensors file (docs/cli.md, "Layer
+ * files").  Free with lipsc_layer_file_free; layer and input point into it. */
+typedef struct {
+    lipsc_layer layer;
+    lipsc_input input; /* X may be absent (n = 0) when need_input was 0 */
+    void *storage;
+} lipsc_layer_file;
+
+typedef struct {
+    size_t heads, kv_heads; /* 0: default */
+    double scale;           /* 0: default */
+    lipsc_mask mask;        /* LIPSC_MASK_NONE becomes LIPSC_MASK_TIMES when the file has times */
+    size_t window;
+    int need_input;
+} lipsc_layer_options;
+
+LIPSC_API lipsc_status lipsc_layer_file_read(const char *path,
+                                             const lipsc_layer_options *options,
+                                             lipsc_layer_file *out, lipsc_error *err);
+LIPSC_API void lipsc_layer_file_free(lipsc_layer_file *file);
+
+/* ---- Back ends ------------------------------------------------------------------ */
+
+/* Comma separated names compiled in, best first, for instance "cuda,cpu", and the
+ * instruction set that the CPU products chose on this machine. */
+LIPSC_API const char *lipsc_backends(void);
+LIPSC_API const char *lipsc_cpu_isa(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* LIPSCOPE_H */

@@ -1,0 +1,34 @@
+/* rng.c - counter-based random numbers by mixing seed and counter.
+ *
+ * The mixer is the 64-bit finaliser of the splitmix family (multiply, xor-shift),
+ * applied to the seed and then to seed + golden ratio * counter.  By hand because the
+ * C library has no counter-based generator and a CUDA back end must make the same
+ * numbers. */
+#include "core/rng.h"
+
+#include <math.h>
+
+static uint64_t mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+uint64_t lipsc_rng_bits(uint64_t seed, uint64_t i) {
+    const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
+    return mix(mix(seed + golden) + golden * (i + 1));
+}
+
+double lipsc_rng_uniform(uint64_t seed, uint64_t i) {
+    /* 53 bits, moved by half a step so that neither 0 nor 1 occurs */
+    return ((double)(lipsc_rng_bits(seed, i) >> 11) + 0.5) * 0x1p-53;
+}
+
+/* Box-Muller: numbers 2j and 2j+1 come from the same pair of uniforms. */
+double lipsc_rng_normal(uint64_t seed, uint64_t i) {
+    const uint64_t pair = i & ~UINT64_C(1);
+    const double pi = 3.14159265358979323846;
+    double r = sqrt(-2.0 * log(lipsc_rng_uniform(seed, pair)));
+    double angle = 2.0 * pi * lipsc_rng_uniform(seed, pair + 1);
+    return i & 1 ? r * sin(angle) : r * cos(angle);
+}

@@ -1,0 +1,14 @@
+/* solver.h - the solvers behind lipsc_svd, on vectors of any back end. */
+#ifndef LIPSC_SVD_SOLVER_H
+#define LIPSC_SVD_SOLVER_H
+
+#include "linalg/space.h"
+#include "lipscope.h"
+
+/* set: checked, no zero left that means "default" except count, basis and block.
+ * u, v: set->count vectors in back-end memory (of op->m and op->n), or NULL.
+ * sigma and info as lipsc_svd says. */
+lipsc_status lipsc_svd_linop(const lipsc_linop *op, const lipsc_svd_settings *set,
+                             double *sigma, void *u, void *v, lipsc_svd_info *info);
+
+#endif
