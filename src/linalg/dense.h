@@ -7,7 +7,8 @@
 
 /* a (m x n, destroyed) = U diag(s) V^T with r = min(m, n): s (r) descending, u (m x r)
  * or NULL, vt (r x n) or NULL. */
-lipsc_status lipsc_dense_svd(size_t m, size_t n, double *a, double *s, double *u, double *vt);
+lipsc_status lipsc_dense_svd(size_t m, size_t n, double *a, double *s, double *u,
+                             double *vt);
 
 /* Largest singular value of a (m x n, column-major, leading dimension m; kept). */
 lipsc_status lipsc_dense_norm(size_t m, size_t n, const double *a, double *norm);

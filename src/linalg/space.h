@@ -34,6 +34,9 @@ typedef struct lipsc_space {
                     double beta, void *b);
 } lipsc_space;
 
+/* Vectors in host memory; a vector of host doubles is one of the f64 space as it stands. */
+const lipsc_space *lipsc_space_host(lipsc_dtype dtype);
+
 /* An operator on such vectors: what a solver sees.
  * trans 0: y (k vectors of m) = A x (k vectors of n); trans 1: the other way. */
 typedef struct {

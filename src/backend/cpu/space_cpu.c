@@ -1,0 +1,50 @@
+/* space_cpu.c - vectors in host memory: the f64 and f32 spaces of the CPU.
+ *
+ * Both precisions share space_cpu.inc.  All of it is bound by memory, so a call reads
+ * each vector once: work goes by chunks that stay in the cache while every pair of
+ * vectors meets them.
+ *
+ * The same bits for any number of threads: sums are split into slabs whose borders
+ * depend on the length alone; each slab is summed by one thread, in order, and the
+ * slabs are added in order.
+ *
+ * Rounding: elements are converted to double before they are multiplied.  A product of
+ * two f32 numbers is exact in double, so a sum carries only double's rounding, and
+ * combine rounds to f32 once per element, whatever the number of vectors. */
+#include <omp.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/rng.h"
+#include "linalg/space.h"
+
+#if defined(__clang__) /* warns in unoptimised builds, where nothing is vectorised */
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
+
+enum {
+    CHUNK = 2048,          /* elements that meet all vectors while in cache     */
+    SLABS = 64,            /* most parts of one sum; bounds the useful threads  */
+    TILE_A = 16,           /* vectors of A and B that share one pass of gram:   */
+    TILE_B = 8,            /* SLABS * TILE_A * TILE_B doubles live on the stack */
+    SERIAL_LENGTH = 16384, /* below, starting threads costs more than the work  */
+};
+
+static int worth_threads(size_t len) { return len >= SERIAL_LENGTH && !omp_in_parallel(); }
+static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+
+#define REAL        double
+#define TYPED(name) name##_f64
+#include "backend/cpu/space_cpu.inc"
+#undef REAL
+#undef TYPED
+
+#define REAL        float
+#define TYPED(name) name##_f32
+#include "backend/cpu/space_cpu.inc"
+#undef REAL
+#undef TYPED
+
+const lipsc_space *lipsc_space_host(lipsc_dtype dtype) {
+    return dtype == LIPSC_F32 ? &space_f32 : &space_f64;
+}

@@ -1,0 +1,190 @@
+/* dense.c - small dense problems by LAPACK, products by cblas; their int limits end here.
+ */
+#include "linalg/dense.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+#include <limits.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/mem.h"
+
+/* LAPACK's work arrays hold up to about 4 r^2 numbers, counted in int. */
+enum { MAX_LENGTH = 1 << 30, MAX_ORDER = 1 << 14, ONE_THREAD_ORDER = 256 };
+
+#if defined(__GNUC__)
+/* Absent when another BLAS, or a door that does not export them, is linked. */
+extern void openblas_set_num_threads(int threads) __attribute__((weak));
+extern int openblas_get_num_threads(void) __attribute__((weak));
+#endif
+
+/* OpenBLAS built on OpenMP follows OpenMP's number; another build needs its own call.
+ * Returns what to hand back to set_threads afterwards. */
+typedef struct {
+    int openmp, openblas;
+} thread_count;
+
+static thread_count set_threads(thread_count wanted) {
+    thread_count before = {omp_get_max_threads(), 0};
+#if defined(__GNUC__)
+    if (openblas_set_num_threads && openblas_get_num_threads) {
+        before.openblas = openblas_get_num_threads();
+        openblas_set_num_threads(wanted.openblas);
+    }
+#endif
+    omp_set_num_threads(wanted.openmp); /* last: OpenBLAS may have set it to its own */
+    return before;
+}
+
+static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+/* A matrix of that order gains nothing from threads, and with one thread its result
+ * does not depend on how many there are. */
+static thread_count one_thread_if_small(size_t order) {
+    thread_count now = {omp_get_max_threads(), 0};
+    const thread_count one = {1, 1};
+    return order <= ONE_THREAD_ORDER ? set_threads(one) : now;
+}
+
+static void threads_back(size_t order, thread_count before) {
+    if (order <= ONE_THREAD_ORDER) set_threads(before);
+}
+
+/* LAPACKE says: below zero a NaN among the arguments or no memory for its work, above
+ * zero an iteration that found no end (never seen on finite input). */
+static lipsc_status status_of(lapack_int info) {
+    if (info == 0) return LIPSC_OK;
+    if (info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR)
+        return LIPSC_E_NOMEM;
+    return LIPSC_E_NONFIN;
+}
+
+lipsc_status lipsc_dense_svd(size_t m, size_t n, double *a, double *s, double *u,
+                             double *vt) {
+    const size_t r = min_size(m, n), order = max_size(m, n);
+    if (order > MAX_LENGTH || r > MAX_ORDER) return LIPSC_E_RANGE;
+    if (r == 0) return LIPSC_OK;
+
+    /* dgesdd makes both sides or none */
+    const char job = u || vt ? 'S' : 'N';
+    double *spare = NULL;
+    if (job == 'S' && (!u || !vt)) {
+        size_t elements;
+        if (!lipsc_mul_size(r, u ? n : m, &elements)) return LIPSC_E_RANGE;
+        if (!(spare = lipsc_alloc(elements, sizeof *spare))) return LIPSC_E_NOMEM;
+    }
+    thread_count before = one_thread_if_small(order);
+    lapack_int info = LAPACKE_dgesdd(LAPACK_COL_MAJOR, job, (lapack_int)m, (lapack_int)n, a,
+                                     (lapack_int)m, s, u ? u : spare, (lapack_int)m,
+                                     vt ? vt : spare, (lapack_int)r);
+    threads_back(order, before);
+    lipsc_release(spare);
+    return status_of(info);
+}
+
+lipsc_status lipsc_dense_norm(size_t m, size_t n, const double *a, double *norm) {
+    size_t elements;
+    if (!lipsc_mul_size(m, n, &elements)) return LIPSC_E_RANGE;
+    double *copy = lipsc_alloc(elements, sizeof *copy);
+    double *s = lipsc_alloc(min_size(m, n), sizeof *s);
+    lipsc_status status = LIPSC_E_NOMEM;
+    if (copy && s) {
+        memcpy(copy, a, elements * sizeof *copy);
+        s[0] = 0.0; /* of an empty matrix */
+        status = lipsc_dense_svd(m, n, copy, s, NULL, NULL);
+        if (!status) *norm = s[0];
+    }
+    lipsc_release(copy);
+    lipsc_release(s);
+    return status;
+}
+
+lipsc_status lipsc_dense_eigen(size_t n, double *a, double *w, int vectors) {
+    if (n > MAX_ORDER) return LIPSC_E_RANGE;
+    if (n == 0) return LIPSC_OK;
+    thread_count before = one_thread_if_small(n);
+    lapack_int info = LAPACKE_dsyevd(LAPACK_COL_MAJOR, vectors ? 'V' : 'N', 'L',
+                                     (lapack_int)n, a, (lapack_int)n, w);
+    threads_back(n, before);
+    return status_of(info);
+}
+
+/* What cblas cannot count: any size, one sum after the other. */
+static void gemm_any_size(int ta, int tb, size_t m, size_t n, size_t k, double alpha,
+                          const double *a, size_t lda, const double *b, size_t ldb,
+                          double beta, double *c, size_t ldc) {
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = 0; i < m; i++) {
+            double sum = 0.0;
+            for (size_t l = 0; l < k; l++)
+                sum +=
+                    a[ta ? i * lda + l : l * lda + i] * b[tb ? l * ldb + j : j * ldb + l];
+            double *out = &c[j * ldc + i];
+            *out = alpha * sum + (beta == 0.0 ? 0.0 : beta * *out);
+        }
+}
+
+void lipsc_dense_gemm(int ta, int tb, size_t m, size_t n, size_t k, double alpha,
+                      const double *a, size_t lda, const double *b, size_t ldb, double beta,
+                      double *c, size_t ldc) {
+    if (m == 0 || n == 0) return;
+    const size_t largest =
+        max_size(max_size(max_size(m, n), k), max_size(max_size(lda, ldb), ldc));
+    if (largest > INT_MAX) {
+        gemm_any_size(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        return;
+    }
+    cblas_dgemm(CblasColMajor, ta ? CblasTrans : CblasNoTrans,
+                tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
+                b, (int)ldb, beta, c, (int)ldc);
+}
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Times of one product each, after one that warms up. */
+static void time_sgemm(int size, const float *a, const float *b, float *c, int repeats,
+                       double *seconds) {
+    for (int i = -1; i < repeats; i++) {
+        const double begin = lipsc_seconds();
+        cblas_sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, size, size, size, 1.0f, a,
+                    size, b, size, 0.0f, c, size);
+        if (i >= 0) seconds[i] = lipsc_seconds() - begin;
+    }
+}
+
+double lipsc_dense_sgemm_rate(size_t size, int threads, int repeats) {
+    size_t elements;
+    if (size == 0 || size > INT_MAX || threads < 1 || repeats < 1 ||
+        !lipsc_mul_size(size, size, &elements))
+        return NAN;
+    float *a = lipsc_alloc(elements, sizeof *a), *b = lipsc_alloc(elements, sizeof *b);
+    float *c = lipsc_alloc(elements, sizeof *c);
+    double *seconds = lipsc_alloc((size_t)repeats, sizeof *seconds);
+    double rate = NAN;
+    if (a && b && c && seconds) {
+        for (size_t i = 0; i < elements; i++) {
+            a[i] = (float)(i % 7) - 3.0f; /* small integers: no denormals on the way */
+            b[i] = (float)(i % 5) - 2.0f;
+        }
+        const thread_count wanted = {threads, threads};
+        const thread_count before = set_threads(wanted);
+        time_sgemm((int)size, a, b, c, repeats, seconds);
+        set_threads(before);
+        qsort(seconds, (size_t)repeats, sizeof *seconds, ascending);
+        const double length = (double)size;
+        rate = 2.0 * length * length * length / seconds[repeats / 2] * 1e-9;
+    }
+    lipsc_release(a);
+    lipsc_release(b);
+    lipsc_release(c);
+    lipsc_release(seconds);
+    return rate;
+}

@@ -1,0 +1,131 @@
+/* test_dense.c - the door to LAPACK: conventions, sizes, refusals.
+ *
+ * LAPACK itself is not on trial: matrices of known spectrum and identities are. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <omp.h>
+
+#include "linalg/dense.h"
+#include "matrix_op.h"
+
+/* Backward error of an SVD of order below 100, in units of eps |A|: measured 3e-15. */
+static const double TOL = 2e-14;
+
+static void test_svd_rebuilds(void **state) {
+    (void)state;
+    const size_t shapes[][2] = {{1, 1},   {1, 7},   {7, 1},  {5, 5},
+                                {30, 12}, {12, 30}, {90, 64}};
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        const size_t m = shapes[k][0], n = shapes[k][1], r = m < n ? m : n;
+        double values[64];
+        for (size_t i = 0; i < r; i++) values[i] = 10.0 / (double)(1 + i);
+        test_matrix t = matrix_with_values(m, n, r, values, 100 * (k + 1));
+        double *a = test_alloc(m * n, sizeof *a), *s = test_alloc(r, sizeof *s);
+        double *u = test_alloc(m * r, sizeof *u), *vt = test_alloc(r * n, sizeof *vt);
+        memcpy(a, t.a, m * n * sizeof *a);
+        assert_int_equal(lipsc_dense_svd(m, n, a, s, u, vt), LIPSC_OK);
+        for (size_t i = 0; i < r; i++)
+            assert_true(fabs(s[i] - values[i]) < TOL * values[0]);
+        for (size_t j = 0; j < r; j++)
+            for (size_t i = 0; i < m; i++) u[j * m + i] *= s[j];
+        memcpy(a, t.a, m * n * sizeof *a);
+        lipsc_dense_gemm(0, 0, m, n, r, 1.0, u, m, vt, r, -1.0, a, m);
+        for (size_t i = 0; i < m * n; i++) assert_true(fabs(a[i]) < TOL * values[0]);
+
+        /* one side alone, and none */
+        double *again = test_alloc(r * n, sizeof *again), *s2 = test_alloc(r, sizeof *s2);
+        memcpy(a, t.a, m * n * sizeof *a);
+        assert_int_equal(lipsc_dense_svd(m, n, a, s2, NULL, again), LIPSC_OK);
+        for (size_t i = 0; i < r * n; i++) assert_true(fabs(again[i] - vt[i]) < 1e-12);
+        double norm;
+        assert_int_equal(lipsc_dense_norm(m, n, t.a, &norm), LIPSC_OK);
+        assert_true(fabs(norm - values[0]) < TOL * values[0]);
+        free(a), free(s), free(u), free(vt), free(again), free(s2);
+        matrix_free(&t);
+    }
+}
+
+/* The second difference matrix has the eigenvalues 2 - 2 cos(pi i / (n+1)). */
+static void test_eigen_closed_form(void **state) {
+    (void)state;
+    enum { N = 40 };
+    static double a[N * N], kept[N * N], w[N];
+    for (size_t i = 0; i < N; i++) {
+        kept[i * N + i] = 2.0;
+        if (i) kept[i * N + i - 1] = kept[(i - 1) * N + i] = -1.0;
+    }
+    for (int vectors = 0; vectors < 2; vectors++) {
+        memcpy(a, kept, sizeof a);
+        assert_int_equal(lipsc_dense_eigen(N, a, w, vectors), LIPSC_OK);
+        for (size_t i = 0; i < N; i++)
+            assert_true(fabs(w[i] - (2.0 - 2.0 * cos(acos(-1.0) * (double)(i + 1) /
+                                                     (N + 1)))) < TOL * 4.0);
+    }
+    for (size_t c = 0; c < N; c++)
+        for (size_t i = 0; i < N; i++) {
+            double sum = -w[c] * a[c * N + i];
+            for (size_t l = 0; l < N; l++) sum += kept[l * N + i] * a[c * N + l];
+            assert_true(fabs(sum) < TOL * 4.0);
+        }
+}
+
+static void test_gemm_by_loops(void **state) {
+    (void)state;
+    enum { M = 7, N = 5, K = 9, LD = 11 };
+    static double a[LD * LD], b[LD * LD], c[LD * LD], d[LD * LD];
+    for (size_t i = 0; i < LD * LD; i++) {
+        a[i] = lipsc_rng_normal(1, i);
+        b[i] = lipsc_rng_normal(2, i);
+    }
+    for (int trans = 0; trans < 4; trans++) {
+        const int ta = trans & 1, tb = trans >> 1;
+        for (size_t i = 0; i < LD * LD; i++) c[i] = d[i] = lipsc_rng_normal(3, i);
+        lipsc_dense_gemm(ta, tb, M, N, K, 0.5, a, LD, b, LD, -2.0, c, LD);
+        for (size_t j = 0; j < N; j++)
+            for (size_t i = 0; i < M; i++) {
+                double sum = 0.0;
+                for (size_t l = 0; l < K; l++)
+                    sum += (ta ? a[i * LD + l] : a[l * LD + i]) *
+                           (tb ? b[l * LD + j] : b[j * LD + l]);
+                d[j * LD + i] = 0.5 * sum - 2.0 * d[j * LD + i];
+            }
+        /* nine products of numbers below 4 */
+        for (size_t i = 0; i < LD * LD; i++) assert_true(fabs(c[i] - d[i]) < 1e-13);
+    }
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    double a[4] = {1.0, NAN, 2.0, 3.0}, s[2], norm = -1.0;
+    assert_int_equal(lipsc_dense_svd(2, 2, a, s, NULL, NULL), LIPSC_E_NONFIN);
+    assert_int_equal(lipsc_dense_norm(2, 2, a, &norm), LIPSC_E_NONFIN);
+    assert_true(norm == -1.0);
+    assert_int_equal(lipsc_dense_svd((size_t)1 << 31, 1, a, s, NULL, NULL), LIPSC_E_RANGE);
+    assert_int_equal(lipsc_dense_svd(1 << 15, 1 << 15, a, s, NULL, NULL), LIPSC_E_RANGE);
+    assert_int_equal(lipsc_dense_eigen(1 << 15, a, s, 0), LIPSC_E_RANGE);
+    assert_int_equal(lipsc_dense_norm((size_t)-1, 2, a, &norm), LIPSC_E_RANGE);
+    assert_int_equal(lipsc_dense_svd(0, 3, a, s, NULL, NULL), LIPSC_OK);
+    assert_true(isnan(lipsc_dense_sgemm_rate(0, 1, 1)));
+    assert_true(isnan(lipsc_dense_sgemm_rate(16, 0, 1)));
+}
+
+static void test_sgemm_rate(void **state) {
+    (void)state;
+    omp_set_num_threads(2);
+    const double rate = lipsc_dense_sgemm_rate(128, 1, 5);
+    assert_int_equal(omp_get_max_threads(), 2); /* as before the call */
+    /* any machine makes more than 0.01 and less than 1e5 GFLOP/s on one thread */
+    assert_true(rate > 0.01 && rate < 1e5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_svd_rebuilds),  cmocka_unit_test(test_eigen_closed_form),
+        cmocka_unit_test(test_gemm_by_loops), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_sgemm_rate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
