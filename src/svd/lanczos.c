@@ -1,0 +1,357 @@
+/* lanczos.c - block Golub-Kahan-Lanczos with full reorthogonalisation and thick restart.
+ *
+ * V (n x jv) and U (m x ju) have orthonormal columns and
+ *
+ *     A V = U B                      B (ju x jv), host doubles
+ *     A^T U = V B^T + V_next S       V_next: the next block, orthogonal to V
+ *
+ * A step applies A to V_next: what sticks out of U becomes the next block of U, the
+ * coefficients become columns of B.  U^T A V_next = S^T is known already, so only
+ * rounding is left for the pass of reorthogonalisation.  Then A^T goes to the new block
+ * of U and gives the next V_next and S in the same way.
+ *
+ * With B = P diag(theta) Q^T the vectors v = V q, u = U p satisfy
+ *
+ *     A v = theta u,    A^T u - theta v = V_next S p,
+ *
+ * so |S p| / theta estimates the residual |A^T A v - theta^2 v| / theta^2 without a
+ * product.  When the estimate meets the tolerance the answer is evaluated by products
+ * made for that purpose; if these disagree (rounding), the solve goes on.
+ *
+ * A full basis is replaced by its best Ritz vectors, for which B is diag(theta) and S is
+ * S P: the equations above stay true, and the next step needs no special case.
+ *
+ * When V_next vanishes, V and U are invariant and the Ritz values exact.  From b random
+ * vectors such a space holds every singular value, but at most b copies of each; if more
+ * values were asked for, fresh random vectors enter as V_next with S = 0.
+ *
+ * Squares of lengths are formed: singular values between 1e-150 and 1e150. */
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "linalg/dense.h"
+#include "svd/orth.h"
+#include "svd/run.h"
+#include "svd/upper_prob.h"
+
+typedef struct {
+    lipsc_svd_run *run;
+    size_t m, n;
+    size_t cap;   /* most columns of V before a restart */
+    size_t block; /* most columns of V_next             */
+    void *V;      /* cap + block vectors: V, V_next     */
+    void *U;      /* cap vectors                        */
+    size_t jv, ju, next;
+
+    double *B;        /* cap x cap, zero outside ju x jv                           */
+    double *S;        /* block x cap; columns before s_from are zero               */
+    size_t s_from;    /* first column of U whose product reaches V_next            */
+    double *theta;    /* jv Ritz values, descending                                */
+    double *estimate; /* their residuals                                           */
+    double *P, *Qt;   /* jv x jv                                                   */
+    double *coef;     /* of one orthogonalisation, ld x block                      */
+    size_t ld;        /* cap + block                                               */
+    double *small;    /* scratch, (ld + 1) x ld                                    */
+
+    size_t started;     /* random vectors used                                       */
+    size_t steps, hold; /* no estimate is believed before step `hold`                 */
+    size_t first_steps; /* of the first, uninterrupted space, and its largest value   */
+    double first_theta;
+    int first_over, exhausted;
+    double scale; /* lower estimate of |A|: what rounding is measured against  */
+    double tol;   /* of the estimates: set.tol, or less after they misled      */
+    int evaluated;
+} lanczos;
+
+static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Enough that a typical solve (10 to 40 steps) never restarts, within 1 GiB; never so
+ * little that a restart could not keep the values and add two blocks. */
+static size_t choose_basis(const lipsc_svd_run *run) {
+    const size_t count = run->set.count, block = run->set.block;
+    const size_t least = count + max_size(8, 2 * block + 2);
+    size_t basis = run->set.basis;
+    if (!basis) {
+        const double vector_pair =
+            ((double)run->op->m + (double)run->op->n) * (double)run->space->item;
+        const double affordable = 0x1p30 / vector_pair;
+        basis = max_size(2 * count + 20, 40);
+        if ((double)basis > affordable) basis = (size_t)affordable;
+    }
+    return min_size(max_size(basis, least), run->op->n);
+}
+
+static void *column(const lanczos *z, void *vectors, size_t len, size_t i) {
+    return lipsc_svd_at(z->run, vectors, len, i);
+}
+
+static void *new_vectors(const lanczos *z, size_t len, size_t k) {
+    size_t elements;
+    return lipsc_mul_size(len, k, &elements) ? z->run->space->alloc(elements) : NULL;
+}
+
+static double *new_matrix(size_t rows, size_t columns) {
+    size_t elements;
+    return lipsc_mul_size(rows, columns, &elements)
+               ? lipsc_alloc_zero(elements, sizeof(double))
+               : NULL;
+}
+
+static lipsc_status open_basis(lanczos *z) {
+    const size_t cap = z->cap, block = z->block;
+    z->ld = cap + block;
+    z->V = new_vectors(z, z->n, cap + block);
+    z->U = new_vectors(z, z->m, cap);
+    z->B = new_matrix(cap, cap);
+    z->S = new_matrix(block, cap);
+    z->P = new_matrix(cap, cap);
+    z->Qt = new_matrix(cap, cap);
+    z->theta = new_matrix(cap, 1);
+    z->estimate = new_matrix(cap, 1);
+    z->coef = new_matrix(z->ld, block);
+    z->small = new_matrix(z->ld + 1, z->ld);
+    return z->V && z->U && z->B && z->S && z->P && z->Qt && z->theta && z->estimate &&
+                   z->coef && z->small
+               ? LIPSC_OK
+               : LIPSC_E_NOMEM;
+}
+
+static void close_basis(lanczos *z) {
+    z->run->space->release(z->V);
+    z->run->space->release(z->U);
+    lipsc_release(z->B);
+    lipsc_release(z->S);
+    lipsc_release(z->P);
+    lipsc_release(z->Qt);
+    lipsc_release(z->theta);
+    lipsc_release(z->estimate);
+    lipsc_release(z->coef);
+    lipsc_release(z->small);
+}
+
+/* k new columns behind the j columns of `basis`, made orthonormal. */
+static lipsc_status orthonormalise(lanczos *z, size_t len, size_t j, void *basis, size_t k,
+                                   size_t known, double *scale, size_t *rank) {
+    return lipsc_svd_orth(z->run->space, z->run->eps, len, j, basis, k, known, scale,
+                          z->coef, z->ld, z->small, rank);
+}
+
+/* Random vectors orthogonal to V become V_next; none when V is all of R^n. */
+static lipsc_status start(lanczos *z) {
+    const lipsc_svd_run *run = z->run;
+    const size_t count = run->set.count;
+    const size_t k = z->started ? min_size(z->block, count - z->started) : z->block;
+    double length = 0.0; /* of random vectors: says nothing of |A| */
+    run->space->random(run->set.seed, (uint64_t)z->started * z->n, k * z->n,
+                       column(z, z->V, z->n, z->jv));
+    z->started += k;
+    z->s_from = z->ju;
+    memset(z->S, 0, z->block * z->cap * sizeof *z->S);
+    return orthonormalise(z, z->n, z->jv, z->V, k, z->jv, &length, &z->next);
+}
+
+/* A V_next: columns of B and a new block of U; *rank its width. */
+static lipsc_status extend_u(lanczos *z, size_t *rank) {
+    const size_t ld = z->ld;
+    lipsc_status status = lipsc_svd_apply(z->run, 0, z->next, column(z, z->V, z->n, z->jv),
+                                          column(z, z->U, z->m, z->ju));
+    if (status) return status;
+    for (size_t c = 0; c < z->next; c++)
+        for (size_t i = z->s_from; i < z->ju; i++)
+            z->coef[c * ld + i] = z->S[i * z->block + c];
+    status = orthonormalise(z, z->m, z->ju, z->U, z->next, z->s_from, &z->scale, rank);
+    if (status) return status;
+    for (size_t c = 0; c < z->next; c++)
+        memcpy(z->B + (z->jv + c) * z->cap, z->coef + c * ld,
+               (z->ju + *rank) * sizeof *z->B);
+    z->ju += *rank;
+    z->jv += z->next;
+    return LIPSC_OK;
+}
+
+/* A^T of the last `rank` columns of U: S and V_next.  Of V^T A^T U = B^T only the last
+ * block of V, `width` columns, is not zero. */
+static lipsc_status extend_v(lanczos *z, size_t rank, size_t width) {
+    const size_t ld = z->ld, from = z->jv - width, first = z->ju - rank;
+    memset(z->S, 0, z->block * z->cap * sizeof *z->S);
+    z->s_from = first;
+    z->next = 0;
+    if (rank == 0) return LIPSC_OK;
+    lipsc_status status = lipsc_svd_apply(z->run, 1, rank, column(z, z->U, z->m, first),
+                                          column(z, z->V, z->n, z->jv));
+    if (status) return status;
+    for (size_t c = 0; c < rank; c++)
+        for (size_t i = from; i < z->jv; i++)
+            z->coef[c * ld + i] = z->B[i * z->cap + first + c];
+    status = orthonormalise(z, z->n, z->jv, z->V, rank, from, &z->scale, &z->next);
+    if (status) return status;
+    for (size_t c = 0; c < rank; c++)
+        memcpy(z->S + (first + c) * z->block, z->coef + c * ld + z->jv,
+               z->next * sizeof *z->S);
+    return LIPSC_OK;
+}
+
+/* theta, P, Q and the estimated residuals.  B is filled up with zero rows to a square
+ * matrix, so that Q has a vector for every column of V also when ju < jv. */
+static lipsc_status find_ritz(lanczos *z) {
+    const size_t j = z->jv;
+    for (size_t c = 0; c < j; c++)
+        memcpy(z->small + c * j, z->B + c * z->cap, j * sizeof *z->small);
+    lipsc_status status = lipsc_dense_svd(j, j, z->small, z->theta, z->P, z->Qt);
+    if (status) return status;
+    if (z->theta[0] > z->scale) z->scale = z->theta[0];
+    for (size_t i = 0; i < j; i++) {
+        double square = 0.0;
+        for (size_t r = 0; r < z->next; r++) {
+            double sum = 0.0;
+            for (size_t l = z->s_from; l < z->ju; l++)
+                sum += z->S[l * z->block + r] * z->P[i * j + l];
+            square += sum * sum;
+        }
+        z->estimate[i] = square > 0.0 ? sqrt(square) / z->theta[i] : 0.0;
+    }
+    return LIPSC_OK;
+}
+
+static lipsc_status step(lanczos *z) {
+    const size_t width = z->next;
+    size_t rank;
+    lipsc_status status = extend_u(z, &rank);
+    if (!status) status = extend_v(z, rank, width);
+    if (!status) status = find_ritz(z);
+    if (status) return status;
+    z->steps++;
+    z->evaluated = 0;
+    if (!z->first_over) {
+        z->first_steps = z->steps;
+        z->first_theta = z->theta[0];
+    }
+    if (z->next == 0) {
+        z->exhausted = z->first_over = 1;
+        if (z->started < z->run->set.count && z->jv < z->n) {
+            z->hold = z->steps + z->first_steps;
+            status = start(z);
+        }
+    }
+    return status;
+}
+
+/* columns (jv x k) of the coefficients of the k best Ritz vectors, in z->small */
+static const double *best_right(lanczos *z, size_t k) {
+    for (size_t i = 0; i < k; i++)
+        for (size_t l = 0; l < z->jv; l++) z->small[i * z->jv + l] = z->Qt[l * z->jv + i];
+    return z->small;
+}
+
+static const double *best_left(lanczos *z, size_t k) {
+    for (size_t i = 0; i < k; i++)
+        memcpy(z->small + i * z->ju, z->P + i * z->jv, z->ju * sizeof *z->small);
+    return z->small;
+}
+
+/* How many Ritz vectors survive: the values asked for, and some more that speed up
+ * what follows; never one whose theta is rounding. */
+static size_t choose_keep(const lanczos *z) {
+    const size_t count = z->run->set.count;
+    size_t keep = count + max_size(2, (z->cap - count) / 4);
+    keep = min_size(keep, min_size(z->cap - 2 * z->block, z->ju));
+    while (keep > 0 && !(z->theta[keep - 1] > 16.0 * z->run->eps * z->theta[0])) keep--;
+    return keep;
+}
+
+static lipsc_status restart(lanczos *z) {
+    const lipsc_space *space = z->run->space;
+    const size_t keep = choose_keep(z), j = z->jv, b = z->block;
+    void *buffer = new_vectors(z, max_size(z->m, z->n), keep);
+    if (!buffer) return LIPSC_E_NOMEM;
+
+    space->combine(z->n, j, z->V, keep, best_right(z, keep), 0.0, buffer);
+    space->copy(keep * z->n, buffer, z->V);
+    for (size_t i = 0; i < z->next; i++) /* one by one: the places may overlap */
+        space->copy(z->n, column(z, z->V, z->n, j + i), column(z, z->V, z->n, keep + i));
+    space->combine(z->m, z->ju, z->U, keep, best_left(z, keep), 0.0, buffer);
+    space->copy(keep * z->m, buffer, z->U);
+    space->release(buffer);
+
+    lipsc_dense_gemm(0, 0, b, keep, z->ju, 1.0, z->S, b, z->P, j, 0.0, z->small, b);
+    memset(z->S, 0, b * z->cap * sizeof *z->S);
+    memcpy(z->S, z->small, b * keep * sizeof *z->S);
+    memset(z->B, 0, z->cap * z->cap * sizeof *z->B);
+    for (size_t i = 0; i < keep; i++) z->B[i * z->cap + i] = z->theta[i];
+    z->jv = z->ju = keep;
+    z->s_from = 0;
+    z->first_over = 1;
+    z->run->restarts++;
+    return LIPSC_OK;
+}
+
+/* The answer of the space as it stands; before the first step, of its start vectors. */
+static lipsc_status evaluate(lanczos *z) {
+    lipsc_svd_run *run = z->run;
+    const size_t found = min_size(run->set.count, z->jv ? z->jv : z->next);
+    if (z->jv)
+        run->space->combine(z->n, z->jv, z->V, found, best_right(z, found), 0.0, run->v);
+    else
+        run->space->copy(found * z->n, z->V, run->v);
+    z->evaluated = 1;
+    return lipsc_svd_evaluate(run, found);
+}
+
+/* The largest Ritz value outside the set asked for. */
+static double value_below(const lanczos *z) {
+    const size_t count = z->run->set.count;
+    return count < z->jv ? z->theta[count] : NAN;
+}
+
+static int estimates_meet(const lanczos *z) {
+    return z->jv >= z->run->set.count && z->steps >= z->hold &&
+           lipsc_svd_meets(z->run, LIPSC_ESTIMATED, z->tol, z->theta, z->estimate,
+                           value_below(z));
+}
+
+static lipsc_status iterate(lanczos *z) {
+    lipsc_svd_run *run = z->run;
+    const lipsc_svd_settings *set = &run->set;
+    lipsc_status status = start(z);
+    if (status) return status;
+    for (;;) {
+        /* one pair per value stays in reserve for the evaluation */
+        if (run->products + (long)(z->next + set->count) > set->max_products)
+            return LIPSC_E_NOCONV;
+        if (z->jv + z->next > z->cap && (status = restart(z))) return status;
+        if ((status = step(z))) return status;
+        int stop = lipsc_svd_tell(run, z->theta[0], z->estimate[0]);
+
+        if (z->next == 0 || estimates_meet(z)) {
+            if ((status = evaluate(z))) return status;
+            if (lipsc_svd_meets(run, LIPSC_EVALUATED, set->tol, run->sigma, run->residual,
+                                value_below(z)))
+                return LIPSC_OK;
+            if (z->next == 0) return LIPSC_E_NOCONV; /* rounding forbids more */
+            z->tol *= 0.25;
+            stop = lipsc_svd_tell(run, run->sigma[0], run->residual[0]) || stop;
+        }
+        if (stop) return LIPSC_E_STOPPED;
+    }
+}
+
+lipsc_status lipsc_svd_lanczos(lipsc_svd_run *run) {
+    lanczos z = {.run = run, .m = run->op->m, .n = run->op->n, .block = run->set.block};
+    z.cap = choose_basis(run);
+    z.tol = run->set.tol;
+    lipsc_status status = open_basis(&z);
+    if (!status) status = iterate(&z);
+    if ((status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED) && !z.evaluated) {
+        lipsc_status evaluation = evaluate(&z);
+        if (evaluation) status = evaluation;
+    }
+    if (z.exhausted)
+        run->upper_prob = 0.0; /* below sigma: sigma itself is reported */
+    else if (z.first_steps)
+        run->upper_prob =
+            lipsc_svd_upper_prob(z.first_theta, z.n, z.first_steps, run->set.probability);
+    close_basis(&z);
+    return status;
+}

@@ -1,0 +1,174 @@
+/* svd.c - settings, dispatch to a method, and the answer in the caller's memory. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/mem.h"
+#include "svd/run.h"
+#include "svd/solver.h"
+
+enum { DENSE_BLOCK = 32, LARGEST_DEFAULT_BLOCK = 8 };
+
+void lipsc_svd_defaults(lipsc_svd_settings *set) {
+    memset(set, 0, sizeof *set);
+    set->method = LIPSC_LANCZOS;
+    set->max_products = 1000;
+    set->count = 1;
+    set->seed = 1;
+    set->probability = 0.999;
+}
+
+/* Vectors per product.  A Krylov space from b random vectors sees at most b copies of a
+ * repeated value, so several values are sought with several vectors (more than
+ * LARGEST_DEFAULT_BLOCK equal values among the largest can still hide; ask for a larger
+ * block).  For one value a single vector needs the fewest products. */
+static size_t choose_block(const lipsc_svd_settings *set, size_t n) {
+    size_t block = set->block;
+    if (set->method == LIPSC_POWER)
+        block = 1;
+    else if (!block && set->method == LIPSC_DENSE)
+        block = DENSE_BLOCK;
+    else if (!block)
+        block = set->count < LARGEST_DEFAULT_BLOCK ? set->count : LARGEST_DEFAULT_BLOCK;
+    return block < n ? block : n;
+}
+
+/* *out: the same settings with every default but that of basis resolved. */
+static lipsc_status check_settings(const lipsc_linop *op, const lipsc_svd_settings *set,
+                                   lipsc_svd_settings *out) {
+    *out = *set;
+    if (!op->m || !op->n || !op->space || !op->apply) return LIPSC_E_ARG;
+    if (!(set->tol >= 0.0) || !(set->value_tol >= 0.0) || set->max_products < 0)
+        return LIPSC_E_ARG;
+    if (!(set->probability > 0.0 && set->probability < 1.0)) return LIPSC_E_ARG;
+    if (set->method != LIPSC_LANCZOS && set->method != LIPSC_POWER &&
+        set->method != LIPSC_DENSE)
+        return LIPSC_E_ARG;
+
+    if (out->tol == 0.0) out->tol = op->space->dtype == LIPSC_F32 ? 1e-2 : 1e-8;
+    if (out->max_products == 0) out->max_products = 1000;
+    if (out->count == 0) out->count = 1;
+    out->block = choose_block(out, op->n);
+    /* the evaluation of the answer alone takes one pair per value */
+    if (out->method != LIPSC_DENSE && (size_t)out->max_products < out->count)
+        return LIPSC_E_ARG;
+    return LIPSC_OK;
+}
+
+/* LIPSC_E_RANGE when k vectors of length len cannot be counted in bytes. */
+static lipsc_status new_vectors(const lipsc_space *space, size_t len, size_t k,
+                                void **out) {
+    size_t elements, bytes;
+    *out = NULL;
+    if (!lipsc_mul_size(len, k, &elements) ||
+        !lipsc_mul_size(elements, space->item, &bytes))
+        return LIPSC_E_RANGE;
+    *out = space->alloc(elements);
+    return *out ? LIPSC_OK : LIPSC_E_NOMEM;
+}
+
+static lipsc_status run_open(lipsc_svd_run *run) {
+    const lipsc_linop *op = run->op;
+    const size_t count = run->set.count;
+    run->sigma = lipsc_alloc_zero(count, sizeof *run->sigma);
+    run->residual = lipsc_alloc_zero(count, sizeof *run->residual);
+    lipsc_status status = run->sigma && run->residual ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = new_vectors(run->space, op->m, count, &run->u);
+    if (!status) status = new_vectors(run->space, op->n, count, &run->v);
+    if (!status) status = new_vectors(run->space, op->n, run->set.block, &run->t);
+    return status;
+}
+
+static void run_close(lipsc_svd_run *run) {
+    lipsc_release(run->sigma);
+    lipsc_release(run->residual);
+    run->space->release(run->u);
+    run->space->release(run->v);
+    run->space->release(run->t);
+}
+
+/* Largest first: rounding may have exchanged equal values.  order (count). */
+static void sort_values(const lipsc_svd_run *run, size_t *order) {
+    for (size_t i = 0; i < run->set.count; i++) {
+        size_t place = i;
+        for (; place > 0 && run->sigma[order[place - 1]] < run->sigma[i]; place--)
+            order[place] = order[place - 1];
+        order[place] = i;
+    }
+}
+
+static void hand_over(lipsc_svd_run *run, const size_t *order, double *sigma, void *u,
+                      void *v) {
+    const size_t m = run->op->m, n = run->op->n;
+    for (size_t i = 0; i < run->set.count; i++) {
+        sigma[i] = run->sigma[order[i]];
+        if (u)
+            run->space->copy(m, lipsc_svd_at(run, run->u, m, order[i]),
+                             lipsc_svd_at(run, u, m, i));
+        if (v)
+            run->space->copy(n, lipsc_svd_at(run, run->v, n, order[i]),
+                             lipsc_svd_at(run, v, n, i));
+    }
+}
+
+static lipsc_status solve(lipsc_svd_run *run) {
+    switch (run->set.method) {
+    case LIPSC_POWER:
+        return lipsc_svd_power(run);
+    case LIPSC_DENSE:
+        return lipsc_svd_dense(run);
+    default:
+        return lipsc_svd_lanczos(run);
+    }
+}
+
+lipsc_status lipsc_svd_linop(const lipsc_linop *op, const lipsc_svd_settings *set,
+                             double *sigma, void *u, void *v, lipsc_svd_info *info) {
+    const double begin = lipsc_seconds();
+    if (!op || !set || !sigma) return LIPSC_E_ARG;
+    lipsc_svd_run run = {.op = op, .space = op->space, .upper_prob = NAN};
+    lipsc_status status = check_settings(op, set, &run.set);
+    if (status) return status;
+    run.eps = run.space->dtype == LIPSC_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
+
+    size_t *order = lipsc_alloc(run.set.count, sizeof *order);
+    status = order ? run_open(&run) : LIPSC_E_NOMEM;
+    if (!status) status = solve(&run);
+    if (status == LIPSC_OK || status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED) {
+        sort_values(&run, order);
+        hand_over(&run, order, sigma, u, v);
+        if (info)
+            *info = (lipsc_svd_info){
+                .status = status,
+                .converged = status == LIPSC_OK,
+                .residual = run.residual[order[0]],
+                .products = run.products,
+                .restarts = run.restarts,
+                .upper_prob = run.upper_prob < sigma[0] ? sigma[0] : run.upper_prob,
+                .probability = run.set.probability,
+                .seconds = lipsc_seconds() - begin,
+            };
+    }
+    run_close(&run);
+    lipsc_release(order);
+    return status;
+}
+
+/* A callback on host doubles is an operator on the f64 space of the host. */
+static lipsc_status apply_callback(void *ctx, int trans, size_t k, const void *x, void *y) {
+    const lipsc_op *op = ctx;
+    return op->apply(op->ctx, trans, k, x, y) ? LIPSC_E_CALLBACK : LIPSC_OK;
+}
+
+lipsc_status lipsc_svd(const lipsc_op *op, const lipsc_svd_settings *set, double *sigma,
+                       double *u, double *v, lipsc_svd_info *info) {
+    if (!op || !op->apply) return LIPSC_E_ARG;
+    lipsc_op callback = *op;
+    const lipsc_linop linop = {.m = op->m,
+                               .n = op->n,
+                               .space = lipsc_space_host(LIPSC_F64),
+                               .apply = apply_callback,
+                               .ctx = &callback};
+    return lipsc_svd_linop(&linop, set, sigma, u, v, info);
+}
