@@ -1,0 +1,250 @@
+/* checkpoint.c - the weight files of a Hugging Face folder as one set of named tensors. */
+#define _POSIX_C_SOURCE 200809L /* access */
+#include "io/checkpoint.h"
+
+#include "core/error.h"
+#include "core/mem.h"
+#include "io/mapfile.h"
+#include "io/show.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILES = 4096, NAME = 256 }; /* most shards; longest tensor name looked for */
+
+struct lipsc_checkpoint {
+    char shown[LIPSC_SHOWN_PATH];
+    size_t count;
+    struct {
+        char *path;
+        lipsc_st *st;
+    } * files;
+};
+
+/* What a model adds in front of the names of the model that it wraps. */
+static const char *const prefixes[] = {"",          "transformer.", "model.",
+                                       "bert.",     "roberta.",     "distilbert.",
+                                       "vit.",      "base_model.",  "0.auto_model.",
+                                       "auto_model.", "module.",    "_orig_mod."};
+
+/* Names of tensors in files written before 2019: LayerNorm.gamma, LayerNorm.beta. */
+static const char *const renamed[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                         {"LayerNorm.bias", "LayerNorm.beta"}};
+
+char *lipsc_path_join(const char *dir, const char *name) {
+    const size_t size = strlen(dir) + strlen(name) + 2;
+    char *path = lipsc_alloc(size, 1);
+    if (path) snprintf(path, size, "%s/%s", dir, name);
+    return path;
+}
+
+static lipsc_status no_memory(lipsc_error *err) {
+    return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a checkpoint");
+}
+
+/* Opens DIR/NAME as the next file. */
+static lipsc_status add_file(lipsc_checkpoint *c, const char *dir, const char *name,
+                             lipsc_error *err) {
+    char *path = lipsc_path_join(dir, name);
+    if (!path) return no_memory(err);
+    const lipsc_status status = lipsc_st_open(path, &c->files[c->count].st, err);
+    if (status) {
+        lipsc_release(path);
+        return status;
+    }
+    c->files[c->count++].path = path;
+    return LIPSC_OK;
+}
+
+/* ---- Shards ------------------------------------------------------------------------------ */
+
+static lipsc_status index_fail(const lipsc_checkpoint *c, lipsc_error *err,
+                               const char *reason) {
+    return lipsc_fail(err, LIPSC_E_FORMAT, "%s/model.safetensors.index.json: %s", c->shown,
+                      reason);
+}
+
+/* A shard stands in the folder itself: its name must not lead out of it. */
+static int plain_name(const char *name) {
+    return *name && *name != '.' && !strchr(name, '/') && strlen(name) < NAME;
+}
+
+/* Opens the shard that holds `tensor` unless it is open, and looks whether it does. */
+static lipsc_status add_shard(lipsc_checkpoint *c, const char *dir, const char *tensor,
+                              json_t *value, lipsc_error *err) {
+    const char *name = json_string_value(value);
+    if (!name || !plain_name(name))
+        return index_fail(c, err, "weight_map names something that is no file of the folder");
+    const size_t start = strlen(dir) + 1;
+    size_t f = 0;
+    while (f < c->count && strcmp(c->files[f].path + start, name)) f++;
+    if (f == FILES) return index_fail(c, err, "names too many files");
+    if (f == c->count) {
+        const lipsc_status status = add_file(c, dir, name, err);
+        if (status) return status;
+    }
+    if (lipsc_st_find(c->files[f].st, tensor)) return LIPSC_OK;
+    char shown[LIPSC_SHOWN_NAME];
+    lipsc_show_name(tensor, shown);
+    return lipsc_fail(err, LIPSC_E_FORMAT,
+                      "%s: has no tensor '%s', which model.safetensors.index.json says it has",
+                      lipsc_st_path(c->files[f].st), shown);
+}
+
+static lipsc_status open_shards(lipsc_checkpoint *c, const char *dir, const char *path,
+                                lipsc_error *err) {
+    lipsc_mapfile map;
+    lipsc_status status = lipsc_mapfile_open(path, &map, err);
+    if (status) return status;
+    json_error_t bad;
+    json_t *root = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &bad);
+    json_t *weights = json_object_get(root, "weight_map"), *value;
+    const char *tensor;
+    if (!root) {
+        char reason[LIPSC_SHOWN_NAME];
+        lipsc_show_name(bad.text, reason);
+        status = lipsc_fail_at(err, LIPSC_E_FORMAT, (uint64_t)bad.position,
+                               "%s/model.safetensors.index.json: not valid JSON: %s",
+                               c->shown, reason);
+    } else if (!json_is_object(weights) || !json_object_size(weights)) {
+        status = index_fail(c, err, "has no weight_map");
+    }
+    if (!status) json_object_foreach(weights, tensor, value) {
+            status = add_shard(c, dir, tensor, value, err);
+            if (status) break;
+        }
+    json_decref(root);
+    lipsc_mapfile_close(&map);
+    return status;
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static int exists(const char *dir, const char *name) {
+    char *path = lipsc_path_join(dir, name);
+    const int there = path && !access(path, F_OK);
+    lipsc_release(path);
+    return there;
+}
+
+static lipsc_status open_files(lipsc_checkpoint *c, const char *dir, lipsc_error *err) {
+    static const char index_name[] = "model.safetensors.index.json";
+    if (exists(dir, "model.safetensors")) return add_file(c, dir, "model.safetensors", err);
+    if (exists(dir, index_name)) {
+        char *path = lipsc_path_join(dir, index_name);
+        if (!path) return no_memory(err);
+        const lipsc_status status = open_shards(c, dir, path, err);
+        lipsc_release(path);
+        return status;
+    }
+    if (exists(dir, "pytorch_model.bin"))
+        return lipsc_fail(err, LIPSC_E_IO,
+                          "%s: has pytorch_model.bin, but only model.safetensors is read",
+                          c->shown);
+    return lipsc_fail(err, LIPSC_E_IO,
+                      "%s: has neither model.safetensors nor model.safetensors.index.json",
+                      c->shown);
+}
+
+lipsc_status lipsc_checkpoint_open(const char *dir, lipsc_checkpoint **out,
+                                   lipsc_error *err) {
+    lipsc_checkpoint *c = lipsc_alloc_zero(1, sizeof *c);
+    if (!c) return no_memory(err);
+    lipsc_show_path(dir, c->shown);
+    c->files = lipsc_alloc_zero(FILES, sizeof *c->files);
+    const lipsc_status status = c->files ? open_files(c, dir, err) : no_memory(err);
+    if (status)
+        lipsc_checkpoint_free(c);
+    else
+        *out = c;
+    return status;
+}
+
+void lipsc_checkpoint_free(lipsc_checkpoint *c) {
+    if (!c) return;
+    for (size_t f = 0; f < c->count; f++) {
+        lipsc_st_free(c->files[f].st);
+        lipsc_release(c->files[f].path);
+    }
+    lipsc_release(c->files);
+    lipsc_release(c);
+}
+
+const char *lipsc_checkpoint_shown(const lipsc_checkpoint *c) { return c->shown; }
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+static const lipsc_st_tensor *find_exactly(const lipsc_checkpoint *c, const char *name,
+                                           const lipsc_st **file) {
+    for (size_t f = 0; f < c->count; f++) {
+        const lipsc_st_tensor *tensor = lipsc_st_find(c->files[f].st, name);
+        if (tensor) {
+            *file = c->files[f].st;
+            return tensor;
+        }
+    }
+    return NULL;
+}
+
+static const lipsc_st_tensor *find_prefixed(const lipsc_checkpoint *c, const char *name,
+                                            const lipsc_st **file) {
+    char full[NAME];
+    for (size_t p = 0; p < sizeof prefixes / sizeof prefixes[0]; p++) {
+        snprintf(full, sizeof full, "%s%s", prefixes[p], name);
+        const lipsc_st_tensor *tensor = find_exactly(c, full, file);
+        if (tensor) return tensor;
+    }
+    return NULL;
+}
+
+const lipsc_st_tensor *lipsc_checkpoint_find(const lipsc_checkpoint *c, const char *name,
+                                             const lipsc_st **file) {
+    const lipsc_st_tensor *tensor = find_prefixed(c, name, file);
+    for (size_t r = 0; !tensor && r < sizeof renamed / sizeof renamed[0]; r++) {
+        const size_t tail = strlen(renamed[r][0]), size = strlen(name);
+        if (size < tail || strcmp(name + size - tail, renamed[r][0])) continue;
+        char old[NAME];
+        snprintf(old, sizeof old, "%.*s%s", (int)(size - tail), name, renamed[r][1]);
+        tensor = find_prefixed(c, old, file);
+    }
+    return tensor;
+}
+
+uint64_t lipsc_checkpoint_numbers(const lipsc_checkpoint *c) {
+    uint64_t sum = 0;
+    for (size_t f = 0; f < c->count; f++)
+        for (size_t i = 0; i < lipsc_st_count(c->files[f].st); i++) {
+            const lipsc_st_tensor *tensor = lipsc_st_at(c->files[f].st, i);
+            if (tensor->type != LIPSC_ST_OTHER) sum += tensor->count;
+        }
+    return sum;
+}
+
+const char *lipsc_checkpoint_dtype(const lipsc_checkpoint *c) {
+    const char *dtype = "none";
+    for (size_t f = 0; f < c->count; f++)
+        for (size_t i = 0; i < lipsc_st_count(c->files[f].st); i++) {
+            const lipsc_st_tensor *tensor = lipsc_st_at(c->files[f].st, i);
+            if (tensor->type == LIPSC_ST_OTHER) continue;
+            if (!strcmp(dtype, "none")) dtype = tensor->dtype;
+            if (strcmp(dtype, tensor->dtype)) return "mixed";
+        }
+    return dtype;
+}
+
+lipsc_status lipsc_checkpoint_hash(const lipsc_checkpoint *c, lipsc_sha256 *sha,
+                                   lipsc_error *err) {
+    for (size_t f = 0; f < c->count; f++) {
+        lipsc_mapfile map;
+        const lipsc_status status = lipsc_mapfile_open(c->files[f].path, &map, err);
+        if (status) return status;
+        uint8_t length[8];
+        for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)map.size >> 8 * i);
+        lipsc_sha256_add(sha, length, sizeof length);
+        lipsc_sha256_add(sha, map.data, map.size);
+        lipsc_mapfile_close(&map);
+    }
+    return LIPSC_OK;
+}
