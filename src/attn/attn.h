@@ -5,18 +5,40 @@
 #include "backend/backend.h"
 #include "lipscope.h"
 
-/* Owns copies of the layer and the input as given, in double, so that a value found
- * in f32 can be re-evaluated with them. */
+/* The weights of a layer, made ready for a back end once per precision and shared by any
+ * number of inputs, from any number of threads. */
+typedef struct lipsc_packed lipsc_packed;
+
+/* copy 0: the arrays of layer are borrowed and must outlive the result. */
+lipsc_status lipsc_packed_new(const lipsc_layer *layer, int copy, lipsc_packed **out,
+                              lipsc_error *err);
+void lipsc_packed_free(lipsc_packed *packed);                      /* NULL does nothing */
+const lipsc_layer *lipsc_packed_layer(const lipsc_packed *packed); /* checked, resolved */
+const lipsc_backend *lipsc_packed_backend(const lipsc_packed *packed);
+/* Packed when first asked for; valid as long as packed. */
+lipsc_status lipsc_packed_weights(lipsc_packed *packed, lipsc_dtype dtype,
+                                  const void **weights, lipsc_error *err);
+
+/* Keeps the layer and the input as given, in double, so that a value found in f32 can be
+ * re-evaluated with them. */
 struct lipsc_attn {
-    lipsc_layer layer;  /* checked, defaults resolved; arrays owned by storage */
-    lipsc_input input;  /* the caller's order; arrays owned by storage         */
-    lipsc_rows rows;    /* the back end's order                                */
-    void *storage;      /* every array above                                   */
+    lipsc_packed *packed;
+    int owns_packed;
+    lipsc_layer layer; /* that of packed, with the mask in use                */
+    lipsc_input input; /* the caller's order; arrays owned by storage         */
+    lipsc_rows rows;   /* the back end's order                                */
+    void *storage;     /* arrays of input and rows                            */
     lipsc_dtype dtype;
     int threads;
     const lipsc_backend *backend;
-    void *weights, *state; /* of the back end, in dtype */
+    void *state; /* of the back end, in dtype */
 };
+
+/* lipsc_attn_new on weights that are packed already and must outlive the handle; mask NULL:
+ * the layer's own. */
+lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
+                           const lipsc_input *input, lipsc_dtype dtype, int threads,
+                           lipsc_attn **out, lipsc_error *err);
 
 /* Sizes, finite values, positive weights, windows: the sentence names what is wrong.
  * Resolves defaults (kv_heads, scale, out_dim) into *resolved. */

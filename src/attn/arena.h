@@ -1,0 +1,39 @@
+/* arena.h - one block of memory for many arrays. */
+#ifndef LIPSC_ATTN_ARENA_H
+#define LIPSC_ATTN_ARENA_H
+
+#include "core/mem.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* Hands out pieces of one block, each on its own cache lines.  Run with base NULL it
+ * only counts, so that the same code measures the block and fills it. */
+typedef struct {
+    char *base;
+    size_t used;
+    int overflow;
+} lipsc_arena;
+
+static inline void *lipsc_arena_take(lipsc_arena *a, size_t count, size_t size) {
+    size_t bytes;
+    if (!lipsc_mul_size(count, size, &bytes) || bytes > SIZE_MAX - 64 ||
+        a->used > SIZE_MAX - 64 - bytes) {
+        a->overflow = 1;
+        return NULL;
+    }
+    void *piece = a->base ? a->base + a->used : NULL;
+    a->used += (bytes + 63) / 64 * 64;
+    return piece;
+}
+
+/* A copy of count numbers; an absent array stays absent. */
+static inline const double *lipsc_arena_copy(lipsc_arena *a, size_t count,
+                                             const double *from) {
+    if (!from) return NULL;
+    double *copy = lipsc_arena_take(a, count, sizeof *copy);
+    if (copy) memcpy(copy, from, count * sizeof *copy);
+    return copy;
+}
+
+#endif

@@ -1,0 +1,229 @@
+/* attn.c - the handle of an attention Jacobian: an input made ready for a back end, over
+ * packed weights, and products with it.
+ *
+ * Vectors of lipsc_attn_apply are host doubles in the caller's order; they are turned
+ * into the back end's memory and precision here.  lipsc_attn_linop is the same operator
+ * without that detour, for solvers whose vectors live in the back end. */
+#include "attn/attn.h"
+#include "attn/arena.h"
+#include "core/error.h"
+
+#include <math.h>
+#include <omp.h>
+
+/* In f32 the roots of the weights, and their inverses, must fit into a float. */
+static const double weight_spread_f32 = 1e60;
+
+/* Pieces of the storage that are filled after it exists. */
+typedef struct {
+    double *X, *log_weight, *root_weight, *positions;
+    size_t *lo, *hi, *order;
+} rows_storage;
+
+/* Lays out, and with a base copies, the arrays of a checked input. */
+static void place(lipsc_arena *a, const lipsc_input *input, lipsc_attn *attn,
+                  rows_storage *rows) {
+    const lipsc_layer *l = &attn->layer;
+    const size_t n = input->n;
+    attn->input.n = n;
+    attn->input.X = lipsc_arena_copy(a, n * l->d, input->X);
+    attn->input.weights = lipsc_arena_copy(a, n, input->weights);
+    attn->input.times = lipsc_arena_copy(a, n, input->times);
+    attn->input.positions = lipsc_arena_copy(a, n, l->rotary_dim ? input->positions : NULL);
+
+    const int sorted = l->mask == LIPSC_MASK_TIMES; /* no other mask moves a token */
+    rows->X = sorted ? lipsc_arena_take(a, n * l->d, sizeof *rows->X) : NULL;
+    rows->log_weight =
+        input->weights ? lipsc_arena_take(a, n, sizeof *rows->log_weight) : NULL;
+    rows->root_weight =
+        input->weights ? lipsc_arena_take(a, n, sizeof *rows->root_weight) : NULL;
+    rows->positions = l->rotary_dim ? lipsc_arena_take(a, n, sizeof *rows->positions) : NULL;
+    rows->lo = lipsc_arena_take(a, n, sizeof *rows->lo);
+    rows->hi = lipsc_arena_take(a, n, sizeof *rows->hi);
+    rows->order = lipsc_arena_take(a, n, sizeof *rows->order);
+}
+
+/* ---- The input in the back end's order ------------------------------------------ */
+
+/* Scores see log a_j only up to a constant, and D^{1/2} J D^{-1/2} sees a only up to a
+ * factor: both are taken relative to the largest weight, which keeps them in range. */
+static lipsc_status prepare_rows(lipsc_attn *attn, const rows_storage *s) {
+    const lipsc_input *input = &attn->input;
+    const size_t n = input->n, d = attn->layer.d;
+    int identity;
+    lipsc_status status =
+        lipsc_mask_ranges(&attn->layer, input, s->order, s->lo, s->hi, &identity);
+    if (status) return status;
+
+    double largest = 0.0;
+    for (size_t i = 0; input->weights && i < n; i++)
+        largest = fmax(largest, input->weights[i]);
+    for (size_t i = 0; i < n; i++) {
+        const size_t token = s->order[i];
+        if (!identity) memcpy(s->X + i * d, input->X + token * d, d * sizeof *s->X);
+        if (input->weights) {
+            s->log_weight[i] = log(input->weights[token]) - log(largest);
+            s->root_weight[i] = sqrt(input->weights[token]) / sqrt(largest);
+        }
+        if (s->positions)
+            s->positions[i] = input->positions ? input->positions[token] : (double)token;
+    }
+    attn->rows = (lipsc_rows){.n = n,
+                              .X = identity ? input->X : s->X,
+                              .log_weight = s->log_weight,
+                              .root_weight = s->root_weight,
+                              .positions = s->positions,
+                              .lo = s->lo,
+                              .hi = s->hi,
+                              .order = identity ? NULL : s->order};
+    return LIPSC_OK;
+}
+
+static lipsc_status check_f32_weights(const lipsc_input *input, lipsc_error *err) {
+    double smallest = INFINITY, largest = 0.0;
+    for (size_t i = 0; i < input->n; i++) {
+        smallest = fmin(smallest, input->weights[i]);
+        largest = fmax(largest, input->weights[i]);
+    }
+    if (largest / smallest <= weight_spread_f32) return LIPSC_OK;
+    return lipsc_fail(err, LIPSC_E_RANGE,
+                      "weights differ by more than a factor of %g, too much for f32",
+                      weight_spread_f32);
+}
+
+/* ---- Life of a handle -------------------------------------------------------------- */
+
+static lipsc_status build(lipsc_attn *attn, const lipsc_input *input, lipsc_error *err) {
+    lipsc_arena a = {0};
+    rows_storage rows;
+    place(&a, input, attn, &rows);
+    if (a.overflow)
+        return lipsc_fail(err, LIPSC_E_RANGE, "an input of %zu tokens is too large",
+                          input->n);
+    attn->storage = lipsc_alloc(a.used, 1);
+    if (!attn->storage)
+        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for an input of %zu tokens",
+                          input->n);
+    a = (lipsc_arena){.base = attn->storage};
+    place(&a, input, attn, &rows);
+
+    if (prepare_rows(attn, &rows))
+        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory to sort %zu times", input->n);
+    const void *weights;
+    const lipsc_status status =
+        lipsc_packed_weights(attn->packed, attn->dtype, &weights, err);
+    if (status) return status;
+    return attn->backend->input_new(weights, &attn->rows, attn->threads, &attn->state, err);
+}
+
+lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
+                           const lipsc_input *input, lipsc_dtype dtype, int threads,
+                           lipsc_attn **out, lipsc_error *err) {
+    lipsc_layer layer = *lipsc_packed_layer(packed);
+    if (mask) layer.mask = *mask;
+    lipsc_status status = lipsc_input_check(&layer, input, err);
+    if (!status && dtype == LIPSC_F32 && input->weights)
+        status = check_f32_weights(input, err);
+    if (status) return status;
+
+    lipsc_attn *attn = lipsc_alloc_zero(1, sizeof *attn);
+    if (!attn) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a handle");
+    attn->packed = packed;
+    attn->layer = layer;
+    attn->dtype = dtype;
+    attn->threads = threads ? threads : omp_get_max_threads();
+    attn->backend = lipsc_packed_backend(packed);
+    status = build(attn, input, err);
+    if (status) {
+        lipsc_attn_free(attn);
+        return status;
+    }
+    *out = attn;
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_attn_new(const lipsc_layer *layer, const lipsc_input *input,
+                            lipsc_dtype dtype, int threads, lipsc_attn **out,
+                            lipsc_error *err) {
+    if (!out) return lipsc_fail(err, LIPSC_E_ARG, "out is NULL");
+    if (dtype != LIPSC_F64 && dtype != LIPSC_F32)
+        return lipsc_fail(err, LIPSC_E_ARG, "dtype = %d is not a precision", (int)dtype);
+    if (threads < 0)
+        return lipsc_fail(err, LIPSC_E_ARG, "threads = %d is negative", threads);
+    lipsc_packed *packed;
+    lipsc_status status = lipsc_packed_new(layer, 1, &packed, err);
+    if (status) return status;
+    status = lipsc_attn_at(packed, NULL, input, dtype, threads, out, err);
+    if (status)
+        lipsc_packed_free(packed);
+    else
+        (*out)->owns_packed = 1;
+    return status;
+}
+
+void lipsc_attn_free(lipsc_attn *attn) {
+    if (!attn) return;
+    if (attn->state) attn->backend->input_free(attn->state);
+    if (attn->owns_packed) lipsc_packed_free(attn->packed);
+    lipsc_release(attn->storage);
+    lipsc_release(attn);
+}
+
+/* ---- Products ------------------------------------------------------------------------ */
+
+static size_t input_length(const lipsc_attn *attn) { return attn->input.n * attn->layer.d; }
+static size_t output_length(const lipsc_attn *attn) {
+    return attn->input.n * lipsc_layer_width(&attn->layer);
+}
+
+static lipsc_status linop_apply(void *ctx, int trans, size_t k, const void *x, void *y) {
+    lipsc_attn *attn = ctx;
+    return attn->backend->product(attn->state, trans, k, x, y);
+}
+
+lipsc_linop lipsc_attn_linop(lipsc_attn *attn) {
+    return (lipsc_linop){.m = output_length(attn),
+                         .n = input_length(attn),
+                         .space = attn->backend->space(attn->dtype),
+                         .apply = linop_apply,
+                         .ctx = attn};
+}
+
+lipsc_status lipsc_attn_apply(lipsc_attn *attn, int trans, size_t k, const double *x,
+                              double *y) {
+    if (!attn || (trans != 0 && trans != 1) || (k && (!x || !y))) return LIPSC_E_ARG;
+    if (k == 0) return LIPSC_OK;
+    const lipsc_linop op = lipsc_attn_linop(attn);
+    size_t from, to;
+    if (!lipsc_mul_size(k, trans ? op.m : op.n, &from) ||
+        !lipsc_mul_size(k, trans ? op.n : op.m, &to))
+        return LIPSC_E_RANGE;
+    void *bx = op.space->alloc(from), *by = op.space->alloc(to);
+    lipsc_status status = bx && by ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) {
+        op.space->upload(from, x, bx);
+        status = op.apply(op.ctx, trans, k, bx, by);
+    }
+    if (!status) op.space->download(to, by, y);
+    op.space->release(bx);
+    op.space->release(by);
+    return status;
+}
+
+static int op_apply(void *ctx, int trans, size_t k, const double *x, double *y) {
+    return (int)lipsc_attn_apply(ctx, trans, k, x, y);
+}
+
+lipsc_op lipsc_attn_op(lipsc_attn *attn) {
+    return (lipsc_op){
+        .m = output_length(attn), .n = input_length(attn), .apply = op_apply, .ctx = attn};
+}
+
+lipsc_status lipsc_attn_output(lipsc_attn *attn, double *y) {
+    if (!attn || !y) return LIPSC_E_ARG;
+    return attn->backend->output(attn->state, y);
+}
+
+size_t lipsc_attn_bytes(const lipsc_attn *attn) {
+    return attn ? attn->backend->bytes(attn->state) : 0;
+}

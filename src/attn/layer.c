@@ -1,0 +1,193 @@
+/* layer.c - defaults of a layer, and the checks of a layer and an input.
+ *
+ * Nothing behind these checks looks at a size or a value again: products of sizes do
+ * not overflow, pointers are there, numbers are finite. */
+#include "attn/attn.h"
+#include "core/error.h"
+#include "core/mem.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Weights may differ by this factor: its root, and the inverse of it, are safe in
+ * double. */
+static const double weight_spread = 1e300;
+
+void lipsc_layer_defaults(lipsc_layer *layer) {
+    memset(layer, 0, sizeof *layer);
+    layer->heads = 1;
+}
+
+size_t lipsc_layer_width(const lipsc_layer *layer) {
+    return layer->O ? layer->out_dim : layer->heads * layer->value_dim;
+}
+
+/* An array of a layer or an input, by name.  cols 0: a vector of `rows` numbers. */
+typedef struct {
+    const char *name;
+    const double *values; /* NULL: absent, nothing to check */
+    size_t rows, cols;
+} named_array;
+
+static lipsc_status check_finite(const named_array *a, lipsc_error *err) {
+    const size_t count = a->cols ? a->rows * a->cols : a->rows;
+    for (size_t e = 0; a->values && e < count; e++) {
+        if (isfinite(a->values[e])) continue;
+        if (!a->cols)
+            return lipsc_fail(err, LIPSC_E_NONFIN, "%s[%zu] is not finite", a->name, e);
+        return lipsc_fail(err, LIPSC_E_NONFIN, "%s[%zu,%zu] is not finite", a->name,
+                          e / a->cols, e % a->cols);
+    }
+    return LIPSC_OK;
+}
+
+/* a * b * c doubles fit into memory that a pointer can address */
+static lipsc_status check_product(const char *name, size_t a, size_t b, size_t c,
+                                  lipsc_error *err) {
+    size_t ab, abc;
+    if (lipsc_mul_size(a, b, &ab) && lipsc_mul_size(ab, c, &abc) &&
+        abc <= PTRDIFF_MAX / sizeof(double))
+        return LIPSC_OK;
+    return lipsc_fail(err, LIPSC_E_RANGE, "the size of %s, %zu x %zu x %zu, is too large",
+                      name, a, b, c);
+}
+
+static lipsc_status check_sizes(const lipsc_layer *r, lipsc_error *err) {
+    const struct {
+        const char *name;
+        size_t value;
+    } positive[] = {{"d", r->d},
+                    {"heads", r->heads},
+                    {"key_dim", r->key_dim},
+                    {"value_dim", r->value_dim},
+                    {"out_dim", r->O ? r->out_dim : 1}};
+    for (size_t s = 0; s < sizeof positive / sizeof positive[0]; s++)
+        if (positive[s].value == 0)
+            return lipsc_fail(err, LIPSC_E_ARG, "%s is zero", positive[s].name);
+
+    if (r->heads % r->kv_heads != 0)
+        return lipsc_fail(err, LIPSC_E_ARG, "kv_heads = %zu does not divide heads = %zu",
+                          r->kv_heads, r->heads);
+    if (!r->K && r->kv_heads != 1)
+        return lipsc_fail(err, LIPSC_E_ARG, "without K kv_heads must be 1, not %zu",
+                          r->kv_heads);
+    if (!r->K && r->key_dim != r->d)
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "without K key_dim = %zu must be equal to d = %zu", r->key_dim,
+                          r->d);
+
+    lipsc_status status = check_product("Q", r->heads, r->key_dim, r->d, err);
+    if (!status) status = check_product("K", r->kv_heads, r->key_dim, r->d, err);
+    if (!status) status = check_product("V", r->kv_heads, r->value_dim, r->d, err);
+    if (!status && r->O)
+        status = check_product("O", r->out_dim, r->heads, r->value_dim, err);
+    if (!status) status = check_product("a row of heads", r->heads, r->value_dim, 1, err);
+    return status;
+}
+
+static lipsc_status check_options(const lipsc_layer *r, lipsc_error *err) {
+    if (!isfinite(r->scale)) return lipsc_fail(err, LIPSC_E_NONFIN, "scale is not finite");
+    switch (r->mask) {
+    case LIPSC_MASK_NONE:
+    case LIPSC_MASK_CAUSAL:
+    case LIPSC_MASK_TIMES:
+        break;
+    case LIPSC_MASK_SLIDING:
+        if (r->window == 0) return lipsc_fail(err, LIPSC_E_ARG, "window is zero");
+        break;
+    default:
+        return lipsc_fail(err, LIPSC_E_ARG, "mask = %d is not a mask", (int)r->mask);
+    }
+    if (r->rotary_dim % 2 != 0)
+        return lipsc_fail(err, LIPSC_E_ARG, "rotary_dim = %zu is odd", r->rotary_dim);
+    if (r->rotary_dim > r->key_dim)
+        return lipsc_fail(err, LIPSC_E_ARG, "rotary_dim = %zu is above key_dim = %zu",
+                          r->rotary_dim, r->key_dim);
+    if (r->rotary_dim && !r->rotary_freq)
+        return lipsc_fail(err, LIPSC_E_ARG, "rotary_freq is NULL");
+    if (!isfinite(r->norm_eps))
+        return lipsc_fail(err, LIPSC_E_NONFIN, "norm_eps is not finite");
+    if (r->norm_eps < 0.0)
+        return lipsc_fail(err, LIPSC_E_ARG, "norm_eps = %g is negative", r->norm_eps);
+    if (r->bo && !r->O) return lipsc_fail(err, LIPSC_E_ARG, "bo is given without O");
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_layer_check(const lipsc_layer *layer, lipsc_layer *resolved,
+                               lipsc_error *err) {
+    if (!layer) return lipsc_fail(err, LIPSC_E_ARG, "layer is NULL");
+    lipsc_layer r = *layer;
+    if (!r.Q) return lipsc_fail(err, LIPSC_E_ARG, "Q is NULL");
+    if (!r.V) return lipsc_fail(err, LIPSC_E_ARG, "V is NULL");
+    if (r.kv_heads == 0) r.kv_heads = r.heads ? r.heads : 1;
+
+    lipsc_status status = check_sizes(&r, err);
+    if (!status) status = check_options(&r, err);
+    if (status) return status;
+    if (r.scale == 0.0) r.scale = r.K ? 1.0 / sqrt((double)r.key_dim) : 1.0;
+    r.out_dim = lipsc_layer_width(&r);
+
+    const named_array arrays[] = {
+        {"Q", r.Q, r.heads * r.key_dim, r.d},
+        {"K", r.K, r.kv_heads * r.key_dim, r.d},
+        {"V", r.V, r.kv_heads * r.value_dim, r.d},
+        {"O", r.O, r.out_dim, r.heads * r.value_dim},
+        {"bq", r.bq, r.heads * r.key_dim, 0},
+        {"bk", r.bk, r.kv_heads * r.key_dim, 0},
+        {"bv", r.bv, r.kv_heads * r.value_dim, 0},
+        {"bo", r.bo, r.out_dim, 0},
+        {"rotary_freq", r.rotary_dim ? r.rotary_freq : NULL, r.rotary_dim / 2, 0},
+        {"q_gain", r.q_gain, r.key_dim, 0},
+        {"k_gain", r.k_gain, r.key_dim, 0},
+    };
+    for (size_t a = 0; !status && a < sizeof arrays / sizeof arrays[0]; a++)
+        status = check_finite(&arrays[a], err);
+    if (!status) *resolved = r;
+    return status;
+}
+
+static lipsc_status check_weights(size_t n, const double *weights, lipsc_error *err) {
+    double smallest = weights[0], largest = weights[0];
+    for (size_t j = 0; j < n; j++) {
+        if (!(weights[j] > 0.0))
+            return lipsc_fail(err, LIPSC_E_ARG, "weights[%zu] = %g is not positive", j,
+                              weights[j]);
+        smallest = fmin(smallest, weights[j]);
+        largest = fmax(largest, weights[j]);
+    }
+    if (largest * (1.0 / weight_spread) > smallest)
+        return lipsc_fail(err, LIPSC_E_RANGE, "weights differ by more than a factor of %g",
+                          weight_spread);
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_input_check(const lipsc_layer *resolved, const lipsc_input *input,
+                               lipsc_error *err) {
+    if (!input) return lipsc_fail(err, LIPSC_E_ARG, "input is NULL");
+    if (input->n == 0) return lipsc_fail(err, LIPSC_E_ARG, "n is zero");
+    if (!input->X) return lipsc_fail(err, LIPSC_E_ARG, "X is NULL");
+    const int by_times = resolved->mask == LIPSC_MASK_TIMES;
+    if (by_times && !input->times) return lipsc_fail(err, LIPSC_E_ARG, "times is NULL");
+    if (!by_times && input->times)
+        return lipsc_fail(err, LIPSC_E_ARG, "times are given, but the mask is another one");
+
+    const size_t n = input->n;
+    lipsc_status status = check_product("X", n, resolved->d, 1, err);
+    if (!status)
+        status = check_product("the queries", n, resolved->heads, resolved->key_dim, err);
+    if (!status)
+        status = check_product("the values", n, resolved->heads, resolved->value_dim, err);
+    if (!status) status = check_product("the output", n, resolved->out_dim, 1, err);
+
+    const named_array arrays[] = {
+        {"X", input->X, n, resolved->d},
+        {"weights", input->weights, n, 0},
+        {"times", input->times, n, 0},
+        {"positions", resolved->rotary_dim ? input->positions : NULL, n, 0},
+    };
+    for (size_t a = 0; !status && a < sizeof arrays / sizeof arrays[0]; a++)
+        status = check_finite(&arrays[a], err);
+    if (!status && input->weights) status = check_weights(n, input->weights, err);
+    return status;
+}

@@ -1,0 +1,57 @@
+/* mask.c - every mask as one range of visible keys per row.
+ *
+ * Causal and sliding masks are ranges as they stand.  A mask by times becomes one when
+ * the tokens are sorted by time: row i then sees all places before the end of its
+ * group of equal times.  A back end needs to know nothing else. */
+#include "attn/attn.h"
+#include "core/mem.h"
+
+#include <stdlib.h>
+
+typedef struct {
+    double time;
+    size_t token;
+} stamp;
+
+/* Equal times keep the caller's order, which makes the sort stable. */
+static int earlier(const void *a, const void *b) {
+    const stamp *s = a, *t = b;
+    if (s->time != t->time) return s->time < t->time ? -1 : 1;
+    return (s->token > t->token) - (s->token < t->token);
+}
+
+static lipsc_status ranges_by_time(const lipsc_input *input, size_t *order, size_t *lo,
+                                   size_t *hi) {
+    const size_t n = input->n;
+    stamp *stamps = lipsc_alloc(n, sizeof *stamps);
+    if (!stamps) return LIPSC_E_NOMEM;
+    for (size_t i = 0; i < n; i++) stamps[i] = (stamp){input->times[i], i};
+    qsort(stamps, n, sizeof *stamps, earlier);
+    for (size_t i = n, end = n; i-- > 0;) {
+        if (i + 1 < n && stamps[i].time != stamps[i + 1].time) end = i + 1;
+        order[i] = stamps[i].token;
+        lo[i] = 0;
+        hi[i] = end;
+    }
+    lipsc_release(stamps);
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_mask_ranges(const lipsc_layer *layer, const lipsc_input *input,
+                               size_t *order, size_t *lo, size_t *hi, int *identity) {
+    const size_t n = input->n;
+    *identity = 1;
+    if (layer->mask == LIPSC_MASK_TIMES) {
+        lipsc_status status = ranges_by_time(input, order, lo, hi);
+        for (size_t i = 0; !status && i < n; i++) *identity &= order[i] == i;
+        return status;
+    }
+    for (size_t i = 0; i < n; i++) {
+        order[i] = i;
+        lo[i] = 0;
+        hi[i] = layer->mask == LIPSC_MASK_NONE ? n : i + 1;
+        if (layer->mask == LIPSC_MASK_SLIDING && i >= layer->window)
+            lo[i] = i + 1 - layer->window;
+    }
+    return LIPSC_OK;
+}
