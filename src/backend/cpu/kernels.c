@@ -1,0 +1,727 @@
+/* kernels.c - register kernels and the fused attention products of one head.
+ *
+ * By hand, because a BLAS called on tiles of this size runs at 0.6-0.7 of its own large
+ * rate, and nobody has fused J and J^T of attention on a CPU.  attn/ref.c is the readable
+ * twin.  Compiled once per instruction set and precision: see simd.h.
+ *
+ * Work is cut into tiles of ROWS queries by KEYS keys, which stay in the L2 cache; inside a
+ * tile everything is a product of at most 6 rows by NR columns held in registers, with the
+ * softmax applied before the block leaves them.  Sums over keys and over rows run in an
+ * order fixed by the tiles alone, so results do not depend on the number of threads.
+ *
+ * The softmax derivative is shifted by the value at the row's largest entry ("top"):
+ *     dP_ij = P_ij ((dS_ij - dS_i,top) - sum_l P_il (dS_il - dS_i,top))
+ * In a nearly one-hot row the unshifted form loses every digit.  The shift is computed with
+ * the same sequence of multiply-adds as the tile, so the top entry becomes exactly zero. */
+#include "backend/cpu/kernels.h"
+
+#include "backend/cpu/simd.h"
+
+#include <math.h>
+
+enum {
+    MR = 6,            /* rows of a register block                                   */
+    ROWS = 96,         /* queries of a tile                                          */
+    KEYS = 96,         /* keys of a tile: a multiple of NR for every instruction set */
+    STRIDE = KEYS + 16 /* row stride of a stored tile; odd in cache lines            */
+};
+
+#define LOG2E ((T)1.4426950408889634074)
+
+static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+/* How many of `left` rows the next register block takes: 6, and near the end 4 or 5 rather
+ * than a lone row that would leave the multipliers idle. */
+static size_t next_rows(size_t left) {
+    if (left <= MR) return left;
+    if (left <= 8) return 4;
+    if (left <= 10) return 5;
+    return MR;
+}
+
+/* acc (mr x NR) += A (mr x len) B (len x NR);  A(r,l) = a[r*ars + l*acs], B row l = b +
+ * l*ldb. mr is a constant at every call, so acc lives in registers. */
+INLINE void block_fma(const int mr, V acc[MR][2], size_t len, const T *a, size_t ars,
+                      size_t acs, const T *b, size_t ldb) {
+    for (size_t l = 0; l < len; l++) {
+        const V b0 = v_load(b), b1 = v_load(b + VL);
+#pragma GCC unroll 6
+        for (int r = 0; r < mr; r++) {
+            const V x = v_set(a[(size_t)r * ars]);
+            acc[r][0] = v_fma(x, b0, acc[r][0]);
+            acc[r][1] = v_fma(x, b1, acc[r][1]);
+        }
+        a += acs;
+        b += ldb;
+    }
+}
+
+INLINE void block_zero(const int mr, V acc[MR][2]) {
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) acc[r][0] = acc[r][1] = v_set(0);
+}
+
+/* Runs CALL(mr) with mr a literal, so that each block size is compiled on its own. */
+#define FOR_BLOCK_SIZE(mr, CALL) \
+    switch (mr) {                \
+    case 6:                      \
+        CALL(6);                 \
+        break;                   \
+    case 5:                      \
+        CALL(5);                 \
+        break;                   \
+    case 4:                      \
+        CALL(4);                 \
+        break;                   \
+    case 3:                      \
+        CALL(3);                 \
+        break;                   \
+    case 2:                      \
+        CALL(2);                 \
+        break;                   \
+    default:                     \
+        CALL(1);                 \
+        break;                   \
+    }
+
+/* ---- C (+)= A B with B in panels: the projections ------------------------------------ */
+
+enum { INNER = 384 }; /* inner length per pass: a panel of it fills most of the L1 cache */
+
+INLINE void gemm_block(const int mr, const T *a, size_t ars, size_t segs, size_t seg,
+                       size_t len, const T *b, T *c, size_t ldc, const T *bias, int add) {
+    V acc[MR][2];
+    block_zero(mr, acc);
+    for (size_t s = 0; s < segs; s++)
+        block_fma(mr, acc, len, a + s * seg, ars, 1, b + s * len * NR, NR);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        T *row = c + (size_t)r * ldc;
+        V c0 = acc[r][0], c1 = acc[r][1];
+        if (add) c0 = v_load(row) + c0, c1 = v_load(row + VL) + c1;
+        if (bias) c0 = c0 + v_load(bias), c1 = c1 + v_load(bias + VL);
+        v_store(row, c0);
+        v_store(row + VL, c1);
+    }
+}
+
+static void gemm_rows(size_t mr, const T *a, size_t ars, size_t segs, size_t seg,
+                      size_t len, const T *b, T *c, size_t ldc, const T *bias, int add) {
+#define CALL(m) gemm_block(m, a, ars, segs, seg, len, b, c, ldc, bias, add)
+    FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+}
+
+static void gemm(const lipsc_gemm *g, size_t row0, size_t row1, size_t panel0,
+                 size_t panel1) {
+    const size_t inner = g->segs * g->seg_len;
+    /* passes over the inner dimension: several whole segments, or a part of a long one */
+    const size_t per = g->seg_len < INNER ? min_size(g->segs, INNER / g->seg_len) : 1;
+    const size_t parts = g->seg_len < INNER ? 1 : (g->seg_len + INNER - 1) / INNER;
+    const size_t part = (g->seg_len + parts - 1) / parts;
+    for (size_t s = 0; s < g->segs; s += per)
+        for (size_t l0 = 0; l0 < g->seg_len; l0 += part) {
+            const size_t segs = min_size(per, g->segs - s),
+                         len = min_size(part, g->seg_len - l0);
+            const size_t start = s * g->seg_len + l0;
+            const int add = g->add || start > 0;
+            for (size_t p = panel0; p < panel1; p++) {
+                const T *b = (const T *)g->b + (p * inner + start) * NR;
+                T *c = (T *)g->c + p / g->group * g->c_group + p % g->group * NR;
+                const T *bias = g->bias && start == 0 ? (const T *)g->bias + p * NR : NULL;
+                const size_t width = min_size(NR, g->columns - p * NR);
+                for (size_t i = row0, mr; i < row1; i += mr) {
+                    mr = next_rows(row1 - i);
+                    const T *a = (const T *)g->a + i * g->a_row + s * g->a_seg + l0;
+                    T *row = c + i * g->c_row;
+                    if (width == NR) {
+                        gemm_rows(mr, a, g->a_row, segs, g->a_seg, len, b, row, g->c_row,
+                                  bias, add);
+                    } else { /* the last panel may be narrower than a register block */
+                        T edge[MR * NR];
+                        gemm_rows(mr, a, g->a_row, segs, g->a_seg, len, b, edge, NR, bias,
+                                  0);
+                        for (size_t r = 0; r < mr; r++)
+                            for (size_t j = 0; j < width; j++)
+                                row[r * g->c_row + j] =
+                                    (add ? row[r * g->c_row + j] : 0) + edge[r * NR + j];
+                    }
+                }
+            }
+        }
+}
+
+/* ---- tiles ------------------------------------------------------------------------------
+ */
+
+/* rows j0..j1-1 of src (., w) as panels of NR keys: panel p is (w, NR), absent keys zero */
+static void pack_keys(const T *src, size_t w, size_t j0, size_t j1, T *dst) {
+    for (size_t j = j0; j < j1; j += NR, dst += w * NR) {
+        const size_t lanes = min_size(NR, j1 - j);
+        for (size_t lane = 0; lane < lanes; lane++) {
+            const T *row = src + (j + lane) * w;
+            for (size_t l = 0; l < w; l++) dst[l * NR + lane] = row[l];
+        }
+        for (size_t lane = lanes; lane < NR; lane++)
+            for (size_t l = 0; l < w; l++) dst[l * NR + lane] = 0;
+    }
+}
+
+/* lanes of keys j .. j+NR-1 that row i sees */
+INLINE void visible(const lipsc_head *h, size_t i, size_t j, VI seen[2]) {
+    const I first = (I)((ptrdiff_t)h->lo[i] - (ptrdiff_t)j);
+    const I end = (I)((ptrdiff_t)h->hi[i] - (ptrdiff_t)j);
+    for (int half = 0; half < 2; half++) {
+        const VI lane = v_lanes() + half * VL;
+        seen[half] = (lane >= first) & (lane < end);
+    }
+}
+
+/* log weights of keys j .. j+NR-1, 0 without weights and beyond the last token */
+INLINE void load_bias(const lipsc_head *h, size_t j, V bias[2]) {
+    bias[0] = bias[1] = v_set(0);
+    if (!h->bias) return;
+    T edge[NR];
+    for (size_t l = 0; l < NR; l++)
+        edge[l] = j + l < h->n ? ((const T *)h->bias)[j + l] : 0;
+    bias[0] = v_load(edge);
+    bias[1] = v_load(edge + VL);
+}
+
+/* P of rows i .. i+mr-1 and keys j .. j+NR-1 from the scores in acc:
+ *     P_ij = exp(s_ij - rowmax_i) rowinv_i,   0 where masked */
+INLINE void softmax_block(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
+                          V acc[MR][2]) {
+    const T *rowmax = h->rowmax, *rowinv = h->rowinv;
+    V bias[2];
+    load_bias(h, j, bias);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        const V top = v_set(rowmax[i + (size_t)r]), inv = v_set(rowinv[i + (size_t)r]);
+        for (int half = 0; half < 2; half++) {
+            const V s = acc[r][half] + bias[half];
+            acc[r][half] = v_exp2((s - top) * v_set(LOG2E)) * inv;
+        }
+        if (masked) {
+            VI seen[2];
+            visible(h, i + (size_t)r, j, seen);
+            for (int half = 0; half < 2; half++)
+                acc[r][half] = v_keep(acc[r][half], seen[half]);
+        }
+    }
+}
+
+/* The same from q and a panel of keys, into tile. */
+INLINE void store_softmax(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
+                          const T *panel, T *tile) {
+    V acc[MR][2];
+    block_zero(mr, acc);
+    block_fma(mr, acc, h->kw, (const T *)h->q + i * h->kw, h->kw, 1, panel, NR);
+    softmax_block(mr, h, i, j, masked, acc);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        v_store(tile + r * STRIDE, acc[r][0]);
+        v_store(tile + r * STRIDE + VL, acc[r][1]);
+    }
+}
+
+/* The keys of tile [j0,j1) that some row of [i, i+mr) sees, from a panel's first key on. */
+typedef struct {
+    size_t from, end; /* from: first key of a panel; from >= end: none */
+} key_span;
+
+static key_span span_of(const lipsc_head *h, size_t i, size_t mr, size_t j0, size_t j1) {
+    key_span s;
+    s.from = max_size(j0, h->lo[i]);
+    s.from = j0 + (s.from - j0) / NR * NR;
+    s.end = min_size(j1, h->hi[i + mr - 1]);
+    return s;
+}
+
+static int is_masked(const lipsc_head *h, size_t i, size_t mr, size_t j) {
+    return j < h->lo[i + mr - 1] || j + NR > h->hi[i];
+}
+
+/* c (mr x NR) += A B with A rows either along a tile's rows or, transposed, its columns */
+INLINE void accumulate_block(const int mr, size_t len, const T *a, size_t ars, size_t acs,
+                             const T *b, size_t ldb, T *c, size_t ldc) {
+    V acc[MR][2];
+    block_zero(mr, acc);
+    block_fma(mr, acc, len, a, ars, acs, b, ldb);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        T *row = c + (size_t)r * ldc;
+        v_store(row, v_load(row) + acc[r][0]);
+        v_store(row + VL, v_load(row + VL) + acc[r][1]);
+    }
+}
+
+/* c (rows of the tile) += tile B */
+static void accumulate_rows(size_t mr, size_t len, const T *a, const T *b, size_t ldb,
+                            T *c) {
+#define CALL(m) accumulate_block(m, len, a, STRIDE, 1, b, ldb, c, ldb)
+    FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+}
+
+/* c (columns of the tile) += tile^T B */
+static void accumulate_columns(size_t mr, size_t len, const T *a, const T *b, size_t ldb,
+                               T *c){
+#define CALL(m) accumulate_block(m, len, a, 1, STRIDE, b, ldb, c, ldb)
+    FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+}
+
+/* ---- row statistics
+   ----------------------------------------------------------------------- */
+
+/* Scores of a block into tile, -infinity where masked; 0 when a visible one is not finite.
+ */
+INLINE int score_block(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
+                       const T *panel, T *tile) {
+    const V nothing = v_set(-(T)INFINITY);
+    V acc[MR][2];
+    VI bad = {0};
+    block_zero(mr, acc);
+    block_fma(mr, acc, h->kw, (const T *)h->q + i * h->kw, h->kw, 1, panel, NR);
+    V bias[2];
+    load_bias(h, j, bias);
+    for (int r = 0; r < mr; r++) {
+        VI seen[2];
+        visible(h, i + (size_t)r, j, seen);
+        for (int half = 0; half < 2; half++) {
+            V s = acc[r][half] + bias[half];
+            const VI infinite = ~(s - s == v_set(0));
+            bad |= masked ? infinite & seen[half] : infinite;
+            if (masked) s = v_keep(s, seen[half]) + v_keep(nothing, ~seen[half]);
+            v_store(tile + r * STRIDE + half * VL, s);
+        }
+    }
+    I any = 0;
+    for (int l = 0; l < VL; l++) any |= bad[l];
+    return !any;
+}
+
+/* Scores of rows i .. i+mr-1 and the panels of span into tile (mr rows). */
+static int score_rows(size_t mr, const lipsc_head *h, size_t i, key_span span, size_t j0,
+                      const T *panels, T *tile) {
+    int finite = 1;
+    for (size_t j = span.from; j < span.end; j += NR) {
+        const T *panel = panels + (j - j0) * h->kw;
+        T *t = tile + (j - j0);
+        const int masked = is_masked(h, i, mr, j);
+#define CALL(m) finite &= score_block(m, h, i, j, masked, panel, t)
+        FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+    }
+    return finite;
+}
+
+/* Takes the scores s[0 .. len-1] of keys j.. into the running maximum and sum of row i; len
+ * is a multiple of NR. */
+static void add_scores(const lipsc_head *h, size_t i, size_t j, const T *s, size_t len) {
+    T *rowmax = (T *)h->rowmax + i, *sum = (T *)h->rowinv + i;
+    V most = v_load(s);
+    for (size_t l = VL; l < len; l += VL) most = v_max(v_load(s + l), most);
+    T largest = most[0];
+    for (int l = 1; l < VL; l++)
+        if (most[l] > largest) largest = most[l];
+    if (largest > *rowmax) {
+        size_t at = 0;
+        while (s[at] != largest) at++;
+        h->top[i] = j + at;
+        *sum *=
+            (T)exp((double)(*rowmax - largest)); /* 0 at the first tile: exp(-infinity) */
+        *rowmax = largest;
+    } else if (!(largest > -(T)INFINITY)) {
+        return; /* this row sees nothing here */
+    }
+    V total = v_set(0);
+    for (size_t l = 0; l < len; l += VL)
+        total = total + v_exp2((v_load(s + l) - v_set(*rowmax)) * v_set(LOG2E));
+    for (int l = 0; l < VL; l++) *sum += total[l];
+}
+
+/* excess of rows i .. i+mr-1 += P z over the keys of span, the top entry left out; rest
+ * gathers the sum of these P. */
+static void add_excess(size_t mr, const lipsc_head *h, size_t i, key_span span, size_t j0,
+                       const T *panels, T *tile, T *rest) {
+    for (size_t j = span.from; j < span.end; j += NR) {
+        const T *panel = panels + (j - j0) * h->kw;
+        T *t = tile + (j - j0);
+        const int masked = is_masked(h, i, mr, j);
+#define CALL(m) store_softmax(m, h, i, j, masked, panel, t)
+        FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+    }
+    for (size_t r = 0; r < mr; r++) {
+        T *row = tile + r * STRIDE;
+        const size_t top = h->top[i + r];
+        if (top >= span.from && top < span.end) row[top - j0] = 0;
+        for (size_t j = span.from; j < span.end; j++) rest[r] += row[j - j0];
+    }
+    for (size_t c = 0; c < h->vw; c += NR)
+        accumulate_rows(mr, span.end - span.from, tile + (span.from - j0),
+                        (const T *)h->z + span.from * h->vw + c, h->vw,
+                        (T *)h->excess + i * h->vw + c);
+}
+
+/* First pass: rowmax, top and sum of exponentials, tile by tile.  Second pass, with these
+ * known: excess_i = sum_{j != top} P_ij (z_j - z_top), which keeps its digits when P_top is
+ * 1 up to rounding. */
+static int statistics(const lipsc_head *h, size_t i0, size_t i1, void *scratch) {
+    T *panels = scratch, *tile = panels + KEYS * h->kw, *rest = tile + ROWS * STRIDE;
+    T *rowmax = h->rowmax, *rowinv = h->rowinv, *excess = h->excess;
+    const size_t vw = h->vw, first = h->lo[i0] / KEYS * KEYS, last = h->hi[i1 - 1];
+    int finite = 1;
+    for (size_t i = i0; i < i1; i++) {
+        rowmax[i] = -(T)INFINITY;
+        rowinv[i] = 0; /* the sum, until the end of the pass */
+    }
+    for (size_t j0 = first; j0 < last; j0 += KEYS) {
+        const size_t j1 = min_size(last, j0 + KEYS);
+        pack_keys(h->k, h->kw, j0, j1, panels);
+        for (size_t i = i0, mr; i < i1; i += mr) {
+            mr = next_rows(i1 - i);
+            const key_span span = span_of(h, i, mr, j0, j1);
+            if (span.from >= span.end) continue;
+            finite &= score_rows(mr, h, i, span, j0, panels, tile);
+            const size_t len = (span.end - span.from + NR - 1) / NR * NR;
+            for (size_t r = 0; finite && r < mr; r++)
+                add_scores(h, i + r, span.from, tile + r * STRIDE + (span.from - j0), len);
+        }
+    }
+    if (!finite) return 0;
+    for (size_t i = i0; i < i1; i++) rowinv[i] = 1 / rowinv[i];
+    memset(excess + i0 * vw, 0, (i1 - i0) * vw * sizeof(T));
+    memset(rest, 0, (i1 - i0) * sizeof(T));
+    for (size_t j0 = first; j0 < last; j0 += KEYS) {
+        const size_t j1 = min_size(last, j0 + KEYS);
+        pack_keys(h->k, h->kw, j0, j1, panels);
+        for (size_t i = i0, mr; i < i1; i += mr) {
+            mr = next_rows(i1 - i);
+            const key_span span = span_of(h, i, mr, j0, j1);
+            if (span.from < span.end)
+                add_excess(mr, h, i, span, j0, panels, tile, rest + i - i0);
+        }
+    }
+    for (size_t i = i0; i < i1; i++) {
+        const T *ztop = (const T *)h->z + h->top[i] * vw;
+        for (size_t c = 0; c < vw; c++) excess[i * vw + c] -= rest[i - i0] * ztop[c];
+    }
+    return 1;
+}
+
+static void head_output(const lipsc_head *h, size_t i0, size_t i1, void *out) {
+    const T *z = h->z, *excess = h->excess;
+    T *o = out;
+    for (size_t i = i0; i < i1; i++)
+        for (size_t c = 0; c < h->vw; c++)
+            o[i * h->vw + c] = z[h->top[i] * h->vw + c] + excess[i * h->vw + c];
+}
+
+/* sum_l a_l b_l (+ sum_l c_l d_l) in the order in which a register block makes it, for
+ * several independent rows at a time so that the multiply-adds overlap. */
+enum { CHAINS = 8 };
+INLINE void chained_dots(size_t rows, size_t w, const T *const a[CHAINS],
+                         const T *const b[CHAINS], T sum[CHAINS]) {
+    if (rows == CHAINS) {
+        for (size_t l = 0; l < w; l++)
+#pragma GCC unroll 8
+            for (int r = 0; r < CHAINS; r++) sum[r] = s_fma(a[r][l], b[r][l], sum[r]);
+    } else {
+        for (size_t r = 0; r < rows; r++)
+            for (size_t l = 0; l < w; l++) sum[r] = s_fma(a[r][l], b[r][l], sum[r]);
+    }
+}
+
+/* ---- J: out_i = sum_j P_ij dS'_ij (z_j - o_i) + sum_j P_ij dz_j
+ * ------------------------------ */
+
+INLINE void forward_block(const int mr, const lipsc_head *h, const T *dq, const T *shift,
+                          T *mean, size_t i, size_t j, int masked, int fresh,
+                          const T *kpanel, const T *dkpanel, T *ptile, T *wtile) {
+    const size_t kw = h->kw;
+    const T *q = (const T *)h->q + i * kw;
+    V acc[MR][2];
+    if (fresh)
+        store_softmax(mr, h, i, j, masked, kpanel, ptile); /* kept for every direction */
+    block_zero(mr, acc);
+    block_fma(mr, acc, kw, dq + i * kw, kw, 1, kpanel, NR);
+    block_fma(mr, acc, kw, q, kw, 1, dkpanel, NR);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        const V top = v_set(shift[i + (size_t)r]);
+        const V w0 = (acc[r][0] - top) * v_load(ptile + r * STRIDE);
+        const V w1 = (acc[r][1] - top) * v_load(ptile + r * STRIDE + VL);
+        v_store(wtile + r * STRIDE, w0);
+        v_store(wtile + r * STRIDE + VL, w1);
+        T *m = mean + (size_t)r * VL; /* one partial sum per lane */
+        v_store(m, v_load(m) + (w0 + w1));
+    }
+}
+
+/* out rows += W z + P dz over the keys of a span */
+INLINE void forward_out(const int mr, const T *wtile, const T *ptile, size_t keys,
+                        const T *z, const T *dz, size_t vw, T *out) {
+    V acc[MR][2];
+    block_zero(mr, acc);
+    block_fma(mr, acc, keys, wtile, STRIDE, 1, z, vw);
+    block_fma(mr, acc, keys, ptile, STRIDE, 1, dz, vw);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        T *row = out + (size_t)r * vw;
+        v_store(row, v_load(row) + acc[r][0]);
+        v_store(row + VL, v_load(row + VL) + acc[r][1]);
+    }
+}
+
+/* One row tile [i0,i1) against the keys [j0,j1) for all directions. */
+static void forward_tile(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0,
+                         size_t i1, size_t j0, size_t j1, const T *kpanels,
+                         const T *dkpanels, T *ptile, T *wtile, T *lanes) {
+    const size_t kw = h->kw, vw = h->vw, n = h->n;
+    for (size_t dir = 0; dir < d->dirs; dir++) {
+        const T *dq = (const T *)d->dq + dir * n * kw;
+        const T *shift = (const T *)d->shift + dir * n;
+        const T *dpanels = dkpanels + dir * KEYS * kw;
+        for (size_t j = j0; j < j1; j += NR)
+            for (size_t i = i0, mr; i < i1; i += mr) {
+                mr = next_rows(i1 - i);
+                const key_span span = span_of(h, i, mr, j0, j1);
+                if (j < span.from || j >= span.end) continue;
+                const int masked = is_masked(h, i, mr, j), fresh = dir == 0;
+                const size_t at = (i - i0) * STRIDE + (j - j0), off = (j - j0) * kw;
+                T *sums = lanes + (dir * ROWS + (i - i0)) * VL;
+#define CALL(m)                                                              \
+    forward_block(m, h, dq, shift, sums, i, j, masked, fresh, kpanels + off, \
+                  dpanels + off, ptile + at, wtile + at)
+                FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+            }
+        for (size_t c = 0; c < vw; c += NR)
+            for (size_t i = i0, mr; i < i1; i += mr) {
+                mr = next_rows(i1 - i);
+                const key_span span = span_of(h, i, mr, j0, j1);
+                if (span.from >= span.end) continue;
+                const size_t at = (i - i0) * STRIDE + (span.from - j0);
+                const size_t keys = span.end - span.from;
+                const T *z = (const T *)h->z + span.from * vw + c;
+                const T *dz = (const T *)d->dz + (dir * n + span.from) * vw + c;
+                T *out = (T *)d->out + (dir * n + i) * vw + c;
+#define CALL(m) forward_out(m, wtile + at, ptile + at, keys, z, dz, vw, out)
+                FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+            }
+    }
+}
+
+/* dS at the top entry of rows i0..i1-1: dq_i . k_top + q_i . dk_top */
+static void forward_shift(const lipsc_head *h, const lipsc_head_dirs *d, size_t dir,
+                          size_t i0, size_t i1) {
+    const size_t kw = h->kw, n = h->n;
+    const T *dq = (const T *)d->dq + dir * n * kw, *dk = (const T *)d->dk + dir * n * kw;
+    T *shift = (T *)d->shift + dir * n;
+    for (size_t i = i0; i < i1; i += CHAINS) {
+        const size_t rows = min_size(CHAINS, i1 - i);
+        const T *a[CHAINS], *b[CHAINS];
+        T sum[CHAINS] = {0};
+        for (size_t r = 0; r < rows; r++)
+            a[r] = dq + (i + r) * kw, b[r] = (const T *)h->k + h->top[i + r] * kw;
+        chained_dots(rows, kw, a, b, sum);
+        for (size_t r = 0; r < rows; r++)
+            a[r] = (const T *)h->q + (i + r) * kw, b[r] = dk + h->top[i + r] * kw;
+        chained_dots(rows, kw, a, b, sum);
+        for (size_t r = 0; r < rows; r++) shift[i + r] = sum[r];
+    }
+}
+
+static void forward(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, size_t i1,
+                    void *scratch) {
+    const size_t kw = h->kw, vw = h->vw, n = h->n;
+    T *kpanels = scratch, *dkpanels = kpanels + KEYS * kw;
+    T *ptile = dkpanels + d->dirs * KEYS * kw, *wtile = ptile + ROWS * STRIDE;
+    T *lanes = wtile + ROWS * STRIDE; /* (dirs, ROWS, VL) partial row sums */
+    for (size_t dir = 0; dir < d->dirs; dir++) {
+        forward_shift(h, d, dir, i0, i1);
+        memset((T *)d->out + (dir * n + i0) * vw, 0, (i1 - i0) * vw * sizeof(T));
+        memset((T *)d->mean + dir * n + i0, 0, (i1 - i0) * sizeof(T));
+    }
+    /* tiles lie on one grid whatever rows a task has, so that sums keep their order */
+    const size_t last = h->hi[i1 - 1];
+    for (size_t j0 = h->lo[i0] / KEYS * KEYS; j0 < last; j0 += KEYS) {
+        const size_t j1 = min_size(last, j0 + KEYS);
+        pack_keys(h->k, kw, j0, j1, kpanels);
+        for (size_t dir = 0; dir < d->dirs; dir++)
+            pack_keys((const T *)d->dk + dir * n * kw, kw, j0, j1,
+                      dkpanels + dir * KEYS * kw);
+        for (size_t i = i0; i < i1; i += ROWS) {
+            const size_t end = min_size(i1, i + ROWS);
+            if (h->hi[end - 1] <= j0 || h->lo[i] >= j1) continue;
+            memset(lanes, 0, d->dirs * ROWS * VL * sizeof(T));
+            forward_tile(h, d, i, end, j0, j1, kpanels, dkpanels, ptile, wtile, lanes);
+            for (size_t dir = 0; dir < d->dirs; dir++)
+                for (size_t r = i; r < end; r++) {
+                    const T *part = lanes + (dir * ROWS + (r - i)) * VL;
+                    T sum = 0;
+                    for (int l = 0; l < VL; l++) sum += part[l];
+                    ((T *)d->mean)[dir * n + r] += sum;
+                }
+        }
+    }
+    for (size_t dir = 0; dir < d->dirs; dir++) /* out_i -= mean_i o_i */
+        for (size_t i = i0; i < i1; i++) {
+            const T m = ((const T *)d->mean)[dir * n + i];
+            const T *ztop = (const T *)h->z + h->top[i] * vw;
+            const T *excess = (const T *)h->excess + i * vw;
+            T *out = (T *)d->out + (dir * n + i) * vw;
+            for (size_t c = 0; c < vw; c++) out[c] -= m * (ztop[c] + excess[c]);
+        }
+}
+
+/* ---- J^T: dS_ij = P_ij ((g_i.z_j - g_i.z_top) - g_i.excess_i)
+ * -------------------------------- * gq_i += sum_j dS_ij k_j,   gk_j += sum_i dS_ij q_i,
+ * gz_j += sum_i P_ij g_i            */
+
+static void adjoint_rows(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0,
+                         size_t i1) {
+    const size_t vw = h->vw, n = h->n;
+    for (size_t dir = 0; dir < d->dirs; dir++)
+        for (size_t i = i0; i < i1; i += CHAINS) {
+            const size_t rows = min_size(CHAINS, i1 - i);
+            const T *g[CHAINS], *b[CHAINS];
+            T top[CHAINS] = {0}, mean[CHAINS] = {0};
+            for (size_t r = 0; r < rows; r++) {
+                g[r] = (const T *)d->g + (dir * n + i + r) * vw;
+                b[r] = (const T *)h->z + h->top[i + r] * vw;
+            }
+            chained_dots(rows, vw, g, b, top);
+            for (size_t r = 0; r < rows; r++) b[r] = (const T *)h->excess + (i + r) * vw;
+            chained_dots(rows, vw, g, b, mean);
+            for (size_t r = 0; r < rows; r++) {
+                ((T *)d->shift)[dir * n + i + r] = top[r];
+                ((T *)d->mean)[dir * n + i + r] = mean[r];
+            }
+        }
+}
+
+INLINE void adjoint_block(const int mr, const lipsc_head *h, const T *g, const T *shift,
+                          const T *mean, size_t i, size_t j, int masked, int fresh,
+                          const T *kpanel, const T *zpanel, T *ptile, T *stile) {
+    V acc[MR][2];
+    if (fresh) store_softmax(mr, h, i, j, masked, kpanel, ptile);
+    block_zero(mr, acc);
+    block_fma(mr, acc, h->vw, g + i * h->vw, h->vw, 1, zpanel, NR);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        const V top = v_set(shift[i + (size_t)r]), m = v_set(mean[i + (size_t)r]);
+        for (int half = 0; half < 2; half++) {
+            const V p = v_load(ptile + r * STRIDE + half * VL);
+            v_store(stile + r * STRIDE + half * VL, ((acc[r][half] - top) - m) * p);
+        }
+    }
+}
+
+/* Rows of [i0,i1) that see a key of [j, j+keys). */
+static void rows_that_see(const lipsc_head *h, size_t i0, size_t i1, size_t j, size_t keys,
+                          size_t *from, size_t *end) {
+    size_t a = i0, b = i1;
+    while (a < b && h->hi[a] <= j) a++;
+    while (b > a && h->lo[b - 1] >= j + keys) b--;
+    *from = a;
+    *end = b;
+}
+
+static void zero_block(size_t mr, T *tile) {
+    for (size_t r = 0; r < mr; r++) memset(tile + r * STRIDE, 0, NR * sizeof(T));
+}
+
+static void adjoint_tile(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0,
+                         size_t i1, size_t j0, size_t j1, const T *kpanels,
+                         const T *zpanels, T *ptile, T *stile) {
+    const size_t kw = h->kw, vw = h->vw, n = h->n;
+    for (size_t dir = 0; dir < d->dirs; dir++) {
+        const T *g = (const T *)d->g + dir * n * vw;
+        const T *shift = (const T *)d->shift + dir * n,
+                *mean = (const T *)d->mean + dir * n;
+        T *gq = (T *)d->gq + dir * n * kw, *gk = (T *)d->gk + dir * n * kw;
+        T *gz = (T *)d->gz + dir * n * vw;
+        for (size_t j = j0; j < j1; j += NR)
+            for (size_t i = i0, mr; i < i1; i += mr) {
+                mr = next_rows(i1 - i);
+                const key_span span = span_of(h, i, mr, j0, j1);
+                const size_t at = (i - i0) * STRIDE + (j - j0), off = (j - j0);
+                const int fresh = dir == 0;
+                if (j < span.from || j >= span.end) {
+                    /* a column block may reach into the neighbouring panel: zeros there */
+                    zero_block(mr, stile + at);
+                    if (fresh) zero_block(mr, ptile + at);
+                    continue;
+                }
+                const int masked = is_masked(h, i, mr, j);
+#define CALL(m)                                                                  \
+    adjoint_block(m, h, g, shift, mean, i, j, masked, fresh, kpanels + off * kw, \
+                  zpanels + off * vw, ptile + at, stile + at)
+                FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+            }
+        for (size_t c = 0; c < kw; c += NR)
+            for (size_t i = i0, mr; i < i1; i += mr) {
+                mr = next_rows(i1 - i);
+                const key_span span = span_of(h, i, mr, j0, j1);
+                if (span.from >= span.end) continue;
+                accumulate_rows(mr, span.end - span.from,
+                                stile + (i - i0) * STRIDE + (span.from - j0),
+                                (const T *)h->k + span.from * kw + c, kw, gq + i * kw + c);
+            }
+        for (size_t j = j0, mr; j < j1; j += mr) {
+            mr = next_rows(j1 - j);
+            size_t from, end;
+            rows_that_see(h, i0, i1, j, mr, &from, &end);
+            if (from >= end) continue;
+            const T *s = stile + (from - i0) * STRIDE + (j - j0);
+            const T *p = ptile + (from - i0) * STRIDE + (j - j0);
+            for (size_t c = 0; c < kw; c += NR)
+                accumulate_columns(mr, end - from, s, (const T *)h->q + from * kw + c, kw,
+                                   gk + j * kw + c);
+            for (size_t c = 0; c < vw; c += NR)
+                accumulate_columns(mr, end - from, p, g + from * vw + c, vw,
+                                   gz + j * vw + c);
+        }
+    }
+}
+
+static void adjoint(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, size_t i1,
+                    size_t j0, size_t j1, void *scratch) {
+    T *kpanels = scratch, *zpanels = kpanels + KEYS * h->kw;
+    T *ptile = zpanels + KEYS * h->vw, *stile = ptile + ROWS * STRIDE;
+    for (size_t j = j0; j < j1; j += KEYS) {
+        const size_t jend = min_size(j1, j + KEYS);
+        if (h->hi[i1 - 1] <= j || h->lo[i0] >= jend) continue;
+        pack_keys(h->k, h->kw, j, jend, kpanels);
+        pack_keys(h->z, h->vw, j, jend, zpanels);
+        for (size_t i = i0; i < i1; i += ROWS) {
+            const size_t iend = min_size(i1, i + ROWS);
+            if (h->hi[iend - 1] <= j || h->lo[i] >= jend) continue;
+            adjoint_tile(h, d, i, iend, j, jend, kpanels, zpanels, ptile, stile);
+        }
+    }
+}
+
+static size_t scratch_bytes(size_t kw, size_t vw, size_t dirs) {
+    const size_t panels = KEYS * (kw + max_size(dirs * kw, vw));
+    return (panels + 2 * ROWS * STRIDE + dirs * ROWS * VL) * sizeof(T);
+}
+
+/* lipsc_kernels_f32_avx2 and so on; isa.c chooses among them */
+#define JOIN_(a, b, c) a##b##_##c
+#define JOIN(a, b, c)  JOIN_(a, b, c)
+#if defined(LIPSC_TYPE_f32)
+#define TABLE JOIN(lipsc_kernels_, f32, LIPSC_ISA)
+#else
+#define TABLE JOIN(lipsc_kernels_, f64, LIPSC_ISA)
+#endif
+extern const lipsc_kernels TABLE;
+const lipsc_kernels TABLE = {NR,          sizeof(T), scratch_bytes, gemm,   statistics,
+                             head_output, forward,   adjoint_rows,  adjoint};

@@ -1,0 +1,80 @@
+/* kernels.h - the products' inner loops, compiled per precision and instruction set.
+ *
+ * Layouts (T = float or double, elements not bytes):
+ *   head layout   (heads, rows, width)  width = head dimension padded to a multiple of
+ *                 NR with zeros; rows = directions * n, direction by direction
+ *   panels        a matrix (inner, columns) cut into panels of NR columns, each stored
+ *                 (inner, NR) without gaps: what a register kernel reads in order */
+#ifndef LIPSC_BACKEND_CPU_KERNELS_H
+#define LIPSC_BACKEND_CPU_KERNELS_H
+
+#include <stddef.h>
+
+/* C (+)= A B for one block of rows and panels.
+ *   A(i, s*seg_len + l) = a[i*a_row + s*a_seg + l],  s < segs, l < seg_len
+ *   panel p of B        = b + p * segs*seg_len * NR
+ *   panel p of C        = c + (p / group)*c_group + (p % group)*NR, rows c_row apart
+ * The last panel holds only as many columns as are left of `columns`. */
+typedef struct {
+    const void *a;
+    size_t a_row, a_seg, segs, seg_len;
+    const void *b;
+    void *c;
+    size_t c_row, group, c_group, columns;
+    const void *bias; /* (columns padded to panels) or NULL: added to every row */
+    int add;          /* 1: C += A B, 0: C = A B */
+} lipsc_gemm;
+
+/* One head at one input.  Row i sees keys lo[i] .. hi[i]-1; lo, hi do not decrease. */
+typedef struct {
+    size_t n, kw, vw;      /* tokens; padded widths of keys and of values             */
+    const void *q, *k, *z; /* (n, kw), (n, kw), (n, vw); q holds the scale             */
+    void *rowmax;          /* (n) largest score                                        */
+    void *rowinv;          /* (n) 1 / sum_j exp(score - rowmax)                        */
+    void *excess;          /* (n, vw) o_i - z_top(i), summed without the top entry     */
+    size_t *top;           /* (n) key of the largest score                             */
+    const void *bias;      /* (n) log weights of the keys, or NULL                     */
+    const size_t *lo, *hi;
+} lipsc_head;
+
+/* Directions of one head: `dirs` blocks of n rows.  J: in dq, dk, dz, out o.
+ * J^T: in g, out dq, dk, dz (added to: the caller clears them). */
+typedef struct {
+    size_t dirs;
+    const void *dq, *dk, *dz; /* J   */
+    void *out;                /* J: (dirs*n, vw)                                       */
+    const void *g;            /* J^T: (dirs*n, vw)                                     */
+    void *gq, *gk, *gz;       /* J^T                                                   */
+    void *shift;              /* (dirs*n) dS, or dP, at the row's largest entry        */
+    void *mean;               /* (dirs*n) J: rowsum(P o dS'); J^T: g_i . excess_i      */
+} lipsc_head_dirs;
+
+typedef struct {
+    size_t nr;   /* columns of a panel */
+    size_t item; /* sizeof(T)          */
+
+    /* what one thread needs for the functions below */
+    size_t (*scratch_bytes)(size_t kw, size_t vw, size_t dirs);
+
+    void (*gemm)(const lipsc_gemm *g, size_t row0, size_t row1, size_t panel0,
+                 size_t panel1);
+
+    /* rowmax, rowinv, top, excess of rows i0..i1-1; 0 when a score is not finite */
+    int (*statistics)(const lipsc_head *h, size_t i0, size_t i1, void *scratch);
+    /* out = o_i = z_top + excess for rows i0..i1-1 */
+    void (*head_output)(const lipsc_head *h, size_t i0, size_t i1, void *out);
+
+    /* J, rows i0..i1-1 of the head */
+    void (*forward)(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, size_t i1,
+                    void *scratch);
+    /* J^T: shift and mean of rows i0..i1-1, then the tile [i0,i1) x [j0,j1) */
+    void (*adjoint_rows)(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0,
+                         size_t i1);
+    void (*adjoint)(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, size_t i1,
+                    size_t j0, size_t j1, void *scratch);
+} lipsc_kernels;
+
+/* The table for this machine. */
+const lipsc_kernels *lipsc_kernels_best(int f32);
+
+#endif

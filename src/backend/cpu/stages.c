@@ -1,0 +1,82 @@
+/* stages.c - token order and weights, query/key norms, rotary positions, row by row.
+ * Compiled once per precision (LIPSC_TYPE_f32 or LIPSC_TYPE_f64); O(n d) work. */
+#include "backend/cpu/stages.h"
+
+#include <math.h>
+#include <string.h>
+
+#if defined(LIPSC_TYPE_f32)
+typedef float T;
+#define TABLE lipsc_stages_f32
+#else
+typedef double T;
+#define TABLE lipsc_stages_f64
+#endif
+
+static void scaled_row(size_t width, T factor, const T *src, T *dst) {
+    for (size_t c = 0; c < width; c++) dst[c] = factor * src[c];
+}
+
+static void gather(size_t n, size_t width, const size_t *order, const void *factor,
+                   const void *src, void *dst) {
+    for (size_t i = 0; i < n; i++)
+        scaled_row(width, factor ? ((const T *)factor)[i] : 1,
+                   (const T *)src + (order ? order[i] : i) * width, (T *)dst + i * width);
+}
+
+static void scatter(size_t n, size_t width, const size_t *order, const void *factor,
+                    const void *src, void *dst) {
+    for (size_t i = 0; i < n; i++)
+        scaled_row(width, factor ? ((const T *)factor)[i] : 1, (const T *)src + i * width,
+                   (T *)dst + (order ? order[i] : i) * width);
+}
+
+static void rotate(size_t rows, size_t n, size_t w, size_t half, const void *cosine,
+                   const void *sine, int sign, void *x) {
+    for (size_t i = 0; i < rows; i++) {
+        T *row = (T *)x + i * w;
+        const T *c = (const T *)cosine + i % n * half, *s = (const T *)sine + i % n * half;
+        for (size_t l = 0; l < half; l++) {
+            const T a = row[l], b = row[l + half], t = (T)sign * s[l];
+            row[l] = a * c[l] - b * t;
+            row[l + half] = b * c[l] + a * t;
+        }
+    }
+}
+
+static void norm(size_t n, size_t w, size_t dim, double eps, const void *gain, void *x,
+                 void *unit, void *inverse) {
+    const T *g = gain;
+    for (size_t i = 0; i < n; i++) {
+        T *row = (T *)x + i * w, *u = (T *)unit + i * w;
+        double square = 0;
+        for (size_t c = 0; c < dim; c++) square += (double)row[c] * (double)row[c];
+        const double r = sqrt(square + (double)dim * eps), root = sqrt((double)dim);
+        const double over = r > 0 ? 1 / r : 0; /* a zero row with eps 0 stays zero */
+        memset(u, 0, w * sizeof(T));
+        for (size_t c = 0; c < dim; c++) {
+            u[c] = (T)((double)row[c] * over);
+            row[c] = g[c] * (T)(root * over * (double)row[c]);
+        }
+        ((T *)inverse)[i] = (T)(root * over);
+    }
+}
+
+static void norm_derivative(size_t rows, size_t n, size_t w, size_t dim, const void *gain,
+                            const void *unit, const void *inverse, int trans, void *x) {
+    const T *g = gain;
+    for (size_t i = 0; i < rows; i++) {
+        T *row = (T *)x + i * w;
+        const T *u = (const T *)unit + i % n * w;
+        const T scale = ((const T *)inverse)[i % n];
+        T dot = 0;
+        if (trans)
+            for (size_t c = 0; c < dim; c++) row[c] *= g[c];
+        for (size_t c = 0; c < dim; c++) dot += u[c] * row[c];
+        for (size_t c = 0; c < dim; c++) row[c] = scale * (row[c] - u[c] * dot);
+        if (!trans)
+            for (size_t c = 0; c < dim; c++) row[c] *= g[c];
+    }
+}
+
+const lipsc_stages TABLE = {gather, scatter, rotate, norm, norm_derivative};

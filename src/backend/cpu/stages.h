@@ -1,0 +1,33 @@
+/* stages.h - what a direction meets before and after the attention core, row by row:
+ * token order and weights, query/key norms, rotary positions.  Compiled per precision. */
+#ifndef LIPSC_BACKEND_CPU_STAGES_H
+#define LIPSC_BACKEND_CPU_STAGES_H
+
+#include <stddef.h>
+
+typedef struct {
+    /* dst row i = src row order[i] * factor[i]  (gather), or
+     * dst row order[i] = src row i * factor[i]  (scatter).  Either array may be NULL. */
+    void (*gather)(size_t n, size_t width, const size_t *order, const void *factor,
+                   const void *src, void *dst);
+    void (*scatter)(size_t n, size_t width, const size_t *order, const void *factor,
+                    const void *src, void *dst);
+
+    /* x (rows, w), rows repeating with period n, turned by +angle (sign 1) or -angle (-1):
+     * component l with l + half, cosine and sine (n, half) */
+    void (*rotate)(size_t rows, size_t n, size_t w, size_t half, const void *cosine,
+                   const void *sine, int sign, void *x);
+
+    /* x (n, w), its first dim columns: unit = x / r, inverse = sqrt(dim) / r with
+     * r = sqrt(|x|^2 + dim eps), x = gain * sqrt(dim) * unit */
+    void (*norm)(size_t n, size_t w, size_t dim, double eps, const void *gain, void *x,
+                 void *unit, void *inverse);
+    /* x (rows, w) -> inverse * gain * (x - unit (unit . x)), or its transpose
+     * inverse * (y - unit (unit . y)) with y = gain * x */
+    void (*norm_derivative)(size_t rows, size_t n, size_t w, size_t dim, const void *gain,
+                            const void *unit, const void *inverse, int trans, void *x);
+} lipsc_stages;
+
+extern const lipsc_stages lipsc_stages_f32, lipsc_stages_f64;
+
+#endif
