@@ -1,0 +1,269 @@
+/* head.c - projections and factors of one head: what the bounds need to know of it.
+ *
+ * A norm |A g| of a wide matrix is taken through a factor F of A with |A g| = |F g| for
+ * every g.  It comes from the singular values of A, not from A^T A: squaring would lose
+ * the small directions, and with them the digits of a product that lies in them. */
+#include "bound/head.h"
+#include "core/mem.h"
+#include "linalg/dense.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROW_BLOCK = 64 }; /* tokens projected at once by one thread */
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* ---- Norm and rotation -------------------------------------------------------- */
+
+/* y := Rot Norm(y); keeps what turn_back needs.  A norm of zero or of infinity shows as
+ * a number that is not finite. */
+static void turn_forward(const lipsc_turn *turn, size_t token, double eps, double *y) {
+    const size_t k = turn->width, half = turn->half;
+    if (turn->gain) {
+        double square = 0.0;
+        for (size_t l = 0; l < k; l++) square += y[l] * y[l];
+        const double radius = sqrt(square / (double)k + eps);
+        const double inverse = radius < INFINITY ? 1.0 / radius : NAN;
+        memcpy(turn->raw + token * k, y, k * sizeof *y);
+        turn->inverse[token] = inverse;
+        for (size_t l = 0; l < k; l++) y[l] *= turn->gain[l] * inverse;
+    }
+    for (size_t l = 0; l < half; l++) {
+        const double c = turn->cosine[token * half + l], s = turn->sine[token * half + l];
+        const double a = y[l], b = y[l + half];
+        y[l] = a * c - b * s;
+        y[l + half] = b * c + a * s;
+    }
+}
+
+/* Norm'(y) = diag(gain) (I - y y^T / (k r^2)) / r */
+void lipsc_turn_back(const lipsc_turn *turn, size_t token, double *v) {
+    const size_t k = turn->width, half = turn->half;
+    for (size_t l = 0; l < half; l++) {
+        const double c = turn->cosine[token * half + l], s = turn->sine[token * half + l];
+        const double a = v[l], b = v[l + half];
+        v[l] = a * c + b * s;
+        v[l + half] = b * c - a * s;
+    }
+    if (!turn->gain) return;
+    const double *y = turn->raw + token * k;
+    const double inverse = turn->inverse[token];
+    double along = 0.0;
+    for (size_t l = 0; l < k; l++) {
+        v[l] *= turn->gain[l];
+        along += y[l] * inverse * v[l];
+    }
+    along /= (double)k;
+    for (size_t l = 0; l < k; l++) v[l] = inverse * (v[l] - y[l] * inverse * along);
+}
+
+/* ---- Factors ------------------------------------------------------------------- */
+
+/* A = U S W^T: F = S W^T */
+lipsc_status lipsc_factor_make(size_t rows, size_t cols, double *a, lipsc_factor *factor) {
+    const size_t rank = smaller(rows, cols);
+    for (size_t e = 0; e < rows * cols; e++)
+        if (!isfinite(a[e])) return LIPSC_E_RANGE;
+    double *s = lipsc_alloc(rank, sizeof *s);
+    if (!s) return LIPSC_E_NOMEM;
+    lipsc_status status = lipsc_dense_svd(rows, cols, a, s, NULL, factor->values);
+    if (!status) {
+        for (size_t c = 0; c < cols; c++)
+            for (size_t r = 0; r < rank; r++) factor->values[r + c * rank] *= s[r];
+        factor->rank = rank;
+        factor->cols = cols;
+        factor->norm = s[0];
+    }
+    lipsc_release(s);
+    return status;
+}
+
+/* The power of two that brings the largest entry of a (rows, cols; row stride ld) into
+ * [1/2, 1), and *copy, column-major cols x rows, of the matrix times it. */
+static double copy_scaled(size_t rows, size_t cols, const double *a, size_t ld,
+                          double *copy) {
+    double size = 0.0;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) size = fmax(size, fabs(a[r * ld + c]));
+    int exponent = 0;
+    if (size > 0.0) frexp(size, &exponent);
+    const double unit = ldexp(1.0, -(exponent < -1000 ? -1000 : exponent));
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) copy[r * cols + c] = unit * a[r * ld + c];
+    return unit;
+}
+
+/* ---- Projections ----------------------------------------------------------------- */
+
+/* y (n, width) = X W^T + b, then norm and rotation.  W NULL: the identity.  Blocks of
+ * tokens, so that the sums do not depend on the number of threads. */
+static void project(const lipsc_head *head, size_t width, const double *W, const double *b,
+                    const lipsc_turn *turn, double eps, double *y) {
+    const size_t n = head->n, d = head->d;
+    const double *X = head->rows->X;
+    if (!W) memcpy(y, X, n * d * sizeof *y);
+#pragma omp parallel for schedule(static) num_threads(head->threads)
+    for (size_t first = 0; first < n; first += ROW_BLOCK) {
+        const size_t count = smaller(ROW_BLOCK, n - first);
+        if (W)
+            lipsc_dense_gemm(1, 0, width, count, d, 1.0, W, d, X + first * d, d, 0.0,
+                             y + first * width, width);
+        for (size_t i = first; i < first + count; i++) {
+            for (size_t l = 0; b && l < width; l++) y[i * width + l] += b[l];
+            if (turn) turn_forward(turn, i, eps, y + i * width);
+        }
+    }
+}
+
+static double longest_row(size_t n, size_t width, const double *y) {
+    double longest = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        double square = 0.0;
+        for (size_t l = 0; l < width; l++) square += y[i * width + l] * y[i * width + l];
+        if (!(square < INFINITY)) return INFINITY; /* a NaN too */
+        longest = fmax(longest, sqrt(square));
+    }
+    return longest;
+}
+
+/* F of K^T for K the identity */
+static void factor_identity(size_t k, lipsc_factor *factor) {
+    memset(factor->values, 0, k * k * sizeof *factor->values);
+    for (size_t l = 0; l < k; l++) factor->values[l + l * k] = 1.0;
+    factor->rank = factor->cols = k;
+    factor->norm = 1.0;
+}
+
+lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *head) {
+    const lipsc_layer *layer = &attn->layer;
+    const size_t n = head->n, d = head->d, k = head->k, dv = head->dv;
+    const size_t g = index * layer->kv_heads / layer->heads;
+    const double *Q = layer->Q + index * k * d;
+    const double *K = layer->K ? layer->K + g * k * d : NULL;
+    const double eps = layer->norm_eps;
+
+    project(head, k, Q, layer->bq ? layer->bq + index * k : NULL, &head->query_turn, eps,
+            head->q);
+    for (size_t e = 0; e < n * k; e++) head->q[e] *= head->scale;
+    project(head, k, K, layer->bk ? layer->bk + g * k : NULL, &head->key_turn, eps,
+            head->key);
+    head->score_size = longest_row(n, k, head->q) * longest_row(n, k, head->key);
+
+    /* V is (dv, d) row-major: as a column-major matrix it is V^T (d x dv). */
+    double *V = head->scratch;
+    head->unit = copy_scaled(dv, d, layer->V + g * dv * d, d, V);
+    project(head, dv, V, NULL, NULL, eps, head->z);
+    if (!(head->score_size < INFINITY && longest_row(n, dv, head->z) < INFINITY))
+        return LIPSC_E_RANGE;
+    lipsc_dense_gemm(1, 0, dv, dv, d, 1.0, V, d, V, d, 0.0, head->VVt, dv);
+    if (K) {
+        lipsc_dense_gemm(1, 0, dv, k, d, 1.0, V, d, K, d, 0.0, head->VKt, dv);
+    } else {
+        for (size_t c = 0; c < dv; c++)
+            for (size_t l = 0; l < k; l++) head->VKt[c + l * dv] = V[c * d + l];
+    }
+
+    memcpy(head->scratch, Q, k * d * sizeof *Q);
+    lipsc_status status = lipsc_factor_make(d, k, head->scratch, &head->Qt);
+    if (!status && K) {
+        memcpy(head->scratch, K, k * d * sizeof *K);
+        status = lipsc_factor_make(d, k, head->scratch, &head->Kt);
+    } else if (!status) {
+        factor_identity(k, &head->Kt);
+    }
+    if (!status && layer->O) {
+        /* the slice (out_dim, dv) transposed, as column-major wants it */
+        double *slice = head->scratch, *turned = slice + layer->out_dim * dv;
+        head->out_unit = copy_scaled(layer->out_dim, dv, layer->O + index * dv,
+                                     layer->heads * dv, turned);
+        for (size_t r = 0; r < layer->out_dim; r++)
+            for (size_t c = 0; c < dv; c++)
+                slice[r + c * layer->out_dim] = turned[r * dv + c];
+        status = lipsc_factor_make(layer->out_dim, dv, slice, &head->out);
+    }
+    return status;
+}
+
+/* ---- Memory ------------------------------------------------------------------------ */
+
+static double *doubles(size_t a, size_t b, int *failed) {
+    size_t count;
+    double *p = lipsc_mul_size(a, b, &count) ? lipsc_alloc(count, sizeof *p) : NULL;
+    *failed |= !p;
+    return p;
+}
+
+static void rotation_tables(const lipsc_attn *attn, lipsc_head *head) {
+    const size_t half = attn->layer.rotary_dim / 2;
+    for (size_t i = 0; i < head->n; i++)
+        for (size_t l = 0; l < half; l++) {
+            const double angle = attn->rows.positions[i] * attn->layer.rotary_freq[l];
+            head->cosine[i * half + l] = cos(angle);
+            head->sine[i * half + l] = sin(angle);
+        }
+}
+
+lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
+    const lipsc_layer *layer = &attn->layer;
+    const size_t n = attn->rows.n, d = layer->d, k = layer->key_dim, dv = layer->value_dim;
+    const size_t half = layer->rotary_dim / 2;
+    memset(head, 0, sizeof *head);
+    head->rows = &attn->rows;
+    head->n = n;
+    head->d = d;
+    head->k = k;
+    head->dv = dv;
+    head->scale = layer->scale;
+    head->out_unit = 1.0;
+    head->threads = attn->threads > 0 ? attn->threads : 1;
+    head->keys_differ = half > 0 || layer->k_gain;
+
+    int failed = 0;
+    head->q = doubles(n, k, &failed);
+    head->key = doubles(n, k, &failed);
+    head->z = doubles(n, dv, &failed);
+    head->VVt = doubles(dv, dv, &failed);
+    head->VKt = doubles(dv, k, &failed);
+    head->Qt.values = doubles(k, k, &failed);
+    head->Kt.values = doubles(k, k, &failed);
+    head->scratch = doubles(larger(2 * layer->out_dim, d), larger(k, dv), &failed);
+    if (layer->O) head->out.values = doubles(dv, dv, &failed);
+    if (half) {
+        head->cosine = doubles(n, half, &failed);
+        head->sine = doubles(n, half, &failed);
+    }
+    head->query_turn =
+        (lipsc_turn){k, half, head->cosine, head->sine, layer->q_gain, NULL, NULL};
+    head->key_turn =
+        (lipsc_turn){k, half, head->cosine, head->sine, layer->k_gain, NULL, NULL};
+    lipsc_turn *const turns[] = {&head->query_turn, &head->key_turn};
+    for (size_t t = 0; t < 2; t++)
+        if (turns[t]->gain) {
+            turns[t]->raw = doubles(n, k, &failed);
+            turns[t]->inverse = doubles(n, 1, &failed);
+        }
+    if (failed) return LIPSC_E_NOMEM;
+    if (half) rotation_tables(attn, head);
+    return LIPSC_OK;
+}
+
+void lipsc_head_free(lipsc_head *head) {
+    double *const arrays[] = {head->q,
+                              head->key,
+                              head->z,
+                              head->VVt,
+                              head->VKt,
+                              head->Qt.values,
+                              head->Kt.values,
+                              head->out.values,
+                              head->scratch,
+                              head->cosine,
+                              head->sine,
+                              head->query_turn.raw,
+                              head->key_turn.raw,
+                              head->query_turn.inverse,
+                              head->key_turn.inverse};
+    for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
+}

@@ -1,0 +1,89 @@
+/* head.h - one attention head at an input, as the bounds see it: inside bound/ only.
+ *
+ * Everything lives in the space of one head (key_dim, value_dim): nothing is d x d.
+ * Tokens are in the order of lipsc_rows. */
+#ifndef LIPSC_BOUND_HEAD_H
+#define LIPSC_BOUND_HEAD_H
+
+#include "attn/attn.h"
+
+/* Norm, then rotation, of the queries or of the keys: y -> Rot_i Norm(y). */
+typedef struct {
+    size_t width, half;          /* key_dim; rotary_dim / 2                        */
+    const double *cosine, *sine; /* (n, half)                                    */
+    const double *gain;          /* (width) or NULL: no norm                       */
+    double *raw;                 /* (n, width) what the norm was given             */
+    double *inverse;             /* (n) 1 / sqrt(mean(raw^2) + eps)                */
+} lipsc_turn;
+
+/* v := (d turned / d raw at this token)^T v = Norm'^T Rot^T v */
+void lipsc_turn_back(const lipsc_turn *turn, size_t token, double *v);
+
+/* A factor F (rank, cols), column-major, of a matrix A with cols columns: |A g| = |F g|
+ * for every g. */
+typedef struct {
+    size_t rank, cols;
+    double *values;
+    double norm; /* largest singular value */
+} lipsc_factor;
+
+/* a (rows x cols, column-major) is destroyed; factor->values holds cols * cols. */
+lipsc_status lipsc_factor_make(size_t rows, size_t cols, double *a, lipsc_factor *factor);
+
+typedef struct {
+    const lipsc_rows *rows;
+    size_t n, d, k, dv;
+    double scale;
+    int threads;
+    int keys_differ; /* norm or rotation of the keys: the score's gradient with respect
+                      * to key token j depends on j                                   */
+    double *cosine, *sine; /* (n, rotary_dim / 2) or NULL                             */
+    double *q, *key;       /* (n, k): as in lipsc_layer, q with its scale             */
+    double *z;             /* (n, dv): unit V x_j, without bias                       */
+    lipsc_turn query_turn, key_turn;
+    double unit;         /* a power of two: V here is unit * V of the layer, so that
+                          * its largest entry is between 1/2 and 1                  */
+    double *VVt;         /* (dv, dv) V V^T                                          */
+    double *VKt;         /* (dv, k) column-major, V K^T                             */
+    lipsc_factor Qt, Kt; /* of Q^T and K^T: |Q^T g|, |K^T g|                        */
+    lipsc_factor out;    /* of this head's slice of O; rank 0 without O             */
+    double out_unit;     /* a power of two, as unit                                 */
+    double score_size;   /* max |q_i| max |key_j|                                   */
+    double *scratch;     /* weights to be factored                                  */
+} lipsc_head;
+
+/* Memory for any head of the layer; then one head after the other. */
+lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head);
+lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *head);
+void lipsc_head_free(lipsc_head *head);
+
+/* Several matrices make one bound: [0] for the head as it is, [1] after its slice of O. */
+enum { LIPSC_VIEWS = 2 };
+
+/* Room for one token of one thread, and what that token gave. */
+typedef struct {
+    double *p;               /* (n) P_ij of the visible j, from lo                     */
+    double *mean_z, *mean_k; /* (dv), (k): o_i and the mean key, minus those of `top`  */
+    size_t top;              /* key with the largest p                                 */
+    double *pack_z, *pack_k, *pack_w; /* (chunk, dv), (chunk, k), (chunk, max)         */
+    double *vec;           /* max(k, dv)                                             */
+    double *sum;           /* (dv, dv) the matrix M or N of row.c                    */
+    double *cross;         /* (k, dv)                                                */
+    double *cov;           /* (dv, k)                                                */
+    double *work[3];       /* (max, max) each, max = max(k, dv)                      */
+    double *power;         /* (max, max)                                             */
+    double largest, total; /* of the scores with weights; sum of exp(s - largest)    */
+    double tau2[LIPSC_VIEWS], rho2[LIPSC_VIEWS];
+    double query[LIPSC_VIEWS]; /* largest query term of the tokens seen so far         */
+} lipsc_row;
+
+lipsc_status lipsc_row_new(const lipsc_head *head, lipsc_row *row);
+void lipsc_row_free(lipsc_row *row);
+
+/* tau2 of token i, and its query term, which raises row->query.  A value that overflows
+ * is LIPSC_E_RANGE. */
+lipsc_status lipsc_row_columns(const lipsc_head *head, size_t i, lipsc_row *row);
+/* rho2 of token i */
+lipsc_status lipsc_row_rows(const lipsc_head *head, size_t i, lipsc_row *row);
+
+#endif

@@ -1,0 +1,58 @@
+/* spread.c - entropy of the attention rows and the largest column sum.
+ *
+ * -sum_j P_ij ln P_ij = ln Z_i - sum_j P_ij (s_ij - max), Z_i = sum_j exp(s_ij - max):
+ * no logarithm of a vanishing P_ij is taken.  Sums run in the order of the tokens, so that
+ * they do not depend on the number of threads. */
+#include "bound/spread.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bound/head.h"
+#include "core/mem.h"
+#include "linalg/dense.h"
+
+/* Adds row i of head to the column sums and returns its entropy.  p: room for n. */
+static double add_row(const lipsc_head *head, size_t i, double *p, double *columns) {
+    const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
+    const double *log_weight = head->rows->log_weight;
+    double largest = -INFINITY, total = 0.0, mean = 0.0;
+    lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
+                     p, count);
+    for (size_t j = 0; j < count; j++) {
+        if (log_weight) p[j] += log_weight[lo + j];
+        largest = fmax(largest, p[j]);
+    }
+    for (size_t j = 0; j < count; j++) total += exp(p[j] - largest);
+    for (size_t j = 0; j < count; j++) {
+        const double share = exp(p[j] - largest) / total;
+        mean += share * (p[j] - largest);
+        columns[lo + j] += share;
+    }
+    return log(total) - mean;
+}
+
+lipsc_status lipsc_attn_spread(const lipsc_attn *attn, lipsc_spread *out) {
+    const size_t n = attn->rows.n, heads = attn->layer.heads;
+    lipsc_head head;
+    lipsc_status status = lipsc_head_new(attn, &head);
+    double *p = lipsc_alloc(n, sizeof *p), *columns = lipsc_alloc(n, sizeof *columns);
+    if (!p || !columns) status = LIPSC_E_NOMEM;
+    *out = (lipsc_spread){.sink = -1.0};
+    for (size_t h = 0; h < heads && !status; h++) {
+        status = lipsc_head_enter(attn, h, &head);
+        memset(columns, 0, n * sizeof *columns);
+        for (size_t i = 0; i < n && !status; i++)
+            out->entropy += add_row(&head, i, p, columns) / ((double)n * (double)heads);
+        for (size_t j = 0; j < n && !status; j++)
+            if (columns[j] > out->sink) {
+                out->sink = columns[j];
+                out->sink_token = attn->rows.order ? attn->rows.order[j] : j;
+                out->sink_head = h;
+            }
+    }
+    lipsc_release(p);
+    lipsc_release(columns);
+    lipsc_head_free(&head);
+    return status;
+}
