@@ -1,0 +1,43 @@
+/* value.h - evaluation in double of what a solve found in any precision. */
+#ifndef LIPSC_VALUE_VALUE_H
+#define LIPSC_VALUE_VALUE_H
+
+#include "attn/attn.h"
+#include "lipscope.h"
+
+/* The operator of an attn in double, with its layer and input as they were given: the
+ * definition where that is cheap, the f64 operator otherwise.  Borrows from attn, which
+ * must outlive it. */
+typedef struct {
+    lipsc_attn *attn; /* the f64 operator; NULL: the definition     */
+    lipsc_attn own;   /* that operator, where attn itself is in f32 */
+    const lipsc_layer *layer;
+    const lipsc_input *input;
+} lipsc_exact;
+
+/* products: how many vectors will be multiplied, which decides what is cheap.  On
+ * failure nothing needs to be closed. */
+lipsc_status lipsc_exact_open(lipsc_attn *attn, size_t products, lipsc_exact *exact);
+lipsc_status lipsc_exact_apply(lipsc_exact *exact, int trans, size_t k, const double *x,
+                               double *y);
+lipsc_status lipsc_exact_output(lipsc_exact *exact, double *y);
+void lipsc_exact_close(lipsc_exact *exact);
+
+/* y (k vectors of m) = J x (k vectors of n) in double, with weights and input as stored:
+ * what re-evaluates the directions that a solve found. */
+typedef struct {
+    lipsc_status (*apply)(void *ctx, size_t k, const double *x, double *y);
+    void *ctx;
+} lipsc_judge;
+
+/* lipsc_attn_sigma for any operator: solved with op, re-evaluated by judge. */
+lipsc_status lipsc_linop_sigma(const lipsc_linop *op, const lipsc_judge *judge,
+                               const lipsc_svd_settings *set, double *sigma, double *u,
+                               double *v, lipsc_svd_info *info);
+
+/* |J^T f(X)|^(1/2) in double: what the authors' scripts return in place of |J|
+ * (docs/maths.md 8.1).  f(X) includes the output bias.  LIPSC_E_ARG with weights, for
+ * which those scripts have no meaning. */
+lipsc_status lipsc_attn_released(lipsc_attn *attn, double *value);
+
+#endif
