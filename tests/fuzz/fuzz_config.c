@@ -1,0 +1,41 @@
+/* fuzz_config.c - any bytes as a config.json: what is accepted must describe every tensor
+ * with an exact size, and what is refused has a sentence. */
+#include "model/tensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_tensors(const lipsc_config *c) {
+    for (int role = 0; role < LIPSC_ROLES; role++) {
+        lipsc_tensor t;
+        if (!lipsc_tensor_describe(c, (lipsc_role)role, c->layers - 1, &t)) continue;
+        size_t left = t.count;
+        for (size_t i = 0; i < t.ndim; i++) {
+            if (!t.shape[i] || left % t.shape[i]) abort();
+            left /= t.shape[i];
+        }
+        if (left != 1 || !t.name[0] || strchr(t.name, '#')) abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    lipsc_config c;
+    lipsc_error err;
+    memset(&err, 0, sizeof err);
+    if (lipsc_config_parse((const char *)data, size, "fuzz", &c, &err)) {
+        if (!err.code || strncmp(err.text, "fuzz: ", 6) != 0) abort();
+        return 0;
+    }
+    if (!c.family || !c.layers || !c.d || !c.heads || !c.kv_heads || !c.head_dim ||
+        !c.ffn || c.heads % c.kv_heads || !(c.norm_eps >= 0) || !isfinite(c.norm_eps) ||
+        !c.sliding)
+        abort();
+    for (size_t l = 0; l < c.layers; l++)
+        if (c.sliding[l] && !c.window) abort();
+    check_tensors(&c);
+    lipsc_config_free(&c);
+    return 0;
+}
