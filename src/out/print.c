@@ -1,0 +1,225 @@
+/* print.c - tables for people, TSV and JSON for programs. */
+#include "out/print.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Cells as text ---------------------------------------------------------------- */
+
+typedef struct {
+    char *text; /* malloc'ed, NULL when memory ran out */
+    size_t length, room;
+} buffer;
+
+static void append(buffer *b, const char *s, size_t length) {
+    if (b->length + length + 1 > b->room) {
+        size_t room = 2 * (b->length + length + 1);
+        char *larger = realloc(b->text, room);
+        if (!larger) return;
+        b->text = larger;
+        b->room = room;
+    }
+    memcpy(b->text + b->length, s, length);
+    b->length += length;
+    b->text[b->length] = '\0';
+}
+
+/* A control character could end a line, a column, or reach the terminal: it is shown as
+ * an escape.  Everything else passes as it is. */
+static void append_escaped(buffer *b, const char *s) {
+    for (; *s; s++) {
+        const unsigned char c = (unsigned char)*s;
+        char escape[8];
+        if (c == '\\')
+            append(b, "\\\\", 2);
+        else if (c == '\t')
+            append(b, "\\t", 2);
+        else if (c == '\n')
+            append(b, "\\n", 2);
+        else if (c == '\r')
+            append(b, "\\r", 2);
+        else if (c < 0x20 || c == 0x7F)
+            append(b, escape, (size_t)snprintf(escape, sizeof escape, "\\x%02x", c));
+        else
+            append(b, s, 1);
+    }
+}
+
+static void append_real(buffer *b, const json_t *cell, int digits) {
+    char number[40];
+    append(b, number,
+           (size_t)snprintf(number, sizeof number, "%.*g", digits, json_real_value(cell)));
+}
+
+/* The caller frees the result; NULL when memory is short. */
+static char *cell_text(const json_t *cell, const char *null_text, int digits) {
+    buffer b = {0};
+    char number[40];
+    append(&b, "", 0);
+    switch (json_typeof(cell)) {
+    case JSON_STRING:
+        append_escaped(&b, json_string_value(cell));
+        break;
+    case JSON_INTEGER:
+        append(&b, number,
+               (size_t)snprintf(number, sizeof number, "%lld",
+                                (long long)json_integer_value(cell)));
+        break;
+    case JSON_REAL:
+        append_real(&b, cell, digits);
+        break;
+    case JSON_TRUE:
+        append(&b, "true", 4);
+        break;
+    case JSON_FALSE:
+        append(&b, "false", 5);
+        break;
+    case JSON_ARRAY:
+        for (size_t i = 0; i < json_array_size(cell); i++) {
+            const json_t *item = json_array_get(cell, i);
+            if (i) append(&b, ",", 1);
+            if (json_is_real(item))
+                append_real(&b, item, digits);
+            else
+                append(&b, null_text, strlen(null_text));
+        }
+        break;
+    default:
+        append(&b, null_text, strlen(null_text));
+        break;
+    }
+    return b.text;
+}
+
+static char *row_text(lipsc_table *t, size_t row, size_t column) {
+    const int exact = t->format == LIPSC_FORMAT_TSV;
+    const json_t *cells = json_array_get(t->rows, row);
+    char *text = cell_text(json_object_get(cells, t->columns[column].name),
+                           exact ? "" : "-", exact ? 17 : 6);
+    if (!text) t->status = LIPSC_E_NOMEM;
+    return text;
+}
+
+/* Columns on the screen: continuation bytes of UTF-8 take none. */
+static size_t screen_width(const char *s) {
+    size_t width = 0;
+    for (; *s; s++) width += ((unsigned char)*s & 0xC0) != 0x80;
+    return width;
+}
+
+static void pad(FILE *to, size_t spaces) {
+    while (spaces--) fputc(' ', to);
+}
+
+/* ---- table ------------------------------------------------------------------------ */
+
+/* Space for rows that have not come yet: "-1.23457e-05" is rare, 9 characters hold six
+ * digits with a point and a sign, or an exponent of four digits. */
+static size_t usual_width(lipsc_column_kind kind) {
+    switch (kind) {
+    case LIPSC_COLUMN_REAL:
+        return 9;
+    case LIPSC_COLUMN_INTEGER:
+        return 5;
+    case LIPSC_COLUMN_STRING:
+        return 6;
+    default:
+        return 5;
+    }
+}
+
+static void find_widths(lipsc_table *t, int more) {
+    for (size_t c = 0; c < t->count; c++) {
+        size_t width = screen_width(t->columns[c].name);
+        if (more && width < usual_width(t->columns[c].kind))
+            width = usual_width(t->columns[c].kind);
+        for (size_t r = 0; r < json_array_size(t->rows); r++) {
+            char *text = row_text(t, r, c);
+            if (text && screen_width(text) > width) width = screen_width(text);
+            free(text);
+        }
+        t->width[c] = width;
+    }
+}
+
+/* Numbers to the right, words to the left; no spaces at the end of a line. */
+static void print_cell(const lipsc_table *t, size_t c, const char *text) {
+    const lipsc_column_kind kind = t->columns[c].kind;
+    const int words = kind == LIPSC_COLUMN_STRING || kind == LIPSC_COLUMN_BOOL;
+    const size_t used = screen_width(text);
+    const size_t spare = used < t->width[c] ? t->width[c] - used : 0;
+    if (c) fputs("  ", t->to);
+    if (!words) pad(t->to, spare);
+    fputs(text, t->to);
+    if (words && c + 1 < t->count) pad(t->to, spare);
+    if (c + 1 == t->count) fputc('\n', t->to);
+}
+
+static void print_wide(lipsc_table *t, int more) {
+    if (!t->header_out) {
+        find_widths(t, more);
+        for (size_t c = 0; c < t->count; c++) print_cell(t, c, t->columns[c].name);
+        t->header_out = 1;
+    }
+    for (; t->printed < json_array_size(t->rows); t->printed++)
+        for (size_t c = 0; c < t->count; c++) {
+            char *text = row_text(t, t->printed, c);
+            print_cell(t, c, text ? text : "");
+            free(text);
+        }
+}
+
+static void print_upright(lipsc_table *t) {
+    size_t width = 0;
+    for (size_t c = 0; c < t->count; c++) {
+        const size_t length = screen_width(t->columns[c].name);
+        if (length > width) width = length;
+    }
+    for (; t->printed < json_array_size(t->rows); t->printed++) {
+        if (t->printed) fputc('\n', t->to);
+        for (size_t c = 0; c < t->count; c++) {
+            char *text = row_text(t, t->printed, c);
+            fputs(t->columns[c].name, t->to);
+            pad(t->to, width - screen_width(t->columns[c].name) + 2);
+            fprintf(t->to, "%s\n", text ? text : "");
+            free(text);
+        }
+    }
+}
+
+void lipsc_print_table(lipsc_table *t, int more) {
+    if (t->layout == LIPSC_LAYOUT_UPRIGHT)
+        print_upright(t);
+    else
+        print_wide(t, more);
+}
+
+/* ---- tsv -------------------------------------------------------------------------- */
+
+void lipsc_print_tsv(lipsc_table *t) {
+    for (size_t c = 0; c < t->count && !t->header_out; c++)
+        fprintf(t->to, "%s%c", t->columns[c].name, c + 1 < t->count ? '\t' : '\n');
+    t->header_out = 1;
+    for (; t->printed < json_array_size(t->rows); t->printed++)
+        for (size_t c = 0; c < t->count; c++) {
+            char *text = row_text(t, t->printed, c);
+            fprintf(t->to, "%s%c", text ? text : "", c + 1 < t->count ? '\t' : '\n');
+            free(text);
+        }
+}
+
+/* ---- json ------------------------------------------------------------------------- */
+
+void lipsc_print_json(lipsc_table *t) {
+    json_t *all = json_object();
+    int bad = !all || json_object_set_new(all, "lipscope", json_string(lipsc_version())) ||
+              json_object_set_new(all, "schema", json_integer(LIPSC_SCHEMA)) ||
+              json_object_set_new(all, "command", json_string(t->command)) ||
+              json_object_set(all, "rows", t->rows) || json_object_update(all, t->members);
+    if (bad)
+        t->status = LIPSC_E_NOMEM;
+    else
+        json_dumpf(all, t->to, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    fputc('\n', t->to);
+    json_decref(all);
+}

@@ -1,0 +1,159 @@
+/* table.c - storage of result rows.
+ *
+ * Rows are kept as JSON objects whose members stand in the order of the columns, so one
+ * store serves all three printers. */
+#include "out/table.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "out/print.h"
+
+lipsc_table *lipsc_table_new(const char *command, lipsc_format format, lipsc_layout layout,
+                             FILE *to, size_t count, const lipsc_column *columns) {
+    lipsc_table *t = calloc(1, sizeof *t);
+    if (!t) return NULL;
+    *t = (lipsc_table){.command = command,
+                       .format = format,
+                       .layout = layout,
+                       .to = to,
+                       .count = count,
+                       .columns = columns,
+                       .rows = json_array(),
+                       .members = json_object(),
+                       .width = calloc(count ? count : 1, sizeof(size_t))};
+    if (!t->rows || !t->members || !t->width) {
+        lipsc_table_free(t);
+        return NULL;
+    }
+    return t;
+}
+
+void lipsc_table_free(lipsc_table *t) {
+    if (!t) return;
+    json_decref(t->rows);
+    json_decref(t->members);
+    free(t->width);
+    free(t);
+}
+
+static void keep_first(lipsc_table *t, lipsc_status status) {
+    if (t->status == LIPSC_OK) t->status = status;
+}
+
+void lipsc_table_row(lipsc_table *t) {
+    json_t *row = json_object();
+    for (size_t c = 0; row && c < t->count; c++)
+        if (json_object_set_new(row, t->columns[c].name, json_null()))
+            keep_first(t, LIPSC_E_NOMEM);
+    if (!row || json_array_append_new(t->rows, row)) keep_first(t, LIPSC_E_NOMEM);
+}
+
+/* Takes over the reference to value. */
+static void set(lipsc_table *t, const char *column, lipsc_column_kind kind, json_t *value) {
+    json_t *row = json_array_get(t->rows, json_array_size(t->rows) - 1);
+    size_t c = 0;
+    while (c < t->count && strcmp(t->columns[c].name, column)) c++;
+    if (!row || c == t->count || t->columns[c].kind != kind) {
+        keep_first(t, LIPSC_E_ARG);
+        json_decref(value);
+    } else if (!value || json_object_set_new(row, column, value)) {
+        keep_first(t, LIPSC_E_NOMEM);
+    }
+}
+
+static json_t *real_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+/* Length of the well-formed UTF-8 sequence at s, 0 when there is none.  jansson refuses
+ * overlong forms, surrogates and everything above U+10FFFF. */
+static size_t sequence_length(const char *s) {
+    for (size_t k = 1; k <= 4 && s[k - 1]; k++) {
+        json_t *probe = json_stringn(s, k);
+        json_decref(probe);
+        if (probe) return k;
+    }
+    return 0;
+}
+
+json_t *lipsc_json_text(const char *text) {
+    if (!text) return json_null();
+    json_t *whole = json_string(text);
+    if (whole) return whole;
+    char *clean = malloc(3 * strlen(text) + 1); /* U+FFFD has three bytes */
+    if (!clean) return NULL;
+    char *end = clean;
+    while (*text) {
+        size_t k = sequence_length(text);
+        memcpy(end, k ? text : "\xEF\xBF\xBD", k ? k : 3);
+        end += k ? k : 3;
+        text += k ? k : 1;
+    }
+    *end = '\0';
+    whole = json_string(clean);
+    free(clean);
+    return whole;
+}
+
+void lipsc_table_string(lipsc_table *t, const char *column, const char *value) {
+    set(t, column, LIPSC_COLUMN_STRING, lipsc_json_text(value));
+}
+
+void lipsc_table_integer(lipsc_table *t, const char *column, long long value) {
+    set(t, column, LIPSC_COLUMN_INTEGER, json_integer(value));
+}
+
+void lipsc_table_real(lipsc_table *t, const char *column, double value) {
+    set(t, column, LIPSC_COLUMN_REAL, real_or_null(value));
+}
+
+void lipsc_table_bool(lipsc_table *t, const char *column, int value) {
+    set(t, column, LIPSC_COLUMN_BOOL, json_boolean(value));
+}
+
+void lipsc_table_reals(lipsc_table *t, const char *column, size_t count,
+                       const double *values) {
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < count; i++)
+        if (json_array_append_new(list, real_or_null(values[i])))
+            keep_first(t, LIPSC_E_NOMEM);
+    set(t, column, LIPSC_COLUMN_REALS, list);
+}
+
+void lipsc_table_member(lipsc_table *t, const char *name, json_t *value) {
+    if (!value || json_object_set_new(t->members, name, value))
+        keep_first(t, LIPSC_E_NOMEM);
+}
+
+void lipsc_table_flush(lipsc_table *t) {
+    if (t->format == LIPSC_FORMAT_TABLE) lipsc_print_table(t, 1);
+    if (t->format == LIPSC_FORMAT_TSV) lipsc_print_tsv(t);
+    if (t->format != LIPSC_FORMAT_JSON) fflush(t->to);
+}
+
+lipsc_status lipsc_table_end(lipsc_table *t, lipsc_error *err) {
+    if (t->status != LIPSC_OK)
+        return lipsc_fail(err, t->status, "cannot store a result: %s",
+                          lipsc_strerror(t->status));
+    errno = 0;
+    switch (t->format) {
+    case LIPSC_FORMAT_TABLE:
+        lipsc_print_table(t, 0);
+        break;
+    case LIPSC_FORMAT_TSV:
+        lipsc_print_tsv(t);
+        break;
+    case LIPSC_FORMAT_JSON:
+        lipsc_print_json(t);
+        break;
+    }
+    if (t->status != LIPSC_OK)
+        return lipsc_fail(err, t->status, "cannot print the results: %s",
+                          lipsc_strerror(t->status));
+    if (fflush(t->to) || ferror(t->to))
+        return lipsc_fail(err, LIPSC_E_IO, "cannot write the results: %s",
+                          errno ? strerror(errno) : "write error");
+    return LIPSC_OK;
+}
