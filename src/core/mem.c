@@ -15,7 +15,8 @@ int lipsc_mul_size(size_t a, size_t b, size_t *product) {
 
 void *lipsc_alloc(size_t count, size_t size) {
     size_t bytes;
-    if (!lipsc_mul_size(count, size, &bytes) || bytes > PTRDIFF_MAX - ALIGNMENT) return NULL;
+    if (!lipsc_mul_size(count, size, &bytes) || bytes > PTRDIFF_MAX - ALIGNMENT)
+        return NULL;
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; /* as aligned_alloc asks */
     return aligned_alloc(ALIGNMENT, bytes ? bytes : ALIGNMENT);
 }

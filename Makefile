@@ -1,0 +1,69 @@
+# The door; CMakeLists.txt is the build.
+#   make            install what is missing (Debian packages), build build/lipscope
+#   make demo       a short tour
+#   make test       build and run all tests
+#   make asan       the same under the address and undefined sanitizers
+#   make fuzz       every parser against random bytes, FUZZ_SECONDS each
+#   make bench      this machine's speed;  make peers: beside PyTorch and JAX
+#   make install    to PREFIX (default /usr/local), below DESTDIR where given
+#   make format     lay out every C file as .clang-format says
+# CC=clang chooses the compiler, WERROR=1 makes warnings errors, OPTS goes to cmake.
+BUILD  ?= build
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 20
+OPTS   ?=
+FLAGS   = -DLIPSCOPE_WERROR=$(if $(WERROR),ON,OFF) $(OPTS)
+# a compiler named on the command line, not make's own default
+ifneq ($(origin CC),default)
+FLAGS  += -DCMAKE_C_COMPILER=$(CC)
+endif
+CONFIGURE = cmake -S . $(FLAGS)
+MAKEFLAGS += --no-print-directory
+
+all: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target product
+	@echo "built $(BUILD)/lipscope; try: make demo"
+
+configure:
+	@tools/deps.sh build test
+	@$(CONFIGURE) -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+
+demo: all
+	@$(BUILD)/lipscope demo
+
+test: configure
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure
+
+asan:
+	@tools/deps.sh build test
+	@$(CONFIGURE) -B build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	    -DLIPSCOPE_SANITIZE=address,undefined >/dev/null
+	@cmake --build build-asan -j $(JOBS)
+	@ctest --test-dir build-asan --output-on-failure
+
+fuzz:
+	@tools/deps.sh build ci
+	@$(CONFIGURE) -B build-fuzz -DCMAKE_C_COMPILER=clang -DLIPSCOPE_TESTS=OFF \
+	    -DLIPSCOPE_FUZZ=ON >/dev/null
+	@cmake --build build-fuzz/tests/fuzz -j $(JOBS)
+	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
+bench: all
+	@$(BUILD)/lipscope bench
+
+peers: all
+	@tools/deps.sh peers || true
+	@python3 bench/peers.py $(BUILD)/lipscope
+
+install: all
+	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+
+format:
+	@tools/check_format.sh . --fix
+
+clean:
+	rm -rf build build-*
+
+.PHONY: all configure demo test asan fuzz bench peers install format clean

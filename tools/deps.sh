@@ -1,0 +1,75 @@
+#!/bin/sh
+# Installs the Debian packages that are missing, and only those: where everything is
+# present it prints nothing and needs no root.
+#     deps.sh GROUP...        groups: build test ci peers
+set -eu
+
+# package, then what shows that it is there: a command, a header, or a Python module
+packages() {
+    case $1 in
+    build)
+        echo build-essential        command c++
+        echo cmake                  command cmake
+        echo pkg-config             command pkg-config
+        echo libopenblas-openmp-dev header cblas.h
+        echo liblapacke-dev         header lapacke.h
+        echo libpcre2-dev           header pcre2.h
+        echo libutf8proc-dev        header utf8proc.h
+        echo libsqlite3-dev         header sqlite3.h
+        echo libjansson-dev         header jansson.h ;;
+    test)
+        echo libcmocka-dev          header cmocka.h
+        echo libarpack2-dev         header arpack/arpack.h ;;
+    ci)
+        echo clang                  command clang
+        echo clang-format           command clang-format
+        echo libclang-rt-dev        package -
+        echo libomp-dev             package - ;;
+    peers)
+        echo python3-torch          package -
+        echo python3-venv           package - ;;
+    *)
+        echo "deps.sh: no group '$1'; groups: build test ci peers" >&2
+        exit 2 ;;
+    esac
+}
+
+has_package() {
+    dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q ' installed$'
+}
+
+# A command may come from anywhere; of two libraries with the same header only the
+# package says which one it is, so a system with dpkg is asked for the package.
+is_there() { # package kind what
+    if [ "$2" = command ]; then command -v "$3" >/dev/null
+    elif command -v dpkg-query >/dev/null; then has_package "$1"
+    elif [ "$2" = header ]; then echo "#include <$3>" | cc -E - >/dev/null 2>&1
+    fi
+}
+
+missing=
+for group in "$@"; do
+    list=$(packages "$group")
+    while read -r package kind what; do
+        is_there "$package" "$kind" "$what" || missing="$missing $package"
+    done <<END
+$list
+END
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+    echo "Missing (under their Debian names):$missing; install them with this system's package manager." >&2
+    exit 1
+fi
+if [ "$(id -u)" -eq 0 ]; then root=
+elif command -v sudo >/dev/null; then root=sudo
+else
+    echo "Missing packages:$missing; installing them needs root: run 'apt-get install$missing' as root." >&2
+    exit 1
+fi
+echo "installing$missing" >&2
+apt="$root env DEBIAN_FRONTEND=noninteractive apt-get -q -y"
+$apt update >&2 || echo "apt-get update failed; trying with the lists that are here" >&2
+# shellcheck disable=SC2086 # lists of words
+$apt install --no-install-recommends $missing >&2

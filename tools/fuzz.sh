@@ -1,0 +1,28 @@
+#!/bin/sh
+# Runs every libFuzzer target of a build for some seconds, from its checked-in seeds.
+# New inputs go to the build folder; a crash leaves its input there and ends with 1.
+#     fuzz.sh BUILD_DIR SECONDS
+set -eu
+build=$1 seconds=$2
+root=$(cd "$(dirname "$0")/.." && pwd)
+export LSAN_OPTIONS="suppressions=$root/tools/lsan.supp:print_suppressions=0"
+found=0
+for target in "$build"/tests/fuzz/fuzz_*; do
+    if ! [ -f "$target" ] || ! [ -x "$target" ]; then continue; fi
+    found=1
+    name=$(basename "$target")
+    seeds=$root/tests/fuzz/corpus/${name#fuzz_}
+    case $name in # a layer file is a safetensors file
+    fuzz_layer_file) dict=safetensors ;;
+    *) dict=${name#fuzz_} ;;
+    esac
+    dict=$root/tests/fuzz/$dict.dict
+    [ -f "$dict" ] || dict=
+    mkdir -p "$build/corpus/$name"
+    echo "$name: $seconds s"
+    "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+        ${dict:+-dict="$dict"} -artifact_prefix="$build/$name-" "$build/corpus/$name" "$seeds" \
+        >"$build/$name.log" 2>&1 || { tail -n 60 "$build/$name.log"; exit 1; }
+    grep -E 'number_of_executed_units|DONE' "$build/$name.log" | sed 's/^/    /'
+done
+if [ $found -eq 0 ]; then echo "no fuzz targets in $build/tests/fuzz" >&2; exit 1; fi
