@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 #define LIPSC_VERSION_STRING "0.1.0"
-#define LIPSC_SCHEMA 1 /* of files and output fields */
+#define LIPSC_SCHEMA         1 /* of files and output fields */
 
 LIPSC_API const char *lipsc_version(void);
 
@@ -66,18 +66,18 @@ LIPSC_API const char *lipsc_version(void);
 
 /* One list; the enum, the names and the sentences are expanded from it.
  * Values are part of the ABI: append, never reorder. */
-#define LIPSC_STATUS_LIST(X)                                                       \
-    X(OK, 0, "success")                                                            \
-    X(E_ARG, 1, "invalid argument")                                                \
-    X(E_NOMEM, 2, "out of memory")                                                 \
-    X(E_IO, 3, "cannot read or write file")                                        \
-    X(E_FORMAT, 4, "malformed file")                                               \
-    X(E_RANGE, 5, "size out of range")                                             \
-    X(E_BACKEND, 6, "back end not available in this build or on this machine")     \
-    X(E_NOCONV, 7, "iteration limit reached before the tolerance")                 \
-    X(E_NONFIN, 8, "a NaN or an infinity appeared")                                \
-    X(E_CALLBACK, 9, "a user callback reported failure")                           \
-    X(E_STOPPED, 10, "stopped by the stop callback")                               \
+#define LIPSC_STATUS_LIST(X)                                                   \
+    X(OK, 0, "success")                                                        \
+    X(E_ARG, 1, "invalid argument")                                            \
+    X(E_NOMEM, 2, "out of memory")                                             \
+    X(E_IO, 3, "cannot read or write file")                                    \
+    X(E_FORMAT, 4, "malformed file")                                           \
+    X(E_RANGE, 5, "size out of range")                                         \
+    X(E_BACKEND, 6, "back end not available in this build or on this machine") \
+    X(E_NOCONV, 7, "iteration limit reached before the tolerance")             \
+    X(E_NONFIN, 8, "a NaN or an infinity appeared")                            \
+    X(E_CALLBACK, 9, "a user callback reported failure")                       \
+    X(E_STOPPED, 10, "stopped by the stop callback")                           \
     X(E_REFUSED, 11, "the hypotheses of this bound do not hold")
 
 typedef enum {
@@ -134,9 +134,9 @@ typedef struct {
     const double *V;  /* (kv_heads*value_dim, d)                                */
     const double *O;  /* (out_dim, heads*value_dim) or NULL: heads concatenated */
     const double *bq, *bk, *bv, *bo; /* biases, each may be NULL                */
-    double scale;     /* default 0: 1/sqrt(key_dim), or 1 when K is NULL        */
+    double scale; /* default 0: 1/sqrt(key_dim), or 1 when K is NULL        */
     lipsc_mask mask;
-    size_t window;    /* LIPSC_MASK_SLIDING only                                */
+    size_t window; /* LIPSC_MASK_SLIDING only                                */
     /* Rotary positions: component l of the first rotary_dim ones turns with
      * component l + rotary_dim/2 by the angle position * rotary_freq[l]. */
     size_t rotary_dim;         /* even, <= key_dim; default 0: none             */
@@ -222,17 +222,17 @@ typedef enum {
 } lipsc_method;
 
 typedef struct {
-    lipsc_method method;  /* default LIPSC_LANCZOS                                  */
-    double tol;           /* stop when the residual is below.  Default 0: 1e-8 in
-                           * f64, 1e-2 in f32                                       */
-    double value_tol;     /* stop only when also the value's estimated relative
-                           * error is below.  Default 0: not asked for              */
-    long max_products;    /* pairs (A, A^T).  Default 1000                          */
-    size_t count;         /* how many of the largest singular values.  Default 1    */
-    size_t basis;         /* vectors kept before a restart.  Default 0: chosen      */
-    size_t block;         /* vectors per product.  Default 0: chosen                */
-    uint64_t seed;        /* of the start vectors.  Default 1                       */
-    double probability;   /* of upper_prob.  Default 0.999                          */
+    lipsc_method method; /* default LIPSC_LANCZOS                                  */
+    double tol;          /* stop when the residual is below.  Default 0: 1e-8 in
+                          * f64, 1e-2 in f32                                       */
+    double value_tol;    /* stop only when also the value's estimated relative
+                          * error is below.  Default 0: not asked for              */
+    long max_products;   /* pairs (A, A^T).  Default 1000                          */
+    size_t count;        /* how many of the largest singular values.  Default 1    */
+    size_t basis;        /* vectors kept before a restart.  Default 0: chosen      */
+    size_t block;        /* vectors per product.  Default 0: chosen                */
+    uint64_t seed;       /* of the start vectors.  Default 1                       */
+    double probability;  /* of upper_prob.  Default 0.999                          */
     /* Asked after every product; nonzero ends the solve with LIPSC_E_STOPPED and
      * what was reached. */
     int (*stop)(void *ctx);
@@ -245,16 +245,16 @@ typedef struct {
 /* How the value was reached. */
 typedef struct {
     lipsc_status status;
-    int converged;      /* every value asked for has residual <= tol                */
-    double residual;    /* |A^T A v - s^2 v| / s^2 of the largest: the residual of
-                         * the vector handed back, not a change                     */
-    long products;      /* pairs (A, A^T), the final check included                 */
+    int converged;   /* every value asked for has residual <= tol                */
+    double residual; /* |A^T A v - s^2 v| / s^2 of the largest: the residual of
+                      * the vector handed back, not a change                     */
+    long products;   /* pairs (A, A^T), the final check included                 */
     int restarts;
-    double upper_prob;  /* sigma is below this with probability `probability` over
-                         * the start vector (docs/maths.md 7.2); NaN when too few
-                         * steps were made to say anything                          */
+    double upper_prob; /* sigma is below this with probability `probability` over
+                        * the start vector (docs/maths.md 7.2); NaN when too few
+                        * steps were made to say anything                          */
     double probability;
-    double seconds;     /* wall clock, whole call                                   */
+    double seconds; /* wall clock, whole call                                   */
 } lipsc_svd_info;
 
 LIPSC_API void lipsc_svd_defaults(lipsc_svd_settings *set);
@@ -272,19 +272,26 @@ LIPSC_API lipsc_status lipsc_attn_sigma(lipsc_attn *attn, const lipsc_svd_settin
                                         double *sigma, double *u, double *v,
                                         lipsc_svd_info *info);
 
+/* |J^T f(X)|^(1/2) in double: what the authors' released scripts return in place of sigma
+ * (docs/maths.md 8).  f(X) includes the output bias.  LIPSC_E_ARG with weights, for which
+ * those scripts have no meaning. */
+LIPSC_API lipsc_status lipsc_attn_released(lipsc_attn *attn, double *value);
+
 /* ---- Proved upper bound at the input ----------------------------------------- */
 
 /* Which inequality gave the value: docs/maths.md has the proofs. */
 typedef struct {
     double value;      /* >= sigma                                                   */
     double columns;    /* by column sums of the attention (3.3 UB_data, 3.13)        */
-    double rows;       /* by row norms (3.3, alternative); NaN with weights          */
+    double rows;       /* by row norms (3.3, alternative), a cover of them where they
+                        * cannot win; NaN with weights                               */
     size_t worst_head; /* head with the largest bound                                */
 } lipsc_upper;
 
 /* An upper bound of sigma that holds at this input, with rounding accounted for by
  * a relative margin of 1e-10.  Heads are combined by 3.10. */
-LIPSC_API lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *err);
+LIPSC_API lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out,
+                                        lipsc_error *err);
 
 /* ---- Files -------------------------------------------------------------------- */
 
@@ -299,7 +306,7 @@ typedef struct {
 typedef struct {
     size_t heads, kv_heads; /* 0: default */
     double scale;           /* 0: default */
-    lipsc_mask mask;        /* LIPSC_MASK_NONE becomes LIPSC_MASK_TIMES when the file has times */
+    lipsc_mask mask; /* LIPSC_MASK_NONE becomes LIPSC_MASK_TIMES when the file has times */
     size_t window;
     int need_input;
 } lipsc_layer_options;

@@ -35,9 +35,4 @@ lipsc_status lipsc_linop_sigma(const lipsc_linop *op, const lipsc_judge *judge,
                                const lipsc_svd_settings *set, double *sigma, double *u,
                                double *v, lipsc_svd_info *info);
 
-/* |J^T f(X)|^(1/2) in double: what the authors' scripts return in place of |J|
- * (docs/maths.md 8.1).  f(X) includes the output bias.  LIPSC_E_ARG with weights, for
- * which those scripts have no meaning. */
-lipsc_status lipsc_attn_released(lipsc_attn *attn, double *value);
-
 #endif

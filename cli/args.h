@@ -1,0 +1,115 @@
+/* args.h - commands and options as tables: one table is parsed and printed as help.
+ *
+ * A command is one file cmd_NAME.c that defines `const cli_command cli_cmd_NAME`, and one
+ * line in commands.h.  Its options fill a struct of its own, found by offset. */
+#ifndef LIPSC_CLI_ARGS_H
+#define LIPSC_CLI_ARGS_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "lipscope.h"
+#include "numbers.h"
+#include "out/table.h"
+
+/* What the program returns (see also `lipscope --help`). */
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_CONVERGED = 3 };
+
+typedef enum {
+    CLI_GROUP,  /* a heading in the help                                        */
+    CLI_FLAG,   /* int, set to 1                                                */
+    CLI_TEXT,   /* const char *                                                 */
+    CLI_SIZE,   /* size_t, min .. max                                           */
+    CLI_SEED,   /* uint64_t                                                     */
+    CLI_REAL,   /* double, min .. max; `wanted` says so in words                */
+    CLI_CHOICE, /* int: place in `wanted`, which is like "table|tsv|json"       */
+    CLI_SIZES   /* cli_sizes, each element in min .. max                        */
+} cli_kind;
+
+typedef struct {
+    cli_kind kind;
+    char letter;       /* one-letter form, 0: none                             */
+    const char *name;  /* without the dashes; of a group: the heading          */
+    const char *value; /* how the value is called in the help                  */
+    size_t offset;     /* of the member that it fills                          */
+    double min, max;
+    const char *wanted; /* see cli_kind                                         */
+    const char *help;   /* NULL: another spelling, not listed                   */
+} cli_option;
+
+typedef struct cli_command {
+    const char *name;
+    const char *operands; /* as in the usage line, "" when it takes none         */
+    size_t min_operands, max_operands;
+    const char *summary; /* its line in `lipscope --help`                        */
+    const char *about;   /* paragraphs under the usage line, wrapped by hand     */
+    const char *example; /* lines, each with its newline                         */
+    size_t option_count;
+    const cli_option *options;
+    int (*run)(const struct cli_command *self, int argc, char **argv);
+} cli_command;
+
+/* Options that most commands share; put one `cli_common common` into the settings. */
+typedef struct {
+    int format;   /* lipsc_format                        */
+    int progress; /* 0 auto, 1 always, 2 never           */
+    int quiet;
+    size_t threads;
+} cli_common;
+
+/* Every option of GROUP "Output" that a command with results has.  settings is the type
+ * that holds `common`. */
+#define CLI_OUTPUT_OPTIONS(settings)                                                     \
+    {.kind = CLI_GROUP, .name = "Output"},                                               \
+        {.kind = CLI_CHOICE,                                                             \
+         .name = "format",                                                               \
+         .value = "F",                                                                   \
+         .wanted = "table|tsv|json",                                                     \
+         .offset = offsetof(settings, common.format),                                    \
+         .help = "table, tsv or json (default table)"},                                  \
+        {.kind = CLI_CHOICE,                                                             \
+         .name = "progress",                                                             \
+         .value = "WHEN",                                                                \
+         .wanted = "auto|always|never",                                                  \
+         .offset = offsetof(settings, common.progress),                                  \
+         .help = "show progress on standard error: auto (only on a terminal, the "       \
+                 "default), always or never"},                                           \
+    {                                                                                    \
+        .kind = CLI_FLAG, .letter = 'q', .name = "quiet",                                \
+        .offset = offsetof(settings, common.quiet), .help = "no progress and no remarks" \
+    }
+
+#define CLI_THREADS_OPTION(settings)                                              \
+    {                                                                             \
+        .kind = CLI_SIZE, .name = "threads", .value = "T", .min = 0, .max = 4096, \
+        .offset = offsetof(settings, common.threads),                             \
+        .help = "threads (default 0: as many as OpenMP gives)"                    \
+    }
+
+enum { CLI_RUN = -1 }; /* cli_parse: nothing stands in the way */
+
+/* Fills settings.  Operands are moved to the front of argv, in their order, and counted
+ * in *operands.  Returns CLI_RUN, or the exit code when the program has to end: help was
+ * asked for, or the use was wrong (said on standard error). */
+int cli_parse(const cli_command *self, int argc, char **argv, void *settings,
+              int *operands);
+
+/* "lipscope NAME: sentence" on standard error; cli_wrong_use adds where to find help.
+ * They return CLI_FAILED and CLI_USAGE.  self NULL: the program itself. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+int cli_failure(const cli_command *self, const char *format, ...);
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+int cli_wrong_use(const cli_command *self, const char *format, ...);
+
+/* The candidate nearest to word, NULL when none is near. */
+const char *cli_nearest(const char *word, size_t count, const char *const *candidates);
+
+/* help.c */
+void cli_help(FILE *to, const cli_command *self);
+void cli_help_program(FILE *to, size_t count, const cli_command *const *commands);
+
+#endif

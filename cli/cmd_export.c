@@ -1,0 +1,209 @@
+/* cmd_export.c - lipscope export: one layer of a model with its input, as a layer file. */
+#include <math.h>
+
+#include "args.h"
+#include "attn/attn.h"
+#include "direction.h"
+#include "model/model.h"
+#include "names.h"
+#include "source.h"
+
+typedef struct {
+    cli_common common;
+    cli_source_options source;
+    size_t layer, length, window;
+    int map;
+    uint64_t seed;
+    const char *out;
+} settings;
+
+#define AT(member) .offset = offsetof(settings, member)
+
+static const cli_option options[] = {
+    {.kind = CLI_GROUP, .name = "Where"},
+    {.kind = CLI_SIZE,
+     .name = "layer",
+     .value = "L",
+     .min = 0,
+     .max = 1e8,
+     AT(layer),
+     .help = "the layer, from 0 (default 0)"},
+    {.kind = CLI_SIZE, .name = "layers", .min = 0, .max = 1e8, AT(layer)},
+    {.kind = CLI_TEXT,
+     .name = "text",
+     .value = "FILE",
+     AT(source.text),
+     .help = "the text, - is standard input"},
+    {.kind = CLI_TEXT,
+     .name = "ids",
+     .value = "FILE",
+     AT(source.ids),
+     .help = "token ids in place of a text: one window"},
+    {.kind = CLI_TEXT,
+     .name = "pixels",
+     .value = "FILE",
+     AT(source.pixels),
+     .help = "an image: safetensors with pixel_values (channels, height, width)"},
+    {.kind = CLI_TEXT,
+     .name = "tokenizer",
+     .value = "DIR",
+     AT(source.tokenizer),
+     .help = "tokenizer files (default: those of the model)"},
+    {.kind = CLI_SIZE,
+     .name = "length",
+     .value = "N",
+     .min = 1,
+     .max = 1e8,
+     AT(length),
+     .help = "tokens of the window (needed with --text)"},
+    {.kind = CLI_SIZE, .name = "lengths", .min = 1, .max = 1e8, AT(length)},
+    {.kind = CLI_SIZE,
+     .name = "window",
+     .value = "W",
+     .min = 0,
+     .max = 1e8,
+     AT(window),
+     .help = "which window of that length, from 0 (default 0)"},
+    {.kind = CLI_CHOICE,
+     .name = "map",
+     .value = "M",
+     .wanted = "heads|attention",
+     AT(map),
+     .help = "attention, or heads without the output projection (default attention)"},
+    {.kind = CLI_SEED,
+     .name = "seed",
+     .value = "N",
+     AT(seed),
+     .help = "seed of random models (default 1)"},
+    CLI_THREADS_OPTION(settings),
+    {.kind = CLI_GROUP, .name = "Output"},
+    {.kind = CLI_TEXT,
+     .letter = 'o',
+     .name = "out",
+     .value = "FILE",
+     AT(out),
+     .help = "the layer file"},
+    {.kind = CLI_FLAG,
+     .letter = 'q',
+     .name = "quiet",
+     .offset = offsetof(settings, common.quiet),
+     .help = "no remark about how to read the file"},
+};
+
+/* The window run through the model up to the layer, in double. */
+static lipsc_status window_acts(const settings *s, lipsc_model *model,
+                                const cli_source *source, lipsc_acts **acts,
+                                lipsc_error *err) {
+    const int threads = s->common.threads ? (int)s->common.threads : 1;
+    if (source->pixels)
+        return lipsc_acts_new_pixels(model, LIPSC_F64, threads, source->shape,
+                                     source->pixels, s->layer + 1, acts, err);
+    const size_t n = s->source.ids && !s->length ? source->count : s->length;
+    return lipsc_acts_new(model, LIPSC_F64, threads, n, source->ids + s->window * n,
+                          s->layer + 1, acts, err);
+}
+
+/* What a layer file cannot say. */
+static const char *beyond_a_file(const lipsc_layer *layer) {
+    if (layer->rotary_dim) return "rotary positions";
+    if (layer->q_gain || layer->k_gain) return "norms of queries and keys";
+    return NULL;
+}
+
+static int check_window(const cli_command *self, const char *spec, const settings *s,
+                        const lipsc_model_info *info, const cli_source *source) {
+    if (s->layer >= info->layers)
+        return cli_failure(self, "%s: --layer %zu: the model has layers 0 to %zu", spec,
+                           s->layer, info->layers - 1);
+    if (source->pixels) return CLI_RUN;
+    const size_t n = s->source.ids && !s->length ? source->count : s->length;
+    if (info->positions && n > info->positions)
+        return cli_failure(self, "%s: length %zu is beyond the model's %zu positions", spec,
+                           n, info->positions);
+    if ((s->window + 1) * n > source->count)
+        return cli_failure(self, "%s: window %zu of length %zu is beyond its %zu tokens",
+                           source->path, s->window, n, source->count);
+    return CLI_RUN;
+}
+
+/* The options with which `layer` reads the file as the model meant it. */
+static void say_how(const settings *s, const lipsc_layer *layer) {
+    const double usual = 1.0 / sqrt((double)layer->key_dim);
+    fprintf(stderr, "lipscope export: read it with: lipscope layer %s --num-heads %zu",
+            s->out, layer->heads);
+    if (layer->kv_heads != layer->heads)
+        fprintf(stderr, " --kv-heads %zu", layer->kv_heads);
+    if (layer->mask == LIPSC_MASK_CAUSAL) fputs(" --causal", stderr);
+    if (layer->mask == LIPSC_MASK_SLIDING) fprintf(stderr, " --sliding %zu", layer->window);
+    if (fabs(layer->scale - usual) > 1e-15 * usual)
+        fprintf(stderr, " --scale %.17g", layer->scale);
+    fputc('\n', stderr);
+}
+
+static int write_layer(const cli_command *self, const char *spec, const settings *s,
+                       lipsc_model *model, const lipsc_acts *acts) {
+    lipsc_layer raw, layer;
+    lipsc_error err;
+    const lipsc_map_kind map = s->map ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS;
+    if (lipsc_model_layer(model, s->layer, -1, map, NULL, &raw, &err) ||
+        lipsc_layer_check(&raw, &layer, &err))
+        return cli_failure(self, "%s", err.text);
+    const char *beyond = beyond_a_file(&layer);
+    if (beyond)
+        return cli_failure(self, "%s: layer %zu has %s, which a layer file cannot hold",
+                           spec, s->layer, beyond);
+    const lipsc_input input = {.n = lipsc_acts_length(acts),
+                               .X = lipsc_acts_attention_input(acts, s->layer)};
+    if (cli_direction_write(s->out, &layer, &input, LIPSC_F64, 0.0, NULL, NULL, &err))
+        return cli_failure(self, "%s", err.text);
+    if (!s->common.quiet) say_how(s, &layer);
+    return CLI_DONE;
+}
+
+static int export(const cli_command *self, const char *spec, const settings *s) {
+    lipsc_model *model = NULL;
+    cli_source source = {0};
+    lipsc_acts *acts = NULL;
+    lipsc_error err;
+    lipsc_status status = lipsc_model_open(spec, s->seed, &model, &err);
+    if (!status)
+        status =
+            cli_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);
+    int code = status ? cli_failure(self, "%s", err.text)
+                      : check_window(self, spec, s, lipsc_model_describe(model), &source);
+    if (code == CLI_RUN && window_acts(s, model, &source, &acts, &err))
+        code = cli_failure(self, "%s", err.text);
+    if (code == CLI_RUN) code = write_layer(self, spec, s, model, acts);
+    lipsc_acts_free(acts);
+    cli_source_free(&source);
+    lipsc_model_free(model);
+    return code;
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    settings s = {.map = 1, .seed = 1};
+    int operands;
+    const int code = cli_parse(self, argc, argv, &s, &operands);
+    if (code != CLI_RUN) return code;
+    if (!!s.source.text + !!s.source.ids + !!s.source.pixels != 1)
+        return cli_wrong_use(self, "give one of --text, --ids and --pixels");
+    if (s.source.text && !s.length) return cli_wrong_use(self, "give --length N");
+    if (!s.out) return cli_wrong_use(self, "give the file to write with -o FILE");
+    return export(self, argv[0], &s);
+}
+
+const cli_command cli_cmd_export = {
+    .name = "export",
+    .operands = "MODEL",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "one layer of a model with its input, as a layer file",
+    .about =
+        "Writes the attention weights of one layer and its input on a window of a text\n"
+        "as a safetensors file that `lipscope layer` reads.",
+    .example = "  $ lipscope export gpt2/ --layer 6 --text alice.txt --length 64 -o l6.st\n"
+               "  $ lipscope layer l6.st --num-heads 12 --causal\n",
+    .option_count = sizeof options / sizeof *options,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,192 @@
+/* cmd_info.c - lipscope info: what is in a checkpoint. */
+#define _POSIX_C_SOURCE 200809L
+#include <string.h>
+#include <sys/stat.h>
+
+#include "args.h"
+#include "core/mem.h"
+#include "io/checkpoint.h"
+#include "io/show.h"
+#include "model/model.h"
+#include "names.h"
+
+typedef struct {
+    cli_common common;
+    int tensors;
+    uint64_t seed;
+} settings;
+
+static const cli_option options[] = {
+    {.kind = CLI_GROUP, .name = "Options"},
+    {.kind = CLI_FLAG,
+     .name = "tensors",
+     .offset = offsetof(settings, tensors),
+     .help = "a row for every tensor that is stored"},
+    {.kind = CLI_SEED,
+     .name = "seed",
+     .value = "N",
+     .offset = offsetof(settings, seed),
+     .help = "seed of random models, which enters their hash (default 1)"},
+    CLI_OUTPUT_OPTIONS(settings),
+};
+
+static int finish(const cli_command *self, lipsc_table *t) {
+    lipsc_error err;
+    const lipsc_status status = lipsc_table_end(t, &err);
+    lipsc_table_free(t);
+    return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
+}
+
+/* ---- Tensors ----------------------------------------------------------------------- */
+
+static const lipsc_column tensor_columns[] = {{"tensor", LIPSC_COLUMN_STRING},
+                                              {"dtype", LIPSC_COLUMN_STRING},
+                                              {"shape", LIPSC_COLUMN_STRING},
+                                              {"bytes", LIPSC_COLUMN_INTEGER},
+                                              {"file", LIPSC_COLUMN_STRING}};
+
+static void add_file(lipsc_table *t, const lipsc_st *st) {
+    for (size_t i = 0; i < lipsc_st_count(st); i++) {
+        const lipsc_st_tensor *tensor = lipsc_st_at(st, i);
+        char shape[LIPSC_SHOWN_SHAPE];
+        lipsc_show_shape(tensor->ndim, tensor->shape, shape);
+        lipsc_table_row(t);
+        lipsc_table_string(t, "tensor", tensor->name);
+        lipsc_table_string(t, "dtype", tensor->dtype);
+        lipsc_table_string(t, "shape", shape);
+        lipsc_table_integer(t, "bytes", (long long)tensor->bytes);
+        lipsc_table_string(t, "file", lipsc_st_path(st));
+    }
+}
+
+/* path: a safetensors file, or a folder with some. */
+static int list_tensors(const cli_command *self, const settings *s, const char *path,
+                        int is_file) {
+    lipsc_error err;
+    lipsc_st *st = NULL;
+    lipsc_checkpoint *files = NULL;
+    if (is_file ? lipsc_st_open(path, &st, &err)
+                : lipsc_checkpoint_open(path, &files, &err))
+        return cli_failure(self, "%s", err.text);
+    int code = CLI_FAILED;
+    lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->common.format,
+                                     LIPSC_LAYOUT_WIDE, stdout, 5, tensor_columns);
+    if (t) {
+        if (st) add_file(t, st);
+        for (size_t i = 0; files && lipsc_checkpoint_file(files, i); i++)
+            add_file(t, lipsc_checkpoint_file(files, i));
+        code = finish(self, t);
+    } else {
+        cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
+    }
+    lipsc_st_free(st);
+    lipsc_checkpoint_free(files);
+    return code;
+}
+
+/* ---- The model --------------------------------------------------------------------- */
+
+static const lipsc_column columns[] = {
+    {"model", LIPSC_COLUMN_STRING},      {"architecture", LIPSC_COLUMN_STRING},
+    {"layers", LIPSC_COLUMN_INTEGER},    {"layers_stored", LIPSC_COLUMN_STRING},
+    {"d", LIPSC_COLUMN_INTEGER},         {"heads", LIPSC_COLUMN_INTEGER},
+    {"kv_heads", LIPSC_COLUMN_INTEGER},  {"head_dim", LIPSC_COLUMN_INTEGER},
+    {"ffn", LIPSC_COLUMN_INTEGER},       {"vocab", LIPSC_COLUMN_INTEGER},
+    {"positions", LIPSC_COLUMN_INTEGER}, {"norm", LIPSC_COLUMN_STRING},
+    {"mask", LIPSC_COLUMN_STRING},       {"sliding", LIPSC_COLUMN_INTEGER},
+    {"input", LIPSC_COLUMN_STRING},      {"parameters", LIPSC_COLUMN_INTEGER},
+    {"stored", LIPSC_COLUMN_STRING},     {"model_hash", LIPSC_COLUMN_STRING}};
+
+/* "0:5", or "0,6" where some are missing, "none"; NULL when memory is short. */
+static char *stored_layers(const lipsc_model *model, size_t layers) {
+    char *text = lipsc_alloc(layers + 1, 24), *at = text;
+    if (!text) return NULL;
+    at += snprintf(at, 24, "none");
+    for (size_t first = 0, next; first < layers; first = next) {
+        next = first + 1;
+        if (!lipsc_model_has_layer(model, first)) continue;
+        while (next < layers && lipsc_model_has_layer(model, next)) next++;
+        at = at - text == 4 && text[0] == 'n' ? text : at;
+        if (at != text) *at++ = ',';
+        at += snprintf(at, 48, next - first > 1 ? "%zu:%zu" : "%zu", first, next - 1);
+    }
+    return text;
+}
+
+static void fill(lipsc_table *t, const char *spec, const lipsc_model *model) {
+    const lipsc_model_info *info = lipsc_model_describe(model);
+    char *stored = stored_layers(model, info->layers);
+    lipsc_table_row(t);
+    lipsc_table_string(t, "model", spec);
+    lipsc_table_string(t, "architecture", info->architecture);
+    lipsc_table_integer(t, "layers", (long long)info->layers);
+    lipsc_table_string(t, "layers_stored", stored);
+    lipsc_table_integer(t, "d", (long long)info->d);
+    lipsc_table_integer(t, "heads", (long long)info->heads);
+    lipsc_table_integer(t, "kv_heads", (long long)info->kv_heads);
+    lipsc_table_integer(t, "head_dim", (long long)info->head_dim);
+    lipsc_table_integer(t, "ffn", (long long)info->ffn);
+    if (!info->has_pixels) lipsc_table_integer(t, "vocab", (long long)info->vocab);
+    if (info->positions) lipsc_table_integer(t, "positions", (long long)info->positions);
+    lipsc_table_string(t, "norm", info->pre_norm ? "pre" : "post");
+    lipsc_table_string(t, "mask", cli_mask_name(info->mask));
+    if (info->mask == LIPSC_MASK_SLIDING)
+        lipsc_table_integer(t, "sliding", (long long)info->window);
+    lipsc_table_string(t, "input",
+                       !info->has_embeddings ? "none"
+                       : info->has_pixels    ? "pixels"
+                                             : "text");
+    lipsc_table_integer(t, "parameters", (long long)info->parameters);
+    lipsc_table_string(t, "stored", info->stored);
+    lipsc_table_string(t, "model_hash", info->hash);
+    lipsc_release(stored);
+}
+
+static int describe(const cli_command *self, const settings *s, const char *spec) {
+    lipsc_model *model;
+    lipsc_error err;
+    if (lipsc_model_open(spec, s->seed, &model, &err))
+        return cli_failure(self, "%s", err.text);
+    lipsc_table *t =
+        lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_UPRIGHT,
+                        stdout, sizeof columns / sizeof *columns, columns);
+    int code = CLI_FAILED;
+    if (t) {
+        fill(t, spec, model);
+        code = finish(self, t);
+    } else {
+        cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
+    }
+    lipsc_model_free(model);
+    return code;
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    settings s = {.seed = 1};
+    int operands;
+    struct stat info;
+    const int code = cli_parse(self, argc, argv, &s, &operands);
+    if (code != CLI_RUN) return code;
+    const int is_file = !stat(argv[0], &info) && S_ISREG(info.st_mode);
+    if (s.tensors && !strncmp(argv[0], "random:", 7))
+        return cli_failure(self, "%s: a random model stores no tensors", argv[0]);
+    return s.tensors || is_file ? list_tensors(self, &s, argv[0], is_file)
+                                : describe(self, &s, argv[0]);
+}
+
+const cli_command cli_cmd_info = {
+    .name = "info",
+    .operands = "MODEL",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "what is in a checkpoint",
+    .about =
+        "Architecture, sizes and hash of a model, or with --tensors its tensors.  MODEL\n"
+        "is a Hugging Face folder, random:FAMILY or random:DIR; of a safetensors file\n"
+        "the tensors are listed.",
+    .example = "  $ lipscope info gpt2/\n"
+               "  $ lipscope info gpt2/ --tensors\n",
+    .option_count = sizeof options / sizeof *options,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,427 @@
+/* cmd_measure.c - lipscope measure: sigma of the layers of a model on windows of a text. */
+#define _POSIX_C_SOURCE 200809L
+#include <float.h>
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/mem.h"
+#include "interrupt.h"
+#include "measure.h"
+#include "names.h"
+
+#define AT(member) .offset = offsetof(measure_settings, member)
+
+static const cli_option options[] = {
+    {.kind = CLI_GROUP, .name = "Where"},
+    {.kind = CLI_TEXT,
+     .name = "text",
+     .value = "FILE",
+     AT(source.text),
+     .help = "the text, - is standard input"},
+    {.kind = CLI_TEXT,
+     .name = "ids",
+     .value = "FILE",
+     AT(source.ids),
+     .help = "token ids in place of a text: one window"},
+    {.kind = CLI_TEXT,
+     .name = "pixels",
+     .value = "FILE",
+     AT(source.pixels),
+     .help = "an image: safetensors with pixel_values (channels, height, width)"},
+    {.kind = CLI_TEXT,
+     .name = "tokenizer",
+     .value = "DIR",
+     AT(source.tokenizer),
+     .help = "tokenizer files (default: those of the model)"},
+    {.kind = CLI_SIZES,
+     .name = "lengths",
+     .value = "LIST",
+     .min = 1,
+     .max = 100000000,
+     AT(lengths),
+     .help = "tokens of a window (default 16:128:x2, as far as it fits)"},
+    {.kind = CLI_SIZES, .name = "length", .min = 1, .max = 100000000, AT(lengths)},
+    {.kind = CLI_TEXT,
+     .name = "windows",
+     .value = "N|LIST",
+     AT(windows),
+     .help = "the first N windows of each length, or those in a list or range such as "
+             "5:9 (default 3)"},
+    {.kind = CLI_TEXT,
+     .name = "layers",
+     .value = "LIST",
+     AT(layers),
+     .help = "all, a list or a range (default all)"},
+    {.kind = CLI_TEXT, .name = "layer", AT(layers)},
+    {.kind = CLI_TEXT,
+     .name = "heads",
+     .value = "LIST",
+     AT(heads),
+     .help = "all together, each alone, or a list of heads alone (default all)"},
+    {.kind = CLI_CHOICE,
+     .name = "map",
+     .value = "M",
+     .wanted = "heads|attention|norm-attention|residual|block|model",
+     AT(map),
+     .help = "what is differentiated: heads, attention, norm-attention, residual, block "
+             "or model (default attention)"},
+    {.kind = CLI_CHOICE,
+     .name = "mask",
+     .value = "M",
+     .wanted = "model|none|causal",
+     AT(mask),
+     .help = "model, none or causal (default: the model's own)"},
+
+    {.kind = CLI_GROUP, .name = "The solve"},
+    {.kind = CLI_CHOICE,
+     .name = "dtype",
+     .value = "T",
+     .wanted = "f32|f64",
+     AT(dtype),
+     .help = "precision of the products: f32 or f64 (default f32); the value is "
+             "re-evaluated in double either way"},
+    {.kind = CLI_REAL,
+     .name = "tol",
+     .value = "T",
+     .min = DBL_MIN,
+     .max = DBL_MAX,
+     AT(tol),
+     .wanted = "a positive number",
+     .help = "residual to stop at (default 1e-2 in f32, 1e-8 in f64)"},
+    {.kind = CLI_CHOICE,
+     .name = "solver",
+     .value = "S",
+     .wanted = "lanczos|power|dense",
+     AT(solver),
+     .help = "lanczos, power or dense (default lanczos)"},
+    {.kind = CLI_SIZE,
+     .name = "max-products",
+     .value = "N",
+     .min = 1,
+     .max = 1e9,
+     AT(max_products),
+     .help = "pairs of products at most, for each cell (default 1000)"},
+    {.kind = CLI_SEED,
+     .name = "seed",
+     .value = "N",
+     AT(seed),
+     .help = "seed of start vectors, of resampling and of random models (default 1)"},
+    CLI_THREADS_OPTION(measure_settings),
+
+    {.kind = CLI_GROUP, .name = "What is told"},
+    {.kind = CLI_SIZE,
+     .name = "count",
+     .value = "K",
+     .min = 1,
+     .max = 100000,
+     AT(count),
+     .help = "the K largest singular values, as `sigmas`"},
+    {.kind = CLI_FLAG,
+     .name = "upper",
+     AT(upper),
+     .help = "a proved upper bound as well (maps heads and attention)"},
+    {.kind = CLI_REAL,
+     .name = "probability",
+     .value = "P",
+     .min = DBL_MIN,
+     .max = 1 - DBL_EPSILON,
+     AT(probability),
+     .wanted = "a number between 0 and 1",
+     .help = "of `upper_prob` (default 0.999)"},
+    {.kind = CLI_FLAG,
+     .name = "as-released",
+     AT(as_released),
+     .help = "|J^T f(X)|^(1/2) as well, what the paper's scripts return (maps heads and "
+             "attention)"},
+    {.kind = CLI_FLAG,
+     .name = "details",
+     AT(details),
+     .help = "entropy of the attention, its sink, the token and the pair of tokens that "
+             "matter most; takes several times as long"},
+    {.kind = CLI_TEXT,
+     .name = "save-direction",
+     .value = "PATH",
+     AT(save_direction),
+     .help = "write the direction that reaches each value: one file, or a folder of them "
+             "when there are several cells"},
+    {.kind = CLI_REAL,
+     .name = "max-sigma",
+     .value = "S",
+     .min = 0,
+     .max = DBL_MAX,
+     AT(max_sigma),
+     .wanted = "a number that is not negative",
+     .help = "exit 1 when any sigma is larger"},
+    {.kind = CLI_TEXT,
+     .name = "run",
+     .value = "FILE",
+     AT(run),
+     .help = "keep every finished cell in this file; the same command goes on from there"},
+    {.kind = CLI_FLAG,
+     .name = "timing",
+     AT(timing),
+     .help = "say on standard error where the time went"},
+    CLI_OUTPUT_OPTIONS(measure_settings),
+};
+
+/* ---- What was asked ---------------------------------------------------------------- */
+
+static int check_options(const cli_command *self, const measure_settings *s) {
+    const int sources = !!s->source.text + !!s->source.ids + !!s->source.pixels;
+    if (sources != 1)
+        return cli_wrong_use(self, sources ? "give only one of --text, --ids and --pixels"
+                                           : "give a text with --text FILE (or --ids, or "
+                                             "--pixels for a model of images)");
+    if (s->source.tokenizer && !s->source.text)
+        return cli_wrong_use(self, "'--tokenizer' has no meaning without --text");
+    const int attention = s->map == LIPSC_MAP_HEADS || s->map == LIPSC_MAP_ATTENTION;
+    if (!attention && (s->upper || s->as_released))
+        return cli_wrong_use(self, "'--%s' is known for the maps heads and attention only",
+                             s->upper ? "upper" : "as-released");
+    return CLI_RUN;
+}
+
+/* A folder for directions, or the one file's own name. */
+static int prepare_directions(const measure_job *job) {
+    const char *path = job->set->save_direction;
+    struct stat info;
+    if (!path || job->cell_count == 1) return CLI_RUN;
+    if (mkdir(path, 0777) && (stat(path, &info) || !S_ISDIR(info.st_mode)))
+        return cli_failure(job->self, "%s: cannot make this folder for %zu directions",
+                           path, job->cell_count);
+    return CLI_RUN;
+}
+
+/* The words as typed, for the run file: quoted where the shell would need it. */
+static char *command_line(int argc, char **argv) {
+    size_t room = sizeof "lipscope measure";
+    for (int i = 0; i < argc; i++) room += 4 * strlen(argv[i]) + 3;
+    char *line = lipsc_alloc(room, 1), *at = line;
+    if (!line) return NULL;
+    at += snprintf(at, room, "lipscope measure");
+    for (int i = 0; i < argc; i++) {
+        const int plain = *argv[i] && !argv[i][strspn(argv[i], "abcdefghijklmnopqrstuvwxyz"
+                                                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                               "0123456789_-+=:,./@%")];
+        *at++ = ' ';
+        if (!plain) *at++ = '\'';
+        for (const char *c = argv[i]; *c; c++) {
+            if (*c == '\'') { /* ends the quotes, a quote, and on */
+                memcpy(at, "'\\'", 3);
+                at += 3;
+            }
+            *at++ = *c;
+        }
+        if (!plain) *at++ = '\'';
+    }
+    *at = '\0';
+    return line;
+}
+
+/* ---- The run file ------------------------------------------------------------------ */
+
+/* Everything that decides a value.  Lengths, windows and layers are not among it: they only
+ * say which cells there are, and a run may be extended. */
+static json_t *run_settings(const measure_job *job) {
+    const measure_settings *s = job->set;
+    json_t *all = json_object();
+    json_object_set_new(all, "model_hash", json_string(job->info->hash));
+    json_object_set_new(all, "text_hash", json_string(job->source.hash));
+    json_object_set_new(all, "ids_hash", json_string(job->source.ids_hash));
+    json_object_set_new(all, "map", json_string(measure_map_names[s->map]));
+    json_object_set_new(all, "mask", json_string(measure_mask_name(job)));
+    json_object_set_new(all, "heads", json_string(s->heads ? s->heads : "all"));
+    json_object_set_new(all, "dtype", json_string(cli_dtype_name(job->dtype)));
+    json_object_set_new(all, "seed", json_integer((json_int_t)s->seed));
+    json_object_set_new(all, "tol", json_real(measure_tol(job)));
+    json_object_set_new(all, "value_tol", json_real(measure_value_tol(job)));
+    json_object_set_new(all, "solver", json_integer(s->solver));
+    json_object_set_new(all, "max_products", json_integer((json_int_t)s->max_products));
+    json_object_set_new(all, "probability", json_real(s->probability));
+    json_object_set_new(all, "count", json_integer((json_int_t)s->count));
+    json_object_set_new(all, "upper", json_boolean(s->upper));
+    json_object_set_new(all, "as_released", json_boolean(s->as_released));
+    json_object_set_new(all, "details", json_boolean(s->details));
+    return all;
+}
+
+/* Rows of cells that an earlier call has finished. */
+static lipsc_status restore(measure_job *job, lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < job->cell_count && !status; i++) {
+        measure_cell *cell = &job->cells[i];
+        char key[MEASURE_KEY], path[4096];
+        measure_key(job, cell, key);
+        if (job->set->save_direction && /* its direction is not in the run file */
+            (!measure_direction_path(job, cell, path, sizeof path) || access(path, R_OK)))
+            continue;
+        status = lipsc_run_get(job->run, key, &cell->row, err);
+    }
+    return status;
+}
+
+static int open_run(measure_job *job, const char *line) {
+    const char *names[MEASURE_FIELDS];
+    json_t *settings = run_settings(job);
+    const lipsc_run_options how = {.command = job->self->name,
+                                   .command_line = line,
+                                   .settings = settings,
+                                   .field_count = measure_field_names(names),
+                                   .fields = names};
+    lipsc_error err;
+    lipsc_status status = lipsc_run_open(job->set->run, &how, &job->run, &err);
+    if (!status) status = restore(job, &err);
+    json_decref(settings);
+    return status ? cli_failure(job->self, "%s", err.text) : CLI_RUN;
+}
+
+/* ---- What came out ----------------------------------------------------------------- */
+
+static size_t finished(const measure_job *job) {
+    size_t count = 0;
+    for (size_t i = 0; i < job->cell_count; i++) count += job->cells[i].row != NULL;
+    return count;
+}
+
+static void say_timing(const measure_job *job, size_t computed, double seconds) {
+    const measure_times *t = &job->times;
+    const double busy = t->forward + t->prepare + t->solve + t->extras;
+    fprintf(
+        stderr,
+        "lipscope measure: %zu cells in %.3f s, %.1f cells/s; %d threads busy %.0f %%; "
+        "of that forward %.1f %%, projections and row statistics %.1f %%, solve %.1f %% "
+        "(products %.1f %%), extras %.1f %%\n",
+        computed, seconds, (double)computed / seconds, job->threads,
+        100.0 * busy / (seconds * job->threads), 100.0 * t->forward / busy,
+        100.0 * t->prepare / busy, 100.0 * t->solve / busy, 100.0 * t->products / busy,
+        100.0 * t->extras / busy);
+}
+
+static double number(const json_t *row, const char *name) {
+    return json_number_value(json_object_get(row, name));
+}
+
+static int verdict(const measure_job *job) {
+    const measure_settings *s = job->set;
+    size_t above = 0, loose = 0, worst = 0;
+    char key[MEASURE_KEY];
+    for (size_t i = 0; i < job->cell_count; i++) {
+        const json_t *row = job->cells[i].row;
+        if (!row) continue;
+        if (number(row, "sigma") > s->max_sigma &&
+            (!above++ || number(row, "sigma") > number(job->cells[worst].row, "sigma")))
+            worst = i;
+        loose += !json_is_true(json_object_get(row, "converged"));
+    }
+    if (above) {
+        measure_key(job, &job->cells[worst], key);
+        return cli_failure(
+            job->self,
+            "%s: sigma %.17g exceeds --max-sigma %.17g (%s; %zu of %zu cells "
+            "do)",
+            job->spec, number(job->cells[worst].row, "sigma"), s->max_sigma, key, above,
+            job->cell_count);
+    }
+    if (!loose) return CLI_DONE;
+    if (!s->common.quiet)
+        cli_failure(job->self, "%s: %zu of %zu cells did not converge", job->spec, loose,
+                    job->cell_count);
+    return CLI_NOT_CONVERGED;
+}
+
+/* An interrupted or failed sweep prints what it has as well. */
+static int conclude(measure_job *job, lipsc_status status, const lipsc_error *err) {
+    const size_t have = finished(job);
+    const char *run = job->set->run;
+    int code = have || !status ? measure_print(job) : CLI_DONE;
+    if (status == LIPSC_E_STOPPED) {
+        cli_interrupt_done();
+        return run ? cli_failure(job->self,
+                                 "interrupted; %zu of %zu cells stored in %s; the same "
+                                 "command continues",
+                                 have, job->cell_count, run)
+                   : cli_failure(job->self, "interrupted; %zu of %zu cells finished", have,
+                                 job->cell_count);
+    }
+    if (status)
+        return cli_failure(job->self, "%s; %zu of %zu cells finished", err->text, have,
+                           job->cell_count);
+    return code == CLI_DONE ? verdict(job) : code;
+}
+
+/* ---- Together ---------------------------------------------------------------------- */
+
+static int measure(measure_job *job, const char *line) {
+    const measure_settings *s = job->set;
+    lipsc_error err = {.text = ""};
+    if (lipsc_model_open(job->spec, s->seed, &job->model, &err))
+        return cli_failure(job->self, "%s", err.text);
+    job->info = lipsc_model_describe(job->model);
+    if (cli_source_read(&s->source, job->spec, job->info, &job->source, &err))
+        return cli_failure(job->self, "%s", err.text);
+    int code = measure_plan(job);
+    if (code == CLI_RUN) code = prepare_directions(job);
+    if (code == CLI_RUN && s->run) code = open_run(job, line);
+    if (code != CLI_RUN) return code;
+    const size_t before = finished(job);
+    const double begin = lipsc_seconds();
+    cli_interrupt_begin();
+    const lipsc_status status = measure_sweep(job, &err);
+    if (s->timing && finished(job) > before)
+        say_timing(job, finished(job) - before, lipsc_seconds() - begin);
+    return conclude(job, status, &err);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    lipsc_svd_settings defaults;
+    lipsc_svd_defaults(&defaults);
+    measure_settings s = {.map = LIPSC_MAP_ATTENTION,
+                          .max_sigma = INFINITY,
+                          .probability = defaults.probability,
+                          .seed = defaults.seed};
+    int operands;
+    char *line = command_line(argc, argv); /* parsing moves the words */
+    int code = cli_parse(self, argc, argv, &s, &operands);
+    if (code == CLI_RUN) code = check_options(self, &s);
+    if (code == CLI_RUN) {
+        measure_job job = {
+            .self = self,
+            .set = &s,
+            .spec = argv[0],
+            .mask = s.mask == MEASURE_MASK_NONE ? LIPSC_MASK_NONE : LIPSC_MASK_CAUSAL,
+            .dtype = s.dtype ? LIPSC_F64 : LIPSC_F32,
+            .threads = s.common.threads ? (int)s.common.threads : omp_get_max_threads()};
+        if (s.mask != MEASURE_MASK_MODEL) job.mask_override = &job.mask;
+        code = measure(&job, line);
+        lipsc_run_close(job.run);
+        for (size_t i = 0; i < job.cell_count; i++) json_decref(job.cells[i].row);
+        lipsc_release(job.cells);
+        cli_source_free(&job.source);
+        lipsc_model_free(job.model);
+    }
+    cli_sizes_free(&s.lengths);
+    lipsc_release(line);
+    return code;
+}
+
+const cli_command cli_cmd_measure = {
+    .name = "measure",
+    .operands = "MODEL",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "sigma of a model's layers on a text, and how it grows with length",
+    .about =
+        "The largest singular value of the Jacobian of each layer of a model, at windows\n"
+        "of a text: how far a small change of its input can be stretched.  MODEL is a\n"
+        "Hugging Face folder, random:FAMILY or random:DIR.  With three lengths or more a\n"
+        "growth law sigma ~ c n^e is fitted for each layer.",
+    .example =
+        "  $ lipscope measure gpt2/ --text alice.txt --lengths 16:512:x2 --run a.db\n",
+    .option_count = sizeof options / sizeof *options,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,83 @@
+/* cmd_tokens.c - lipscope tokens: text to ids and back. */
+#include "args.h"
+#include "core/mem.h"
+#include "source.h"
+
+typedef struct {
+    int special, decode;
+} settings;
+
+static const cli_option options[] = {
+    {.kind = CLI_GROUP, .name = "Options"},
+    {.kind = CLI_FLAG,
+     .name = "special",
+     .offset = offsetof(settings, special),
+     .help = "add the model's special tokens around the text"},
+    {.kind = CLI_FLAG,
+     .name = "decode",
+     .offset = offsetof(settings, decode),
+     .help = "FILE holds ids: print their text, byte by byte, without a newline"},
+};
+
+static lipsc_status encode(lipsc_tokenizer *tokenizer, const settings *s, const char *path,
+                           lipsc_error *err) {
+    char *bytes = NULL;
+    uint32_t *ids = NULL;
+    size_t size, count;
+    lipsc_status status = cli_bytes_read(path, &bytes, &size, err);
+    if (!status)
+        status =
+            lipsc_tokenizer_encode(tokenizer, bytes, size, s->special, &ids, &count, err);
+    for (size_t i = 0; !status && i < count; i++)
+        printf("%s%lu", i ? " " : "", (unsigned long)ids[i]);
+    if (!status) putchar('\n');
+    lipsc_release(bytes);
+    lipsc_release(ids);
+    return status;
+}
+
+static lipsc_status decode(lipsc_tokenizer *tokenizer, const char *path, lipsc_error *err) {
+    char *bytes = NULL;
+    uint32_t *ids = NULL;
+    size_t size, count;
+    lipsc_status status = cli_ids_read(path, &ids, &count, err);
+    if (!status)
+        status = lipsc_tokenizer_decode(tokenizer, ids, count, 0, &bytes, &size, err);
+    if (!status) fwrite(bytes, 1, size, stdout);
+    lipsc_release(bytes);
+    lipsc_release(ids);
+    return status;
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    settings s = {0};
+    int operands;
+    lipsc_tokenizer *tokenizer;
+    lipsc_error err;
+    const int code = cli_parse(self, argc, argv, &s, &operands);
+    if (code != CLI_RUN) return code;
+    if (s.special && s.decode)
+        return cli_wrong_use(self, "'--special' has no meaning with --decode");
+    lipsc_status status = cli_tokenizer_open(argv[0], NULL, &tokenizer, &err);
+    if (status) return cli_failure(self, "%s", err.text);
+    status =
+        s.decode ? decode(tokenizer, argv[1], &err) : encode(tokenizer, &s, argv[1], &err);
+    lipsc_tokenizer_free(tokenizer);
+    return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
+}
+
+const cli_command cli_cmd_tokens = {
+    .name = "tokens",
+    .operands = "MODEL FILE",
+    .min_operands = 2,
+    .max_operands = 2,
+    .summary = "text to token ids and back",
+    .about = "Prints the token ids of a text on one line.  MODEL is a folder with\n"
+             "tokenizer.json, or vocab.json and merges.txt, or vocab.txt; its weights are\n"
+             "not needed.  FILE is the text, - is standard input.",
+    .example = "  $ lipscope tokens gpt2/ alice.txt > alice.ids\n"
+               "  $ lipscope tokens gpt2/ --decode alice.ids\n",
+    .option_count = sizeof options / sizeof *options,
+    .options = options,
+    .run = run,
+};

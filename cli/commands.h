@@ -1,0 +1,22 @@
+/* commands.h - the list of commands, in the order of the help: one line each. */
+#ifndef LIPSC_CLI_COMMANDS_H
+#define LIPSC_CLI_COMMANDS_H
+
+#include "args.h"
+
+#define CLI_COMMAND_LIST(X) \
+    X(demo)                 \
+    X(measure)              \
+    X(layer)                \
+    X(info)                 \
+    X(tokens)               \
+    X(export)               \
+    X(check)                \
+    X(selftest)             \
+    X(bench)
+
+#define CLI_DECLARE(name) extern const cli_command cli_cmd_##name;
+CLI_COMMAND_LIST(CLI_DECLARE)
+#undef CLI_DECLARE
+
+#endif

@@ -1,0 +1,100 @@
+/* measure.h - the parts of `lipscope measure`: what was asked, its cells, their rows.
+ *
+ *     cmd_measure.c      options, and the order of things
+ *     measure_plan.c     which cells there are
+ *     measure_sweep.c    computes them, on all cores, and stores each
+ *     measure_cell.c     one cell: a solve and its row
+ *     measure_print.c    rows and fits */
+#ifndef LIPSC_CLI_MEASURE_H
+#define LIPSC_CLI_MEASURE_H
+
+#include <jansson.h>
+
+#include "args.h"
+#include "model/model.h"
+#include "run/run.h"
+#include "source.h"
+
+enum { MEASURE_MASK_MODEL, MEASURE_MASK_NONE, MEASURE_MASK_CAUSAL };
+
+typedef struct {
+    cli_common common;
+    cli_source_options source;
+    cli_sizes lengths;
+    const char *windows, *layers, *heads; /* as typed; NULL: default          */
+    int map;                              /* lipsc_map_kind                   */
+    int mask, dtype;                      /* dtype: 0 f32, 1 f64              */
+    int solver;                           /* lipsc_method                     */
+    double tol, probability, max_sigma;
+    size_t count, max_products;
+    int upper, as_released, details, timing;
+    uint64_t seed;
+    const char *run, *save_direction;
+} measure_settings;
+
+/* One value to be found.  Without a layer: the map `model`. */
+typedef struct {
+    size_t layer; /* MEASURE_NONE: no layer   */
+    size_t head;  /* MEASURE_NONE: all heads  */
+    size_t n, window;
+    double cost; /* floating-point operations of one pair of products, roughly */
+    json_t *row; /* NULL: not finished                                          */
+} measure_cell;
+
+#define MEASURE_NONE SIZE_MAX
+
+/* Seconds, summed over threads. */
+typedef struct {
+    double forward, prepare, solve, extras, products;
+} measure_times;
+
+typedef struct {
+    const cli_command *self;
+    const measure_settings *set;
+    const char *spec; /* MODEL */
+    lipsc_model *model;
+    const lipsc_model_info *info;
+    cli_source source;
+    lipsc_mask mask;                 /* where --mask says one */
+    const lipsc_mask *mask_override; /* NULL: the model's own */
+    lipsc_dtype dtype;
+    int threads;
+    size_t cell_count;
+    measure_cell *cells; /* in the order of the computation */
+    size_t layers_run;   /* blocks that the forward pass needs, 0: all */
+    lipsc_run *run;      /* NULL without --run */
+    measure_times times;
+} measure_job;
+
+extern const char *const measure_map_names[];
+const char *measure_mask_name(const measure_job *job); /* model, none or causal */
+
+/* measure_plan.c: fills cells and layers_run; wrong values of options are said on standard
+ * error.  CLI_RUN, or the exit code. */
+int measure_plan(measure_job *job);
+
+/* measure_cell.c */
+double measure_tol(const measure_job *job);       /* residual to stop at              */
+double measure_value_tol(const measure_job *job); /* value's error to stop at; 0: any */
+enum { MEASURE_KEY = 128 };
+void measure_key(const measure_job *job, const measure_cell *cell, char key[MEASURE_KEY]);
+lipsc_status measure_window(measure_job *job, const measure_cell *cell, int threads,
+                            lipsc_acts **acts, lipsc_error *err);
+/* Safe to call from several threads.  *row is the finished row. */
+lipsc_status measure_compute(const measure_job *job, const measure_cell *cell,
+                             const lipsc_acts *acts, int threads, measure_times *times,
+                             json_t **row, lipsc_error *err);
+/* The file that --save-direction makes of this cell.  0 when memory is short. */
+int measure_direction_path(const measure_job *job, const measure_cell *cell, char *path,
+                           size_t room);
+
+/* measure_sweep.c: computes every cell that has no row.  LIPSC_E_STOPPED: interrupted. */
+lipsc_status measure_sweep(measure_job *job, lipsc_error *err);
+
+/* measure_print.c: sorts the cells, prints rows and fits.  CLI_DONE or the exit code. */
+int measure_print(measure_job *job);
+/* Names of all fields that a row can have; returns how many. */
+enum { MEASURE_FIELDS = 64 };
+size_t measure_field_names(const char *names[MEASURE_FIELDS]);
+
+#endif

@@ -1,0 +1,329 @@
+/* measure_cell.c - one cell: the map at a window, its largest singular value, its row. */
+#include "measure.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "attn/attn.h"
+#include "bound/spread.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/mem.h"
+#include "direction.h"
+#include "interrupt.h"
+#include "io/safetensors.h"
+#include "names.h"
+#include "out/table.h"
+#include "value/influence.h"
+#include "value/value.h"
+
+const char *const measure_map_names[] = {"heads",    "attention", "norm-attention",
+                                         "residual", "block",     "model"};
+
+const char *measure_mask_name(const measure_job *job) {
+    static const char *const names[] = {"model", "none", "causal"};
+    return names[job->set->mask];
+}
+
+/* ---- Names ------------------------------------------------------------------------- */
+
+static void place_text(size_t place, const char *none, char text[24]) {
+    if (place == MEASURE_NONE)
+        snprintf(text, 24, "%s", none);
+    else
+        snprintf(text, 24, "%zu", place);
+}
+
+void measure_key(const measure_job *job, const measure_cell *cell, char key[MEASURE_KEY]) {
+    char layer[24], head[24];
+    place_text(cell->layer, "none", layer);
+    place_text(cell->head, "all", head);
+    snprintf(key, MEASURE_KEY, "map=%s layer=%s head=%s n=%zu window=%zu",
+             measure_map_names[job->set->map], layer, head, cell->n, cell->window);
+}
+
+int measure_direction_path(const measure_job *job, const measure_cell *cell, char *path,
+                           size_t room) {
+    const char *base = job->set->save_direction;
+    char layer[24], head[24];
+    int length;
+    place_text(cell->layer, "", layer);
+    place_text(cell->head, "", head);
+    if (job->cell_count == 1)
+        length = snprintf(path, room, "%s", base);
+    else
+        length = snprintf(path, room, "%s/%s%s%s%s%sn%zu-window%zu.safetensors", base,
+                          *layer ? "layer" : "model", layer, *head ? "-head" : "", head,
+                          "-", cell->n, cell->window);
+    return length > 0 && (size_t)length < room;
+}
+
+/* ---- The window -------------------------------------------------------------------- */
+
+lipsc_status measure_window(measure_job *job, const measure_cell *cell, int threads,
+                            lipsc_acts **acts, lipsc_error *err) {
+    if (job->source.pixels)
+        return lipsc_acts_new_pixels(job->model, job->dtype, threads, job->source.shape,
+                                     job->source.pixels, job->layers_run, acts, err);
+    return lipsc_acts_new(job->model, job->dtype, threads, cell->n,
+                          job->source.ids + cell->window * cell->n, job->layers_run, acts,
+                          err);
+}
+
+/* Where the map is differentiated, (n, d). */
+static const double *map_input(const measure_job *job, const measure_cell *cell,
+                               const lipsc_acts *acts) {
+    if (job->set->map == LIPSC_MAP_MODEL) return lipsc_acts_block_input(acts, 0);
+    if (job->set->map == LIPSC_MAP_HEADS || job->set->map == LIPSC_MAP_ATTENTION)
+        return lipsc_acts_attention_input(acts, cell->layer);
+    return lipsc_acts_block_input(acts, cell->layer);
+}
+
+double measure_tol(const measure_job *job) {
+    if (job->set->tol != 0.0) return job->set->tol;
+    return job->dtype == LIPSC_F32 ? 1e-2 : 1e-8;
+}
+
+/* As in `layer`: unless a tolerance was asked for, the value of an f32 solve shall be good
+ * to the digits that a table shows. */
+double measure_value_tol(const measure_job *job) {
+    return job->set->tol == 0.0 && job->dtype == LIPSC_F32 ? 1e-6 : 0.0;
+}
+
+/* ---- The row ----------------------------------------------------------------------- */
+
+typedef struct {
+    double *sigma; /* (count) */
+    lipsc_svd_info info;
+    double upper, released, seconds;
+    lipsc_spread spread;
+    int has_spread;
+    lipsc_influence influence;
+} result;
+
+static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+static json_t *place(size_t x) {
+    return x == MEASURE_NONE ? json_null() : json_integer((json_int_t)x);
+}
+
+static void set_details(json_t *row, const result *r) {
+    json_object_set_new(row, "entropy", real(r->has_spread ? r->spread.entropy : NAN));
+    json_object_set_new(row, "sink", real(r->has_spread ? r->spread.sink : NAN));
+    json_object_set_new(row, "sink_token",
+                        place(r->has_spread ? r->spread.sink_token : MEASURE_NONE));
+    json_object_set_new(row, "token", place(r->influence.token));
+    json_object_set_new(row, "token_norm", real(r->influence.token_norm));
+    json_object_set_new(row, "pair_from", place(r->influence.pair_from));
+    json_object_set_new(row, "pair_to", place(r->influence.pair_to));
+    json_object_set_new(row, "pair_norm", real(r->influence.pair_norm));
+}
+
+/* What the row says of its origin, so that it can stand alone. */
+static void set_origin(const measure_job *job, json_t *row) {
+    json_object_set_new(row, "version", json_string(lipsc_version()));
+    json_object_set_new(row, "model_hash", json_string(job->info->hash));
+    json_object_set_new(row, "text_hash", json_string(job->source.hash));
+    json_object_set_new(row, "seed", json_integer((json_int_t)job->set->seed));
+    json_object_set_new(row, "tol", real(measure_tol(job)));
+}
+
+static json_t *make_row(const measure_job *job, const measure_cell *cell,
+                        const lipsc_acts *acts, lipsc_attn *attn, const result *r) {
+    const measure_settings *s = job->set;
+    const double *X = map_input(job, cell, acts);
+    double sum = 0.0, largest = 0.0;
+    for (size_t i = 0; i < cell->n; i++) {
+        double square = 0.0;
+        for (size_t c = 0; c < job->info->d; c++)
+            square += X[i * job->info->d + c] * X[i * job->info->d + c];
+        sum += square;
+        largest = fmax(largest, square);
+    }
+    const lipsc_mask mask = attn                 ? attn->layer.mask
+                            : job->mask_override ? *job->mask_override
+                                                 : job->info->mask;
+    json_t *row = json_object();
+    json_object_set_new(row, "model", lipsc_json_text(job->spec));
+    json_object_set_new(row, "architecture", json_string(job->info->architecture));
+    json_object_set_new(row, "layer", place(cell->layer));
+    json_object_set_new(row, "head", place(cell->head));
+    json_object_set_new(row, "map", json_string(measure_map_names[s->map]));
+    json_object_set_new(row, "mask", json_string(cli_mask_name(mask)));
+    json_object_set_new(row, "n", place(cell->n));
+    json_object_set_new(row, "window", place(cell->window));
+    json_object_set_new(row, "sigma", real(r->sigma[0]));
+    json_object_set_new(row, "lower", real(r->sigma[0]));
+    json_object_set_new(row, "upper", real(r->upper));
+    json_object_set_new(row, "upper_prob", real(r->info.upper_prob));
+    json_object_set_new(row, "probability", real(r->info.probability));
+    json_object_set_new(row, "residual", real(r->info.residual));
+    json_object_set_new(row, "products", json_integer(r->info.products));
+    json_object_set_new(row, "converged", json_boolean(r->info.converged));
+    json_object_set_new(row, "dtype", json_string(cli_dtype_name(job->dtype)));
+    json_object_set_new(row, "radius_rms", real(sqrt(sum / (double)cell->n)));
+    json_object_set_new(row, "radius_max", real(sqrt(largest)));
+    json_object_set_new(row, "seconds", real(r->seconds));
+    if (s->count) {
+        json_t *sigmas = json_array();
+        for (size_t i = 0; i < s->count; i++)
+            json_array_append_new(sigmas, real(r->sigma[i]));
+        json_object_set_new(row, "sigmas", sigmas);
+    }
+    if (s->as_released) json_object_set_new(row, "released", real(r->released));
+    if (s->details) set_details(row, r);
+    set_origin(job, row);
+    return row;
+}
+
+/* ---- The solve --------------------------------------------------------------------- */
+
+static lipsc_svd_settings solve_settings(const measure_job *job) {
+    const measure_settings *s = job->set;
+    lipsc_svd_settings set;
+    lipsc_svd_defaults(&set);
+    set.method = (lipsc_method)s->solver;
+    set.tol = s->tol;
+    set.value_tol = measure_value_tol(job);
+    if (s->max_products) set.max_products = (long)s->max_products;
+    set.count = s->count ? s->count : 1;
+    set.seed = s->seed;
+    set.probability = s->probability;
+    set.stop = cli_interrupted;
+    return set;
+}
+
+/* A layer that a layer file can hold goes with its direction, for `check`. */
+static lipsc_status save_direction(const measure_job *job, const measure_cell *cell,
+                                   const lipsc_acts *acts, lipsc_attn *attn, double sigma,
+                                   size_t width, const double *u, const double *v,
+                                   lipsc_error *err) {
+    char path[4096], key[MEASURE_KEY];
+    if (!measure_direction_path(job, cell, path, sizeof path))
+        return lipsc_fail(err, LIPSC_E_RANGE, "%s: the path is too long",
+                          job->set->save_direction);
+    const int plain =
+        attn &&
+        (job->set->map == LIPSC_MAP_HEADS || job->set->map == LIPSC_MAP_ATTENTION) &&
+        !attn->layer.rotary_dim && !attn->layer.q_gain && !attn->layer.k_gain;
+    if (plain)
+        return cli_direction_write(path, &attn->layer, &attn->input, job->dtype, sigma, u,
+                                   v, err);
+    const size_t in[] = {cell->n, job->info->d}, out[] = {cell->n, width}, one[] = {1};
+    const lipsc_st_item items[] = {{"X", LIPSC_F64, 2, in, map_input(job, cell, acts)},
+                                   {"sigma", LIPSC_F64, 1, one, &sigma},
+                                   {"u", LIPSC_F64, 2, out, u},
+                                   {"v", LIPSC_F64, 2, in, v}};
+    measure_key(job, cell, key);
+    const lipsc_st_note notes[] = {
+        {"lipscope", lipsc_version()},    {"model_hash", job->info->hash},
+        {"text_hash", job->source.hash},  {"cell", key},
+        {"mask", measure_mask_name(job)}, {"dtype", cli_dtype_name(job->dtype)}};
+    return lipsc_st_write(path, items, 4, notes, 6, err);
+}
+
+static lipsc_status fail_plain(lipsc_status status, lipsc_error *err) {
+    return status ? lipsc_fail(err, status, "%s", lipsc_strerror(status)) : LIPSC_OK;
+}
+
+/* What is asked for besides the value. */
+static lipsc_status extras(const measure_job *job, const measure_cell *cell, lipsc_map *map,
+                           result *r, lipsc_error *err) {
+    lipsc_attn *attn = lipsc_map_attn(map);
+    lipsc_status status = LIPSC_OK;
+    if (job->set->upper) {
+        lipsc_upper upper;
+        status = lipsc_attn_upper(attn, &upper, err);
+        if (!status) r->upper = upper.value;
+    }
+    if (!status && job->set->as_released)
+        status = fail_plain(lipsc_attn_released(attn, &r->released), err);
+    if (!status && job->set->details) {
+        const lipsc_linop op = lipsc_map_linop(map);
+        r->has_spread = attn != NULL;
+        if (attn) status = fail_plain(lipsc_attn_spread(attn, &r->spread), err);
+        if (!status)
+            status = fail_plain(lipsc_influence_find(&op, cell->n, job->set->seed,
+                                                     cli_interrupted, &r->influence),
+                                err);
+    }
+    return status;
+}
+
+/* Seconds that the solve spent in products: as many pairs as it made, each as long as one
+ * that is timed here. */
+static double product_seconds(const lipsc_linop *op, long products) {
+    enum { TIMED = 3 };
+    void *x = op->space->alloc(op->n), *y = op->space->alloc(op->m);
+    double shortest = INFINITY;
+    if (x && y) op->space->random(1, 0, op->n, x);
+    for (int i = 0; x && y && i < TIMED; i++) {
+        const double begin = lipsc_seconds();
+        op->apply(op->ctx, 0, 1, x, y);
+        op->apply(op->ctx, 1, 1, y, x);
+        shortest = fmin(shortest, lipsc_seconds() - begin);
+    }
+    op->space->release(x);
+    op->space->release(y);
+    return (double)products * shortest;
+}
+
+static lipsc_status solve(const measure_job *job, const measure_cell *cell,
+                          const lipsc_acts *acts, lipsc_map *map, result *r,
+                          measure_times *times, lipsc_error *err) {
+    const lipsc_svd_settings set = solve_settings(job);
+    const lipsc_linop op = lipsc_map_linop(map);
+    const double begin = lipsc_seconds();
+    double *u = NULL, *v = NULL;
+    if (job->set->save_direction) {
+        size_t m, n;
+        if (lipsc_mul_size(op.m, set.count, &m) && lipsc_mul_size(op.n, set.count, &n)) {
+            u = lipsc_alloc(m, sizeof *u);
+            v = lipsc_alloc(n, sizeof *v);
+        }
+    }
+    lipsc_status status = job->set->save_direction && (!u || !v) ? LIPSC_E_NOMEM : LIPSC_OK;
+    if (!status) status = lipsc_map_sigma(map, &set, r->sigma, u, v, &r->info);
+    if (status == LIPSC_E_NOCONV) status = LIPSC_OK; /* r->info.converged says so */
+    if (status) fail_plain(status, err);
+    const double solved = lipsc_seconds();
+    times->solve += solved - begin;
+    if (!status) status = extras(job, cell, map, r, err);
+    if (!status && job->set->save_direction)
+        status = save_direction(job, cell, acts, lipsc_map_attn(map), r->sigma[0],
+                                op.m / cell->n, u, v, err);
+    times->extras += lipsc_seconds() - solved;
+    if (!status && job->set->timing)
+        times->products += product_seconds(&op, r->info.products);
+    lipsc_release(u);
+    lipsc_release(v);
+    return status;
+}
+
+lipsc_status measure_compute(const measure_job *job, const measure_cell *cell,
+                             const lipsc_acts *acts, int threads, measure_times *times,
+                             json_t **row, lipsc_error *err) {
+    const double begin = lipsc_seconds();
+    const lipsc_map_options how = {.map = (lipsc_map_kind)job->set->map,
+                                   .layer = cell->layer == MEASURE_NONE ? 0 : cell->layer,
+                                   .head =
+                                       cell->head == MEASURE_NONE ? -1 : (long)cell->head,
+                                   .mask_override = job->mask_override,
+                                   .dtype = job->dtype,
+                                   .threads = threads};
+    lipsc_map *map = NULL;
+    result r = {.upper = NAN, .released = NAN};
+    r.sigma = lipsc_alloc_zero(job->set->count ? job->set->count : 1, sizeof *r.sigma);
+    lipsc_status status =
+        r.sigma ? lipsc_map_new(job->model, acts, &how, &map, err)
+                : lipsc_fail(err, LIPSC_E_NOMEM, "%s", lipsc_strerror(LIPSC_E_NOMEM));
+    times->prepare += lipsc_seconds() - begin;
+    if (!status) status = solve(job, cell, acts, map, &r, times, err);
+    r.seconds = lipsc_seconds() - begin;
+    if (!status) {
+        *row = make_row(job, cell, acts, lipsc_map_attn(map), &r);
+        if (!*row) status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
+    }
+    lipsc_map_free(map);
+    lipsc_release(r.sigma);
+    return status;
+}

@@ -1,0 +1,231 @@
+/* measure_print.c - finished cells as rows, and growth laws fitted to them. */
+#include "measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "run/fit.h"
+
+/* ---- Columns ----------------------------------------------------------------------- */
+
+/* Where a column appears: always, or when asked for; `people` those that a table shows,
+ * which has no room for what is the same in every row or said twice. */
+typedef struct {
+    lipsc_column column;
+    int people;
+    enum { ALWAYS, COUNT, RELEASED, DETAILS, UPPER } when;
+} field;
+
+static const field fields[] = {
+    {{"model", LIPSC_COLUMN_STRING}, 0, ALWAYS},
+    {{"architecture", LIPSC_COLUMN_STRING}, 0, ALWAYS},
+    {{"layer", LIPSC_COLUMN_INTEGER}, 1, ALWAYS},
+    {{"head", LIPSC_COLUMN_INTEGER}, 1, ALWAYS},
+    {{"map", LIPSC_COLUMN_STRING}, 1, ALWAYS},
+    {{"mask", LIPSC_COLUMN_STRING}, 1, ALWAYS},
+    {{"n", LIPSC_COLUMN_INTEGER}, 1, ALWAYS},
+    {{"window", LIPSC_COLUMN_INTEGER}, 1, ALWAYS},
+    {{"sigma", LIPSC_COLUMN_REAL}, 1, ALWAYS},
+    {{"lower", LIPSC_COLUMN_REAL}, 0, ALWAYS},
+    {{"upper", LIPSC_COLUMN_REAL}, 1, UPPER},
+    {{"upper_prob", LIPSC_COLUMN_REAL}, 1, ALWAYS},
+    {{"probability", LIPSC_COLUMN_REAL}, 0, ALWAYS},
+    {{"residual", LIPSC_COLUMN_REAL}, 1, ALWAYS},
+    {{"products", LIPSC_COLUMN_INTEGER}, 1, ALWAYS},
+    {{"converged", LIPSC_COLUMN_BOOL}, 1, ALWAYS},
+    {{"dtype", LIPSC_COLUMN_STRING}, 1, ALWAYS},
+    {{"radius_rms", LIPSC_COLUMN_REAL}, 1, ALWAYS},
+    {{"radius_max", LIPSC_COLUMN_REAL}, 1, ALWAYS},
+    {{"seconds", LIPSC_COLUMN_REAL}, 1, ALWAYS},
+    {{"sigmas", LIPSC_COLUMN_REALS}, 1, COUNT},
+    {{"released", LIPSC_COLUMN_REAL}, 1, RELEASED},
+    {{"entropy", LIPSC_COLUMN_REAL}, 1, DETAILS},
+    {{"sink", LIPSC_COLUMN_REAL}, 1, DETAILS},
+    {{"sink_token", LIPSC_COLUMN_INTEGER}, 1, DETAILS},
+    {{"token", LIPSC_COLUMN_INTEGER}, 1, DETAILS},
+    {{"token_norm", LIPSC_COLUMN_REAL}, 1, DETAILS},
+    {{"pair_from", LIPSC_COLUMN_INTEGER}, 1, DETAILS},
+    {{"pair_to", LIPSC_COLUMN_INTEGER}, 1, DETAILS},
+    {{"pair_norm", LIPSC_COLUMN_REAL}, 1, DETAILS},
+    {{"version", LIPSC_COLUMN_STRING}, 0, ALWAYS},
+    {{"model_hash", LIPSC_COLUMN_STRING}, 0, ALWAYS},
+    {{"text_hash", LIPSC_COLUMN_STRING}, 0, ALWAYS},
+    {{"seed", LIPSC_COLUMN_INTEGER}, 0, ALWAYS},
+    {{"tol", LIPSC_COLUMN_REAL}, 0, ALWAYS},
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+/* For the run file: all of them, whatever this call asks for. */
+size_t measure_field_names(const char *names[MEASURE_FIELDS]) {
+    _Static_assert((int)FIELDS <= (int)MEASURE_FIELDS, "room for all names");
+    for (size_t f = 0; f < FIELDS; f++) names[f] = fields[f].column.name;
+    return FIELDS;
+}
+
+static size_t choose_columns(const measure_settings *s, lipsc_column *columns) {
+    const int people = s->common.format == LIPSC_FORMAT_TABLE;
+    size_t count = 0;
+    for (size_t f = 0; f < FIELDS; f++) {
+        const int asked[] = {[ALWAYS] = 1,
+                             [COUNT] = s->count > 0,
+                             [RELEASED] = s->as_released,
+                             [DETAILS] = s->details,
+                             [UPPER] = s->upper || !people};
+        if (asked[fields[f].when] && (!people || fields[f].people))
+            columns[count++] = fields[f].column;
+    }
+    return count;
+}
+
+static void fill_cell(lipsc_table *t, const lipsc_column *column, const json_t *value) {
+    switch (column->kind) {
+    case LIPSC_COLUMN_STRING:
+        lipsc_table_string(t, column->name, json_string_value(value));
+        break;
+    case LIPSC_COLUMN_INTEGER:
+        if (json_is_integer(value))
+            lipsc_table_integer(t, column->name, json_integer_value(value));
+        break;
+    case LIPSC_COLUMN_REAL:
+        if (json_is_number(value))
+            lipsc_table_real(t, column->name, json_number_value(value));
+        break;
+    case LIPSC_COLUMN_BOOL:
+        lipsc_table_bool(t, column->name, json_is_true(value));
+        break;
+    case LIPSC_COLUMN_REALS: {
+        const size_t count = json_array_size(value);
+        double *list = lipsc_alloc(count, sizeof *list);
+        for (size_t i = 0; list && i < count; i++) {
+            const json_t *item = json_array_get(value, i);
+            list[i] = json_is_number(item) ? json_number_value(item) : NAN;
+        }
+        if (list) lipsc_table_reals(t, column->name, count, list);
+        lipsc_release(list);
+        break;
+    }
+    }
+}
+
+/* ---- Order ------------------------------------------------------------------------- */
+
+static int compare_sizes(size_t a, size_t b) { return (a > b) - (a < b); }
+
+/* By layer, head, length, window; all heads together come before single ones. */
+static int by_place(const void *a, const void *b) {
+    const measure_cell *c = a, *d = b;
+    int order = compare_sizes(c->layer, d->layer);
+    if (!order) order = compare_sizes(c->head + 1, d->head + 1); /* MEASURE_NONE: first */
+    if (!order) order = compare_sizes(c->n, d->n);
+    return order ? order : compare_sizes(c->window, d->window);
+}
+
+/* ---- Fits -------------------------------------------------------------------------- */
+
+static const lipsc_column fit_columns[] = {
+    {"layer", LIPSC_COLUMN_INTEGER},      {"head", LIPSC_COLUMN_INTEGER},
+    {"map", LIPSC_COLUMN_STRING},         {"against", LIPSC_COLUMN_STRING},
+    {"exponent", LIPSC_COLUMN_REAL},      {"exponent_low", LIPSC_COLUMN_REAL},
+    {"exponent_high", LIPSC_COLUMN_REAL}, {"coefficient", LIPSC_COLUMN_REAL},
+    {"lengths", LIPSC_COLUMN_INTEGER}};
+enum { FIT_COLUMNS = sizeof fit_columns / sizeof *fit_columns };
+
+static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+static json_t *fit_row(const json_t *row, const char *against, const lipsc_fit *fit) {
+    json_t *out = json_object();
+    json_object_set(out, "layer", json_object_get(row, "layer"));
+    json_object_set(out, "head", json_object_get(row, "head"));
+    json_object_set(out, "map", json_object_get(row, "map"));
+    json_object_set_new(out, "against", json_string(against));
+    json_object_set_new(out, "exponent", real(fit->exponent));
+    json_object_set_new(out, "exponent_low", real(fit->low));
+    json_object_set_new(out, "exponent_high", real(fit->high));
+    json_object_set_new(out, "coefficient", real(fit->coefficient));
+    json_object_set_new(out, "lengths", json_integer((json_int_t)fit->lengths));
+    return out;
+}
+
+/* One layer and head: cells[0 .. count-1].  What cannot be fitted is left out. */
+static void fit_curve(const measure_job *job, const measure_cell *cells, size_t count,
+                      lipsc_fit_point *points, json_t *fits) {
+    static const char *const against[] = {"n", "radius"};
+    for (size_t a = 0; a < 2; a++) {
+        const json_t *first = NULL;
+        size_t used = 0;
+        lipsc_fit fit;
+        for (size_t i = 0; i < count; i++) {
+            const json_t *row = cells[i].row;
+            if (!row) continue;
+            if (!first) first = row;
+            points[used++] = (lipsc_fit_point){
+                .n = cells[i].n,
+                .x = a ? json_number_value(json_object_get(row, "radius_rms"))
+                       : (double)cells[i].n,
+                .y = json_number_value(json_object_get(row, "sigma"))};
+        }
+        if (first && !lipsc_fit_power(used, points, job->set->seed, &fit, NULL))
+            json_array_append_new(fits, fit_row(first, against[a], &fit));
+    }
+}
+
+static json_t *make_fits(const measure_job *job) {
+    json_t *fits = json_array();
+    lipsc_fit_point *points = lipsc_alloc(job->cell_count, sizeof *points);
+    const measure_cell *cells = job->cells;
+    for (size_t at = 0, count; points && at < job->cell_count; at += count) {
+        for (count = 1; at + count < job->cell_count; count++)
+            if (cells[at + count].layer != cells[at].layer ||
+                cells[at + count].head != cells[at].head)
+                break;
+        fit_curve(job, cells + at, count, points, fits);
+    }
+    lipsc_release(points);
+    return fits;
+}
+
+/* ---- Together ---------------------------------------------------------------------- */
+
+static lipsc_status print_fits(const measure_job *job, const json_t *fits,
+                               lipsc_error *err) {
+    lipsc_table *t = lipsc_table_new(job->self->name, LIPSC_FORMAT_TABLE, LIPSC_LAYOUT_WIDE,
+                                     stdout, FIT_COLUMNS, fit_columns);
+    if (!t) return LIPSC_E_NOMEM;
+    for (size_t i = 0; i < json_array_size(fits); i++) {
+        lipsc_table_row(t);
+        for (size_t c = 0; c < FIT_COLUMNS; c++)
+            fill_cell(t, &fit_columns[c],
+                      json_object_get(json_array_get(fits, i), fit_columns[c].name));
+    }
+    printf("\nsigma ~ coefficient * x^exponent\n");
+    const lipsc_status status = lipsc_table_end(t, err);
+    lipsc_table_free(t);
+    return status;
+}
+
+int measure_print(measure_job *job) {
+    const lipsc_format format = (lipsc_format)job->set->common.format;
+    lipsc_column columns[FIELDS];
+    lipsc_error err = {.text = "out of memory"};
+    const size_t count = choose_columns(job->set, columns);
+    qsort(job->cells, job->cell_count, sizeof *job->cells, by_place);
+    lipsc_table *t =
+        lipsc_table_new(job->self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
+    if (!t) return cli_failure(job->self, "%s", err.text);
+    for (size_t i = 0; i < job->cell_count; i++) {
+        if (!job->cells[i].row) continue;
+        lipsc_table_row(t);
+        for (size_t c = 0; c < count; c++)
+            fill_cell(t, &columns[c], json_object_get(job->cells[i].row, columns[c].name));
+    }
+    json_t *fits = make_fits(job);
+    lipsc_table_member(t, "fits", json_incref(fits));
+    lipsc_status status = lipsc_table_end(t, &err);
+    if (!status && format == LIPSC_FORMAT_TABLE && json_array_size(fits))
+        status = print_fits(job, fits, &err);
+    json_decref(fits);
+    lipsc_table_free(t);
+    return status ? cli_failure(job->self, "%s", err.text) : CLI_DONE;
+}

@@ -1,0 +1,44 @@
+/* progress.c - one line on standard error that says how far the work is. */
+#define _POSIX_C_SOURCE 200809L
+#include "progress.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+
+enum { AUTO = 0, ALWAYS = 1 };
+
+void cli_progress_begin(cli_progress *p, const cli_common *common) {
+    *p = (cli_progress){.last = -1.0};
+    p->shown = !common->quiet && (common->progress == ALWAYS ||
+                                  (common->progress == AUTO && isatty(STDERR_FILENO)));
+}
+
+void cli_progress_say(cli_progress *p, const char *format, ...) {
+    const double now = lipsc_seconds();
+    if (!p->shown || (p->line_out && now - p->last < 0.1)) return; /* ten a second */
+    va_list args;
+    va_start(args, format);
+    fputc('\r', stderr);
+    vfprintf(stderr, format, args);
+    fputs("\033[K", stderr); /* erase what an older, longer line left */
+    fflush(stderr);
+    va_end(args);
+    p->line_out = 1;
+    p->last = now;
+}
+
+void cli_progress_solve(void *ctx, long products, double sigma, double residual) {
+    if (isnan(residual))
+        cli_progress_say(ctx, "%ld products", products);
+    else
+        cli_progress_say(ctx, "%ld products  sigma %.6g  residual %.1e", products, sigma,
+                         residual);
+}
+
+void cli_progress_end(cli_progress *p) {
+    if (p->line_out) fputs("\r\033[K", stderr);
+    p->line_out = 0;
+}

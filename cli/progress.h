@@ -1,0 +1,26 @@
+/* progress.h - one line on standard error that says how far the work is. */
+#ifndef LIPSC_CLI_PROGRESS_H
+#define LIPSC_CLI_PROGRESS_H
+
+#include "args.h"
+
+typedef struct {
+    int shown;    /* whether there is a line at all */
+    int line_out; /* something stands on the line   */
+    double last;  /* seconds of the last drawing    */
+} cli_progress;
+
+/* Shown on a terminal, or when asked for; never with --quiet. */
+void cli_progress_begin(cli_progress *p, const cli_common *common);
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void cli_progress_say(cli_progress *p, const char *format, ...);
+
+/* Fits lipsc_svd_settings.progress; ctx is the cli_progress. */
+void cli_progress_solve(void *ctx, long products, double sigma, double residual);
+
+void cli_progress_end(cli_progress *p); /* clears the line */
+
+#endif

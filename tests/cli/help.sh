@@ -1,0 +1,80 @@
+# Help goes to standard output with exit 0, and says what it should, byte for byte.
+. "$(dirname "$0")/begin.sh"
+
+run 0 --version
+is out "lipscope 0.1.0"
+empty err
+
+run 0 --help
+empty err
+is out "Usage: lipscope COMMAND [OPTION]...
+How far can an attention layer stretch a small change of its input?
+
+Commands:
+  demo           a short tour, computed live
+  layer FILE     largest singular value of one attention layer given as tensors
+  check FILE     confirm a stored value independently of the solver
+  selftest       does this build compute correctly on this machine?
+  bench          speed of the products beside this machine's own sgemm
+
+  -h, --help     show this help and exit
+      --version  show the version and exit
+
+'lipscope help COMMAND' and 'lipscope COMMAND --help' tell about one command.
+Results go to standard output, everything else to standard error.
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but not converged.
+
+Example:
+  \$ lipscope demo"
+cp out program
+for how in -h help; do
+    run 0 $how
+    cmp -s out program || fail "'lipscope $how' is not --help"
+done
+
+run 0 check --help
+empty err
+is out "Usage: lipscope check FILE [OPTION]...
+Re-computes sigma and its residual from the direction stored in FILE, which
+\`lipscope layer --save-direction FILE\` has written, by the definition of
+attention in plain double loops.  Exit 1 when the values differ by more than
+1e-9 of sigma.
+
+Output:
+      --format F           table, tsv or json (default table)
+      --progress WHEN      show progress on standard error: auto (only on a
+                           terminal, the default), always or never
+  -q, --quiet              no progress and no remarks
+  -h, --help               show this help and exit
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but not converged.
+
+Example:
+  \$ lipscope layer layer.safetensors --save-direction top.safetensors
+  \$ lipscope check top.safetensors"
+
+for command in demo layer check selftest bench; do
+    run 0 help $command
+    cp out by_help
+    run 0 $command --help
+    cmp -s out by_help || fail "help $command and $command --help differ"
+    run 0 $command -h
+    cmp -s out by_help || fail "$command -h and $command --help differ"
+    awk 'length > 80 { exit 1 }' by_help || fail "$command --help is wider than 80 columns"
+    has by_help "Exit status:"
+    has by_help "Example:"
+done
+
+# every option of the contract is named
+run 0 layer --help
+for option in num-heads kv-heads causal sliding scale dtype tol solver count upper \
+    as-released save-direction max-sigma seed threads max-products probability format; do
+    has out " --$option"
+done
+run 0 bench --help
+for option in lengths dtype mask block threads repeats format; do has out " --$option"; done
+
+# help wins over operands that are missing, and over what follows it
+run 0 layer --help --foo
+finish

@@ -1,0 +1,133 @@
+/* make_layer.c - writes the files that the tests of the program read.
+ *
+ *     make_layer KIND FILE            see `kinds` below, or G1 ... G13: known values
+ *     make_layer tamper FROM FILE     a direction file with sigma raised by 1e-6 of it */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "direction.h"
+#include "golden.h"
+#include "io/safetensors.h"
+#include "sample.h"
+
+enum { MAX_TENSORS = 12 };
+
+typedef struct {
+    lipsc_st_item items[MAX_TENSORS];
+    size_t shapes[MAX_TENSORS][2];
+    size_t count;
+} tensors;
+
+static void add(tensors *t, const char *name, const double *data, size_t rows,
+                size_t columns) {
+    if (!data) return;
+    size_t *shape = t->shapes[t->count];
+    shape[0] = rows;
+    shape[1] = columns;
+    t->items[t->count++] = (lipsc_st_item){.name = name,
+                                           .dtype = LIPSC_F64,
+                                           .ndim = columns ? 2 : 1,
+                                           .shape = shape,
+                                           .data = data};
+}
+
+static int write_file(const char *path, const tensors *t) {
+    lipsc_error err;
+    if (!lipsc_st_write(path, t->items, t->count, NULL, 0, &err)) return 0;
+    fprintf(stderr, "%s\n", err.text);
+    return 1;
+}
+
+static int write_golden(int which, const char *path) {
+    cli_golden g;
+    tensors t = {.count = 0};
+    cli_golden_make(which, &g);
+    add(&t, "X", g.X, g.input.n, g.layer.d);
+    add(&t, "A", g.A, g.layer.d, g.layer.d);
+    add(&t, "V", g.V, g.layer.d, g.layer.d);
+    add(&t, "weights", g.input.weights, g.input.n, 0);
+    return write_file(path, &t);
+}
+
+/* Four query heads, two key/value heads, every bias; what each kind does to it: */
+static const char *const kinds[] = {
+    "multi",       /* nothing                                 */
+    "heads",       /* no O                                    */
+    "times",       /* a mask by times                         */
+    "nan",         /* a NaN in V                              */
+    "zero-weight", /* a weight that is zero                   */
+    "bad-shape",   /* K with a row too few                    */
+    "no-value",    /* V missing                               */
+    "no-input"     /* X missing                               */
+};
+
+static int write_random(const char *kind, const char *path) {
+    const cli_sample_shape shape = {.n = 21,
+                                    .d = 10,
+                                    .heads = 4,
+                                    .kv_heads = 2,
+                                    .key_dim = 5,
+                                    .value_dim = 3,
+                                    .out_dim = 8,
+                                    .query_spread = 0.5,
+                                    .output_spread = 0.4,
+                                    .biases = 1,
+                                    .mask = !strcmp(kind, "times") ? LIPSC_MASK_TIMES
+                                                                   : LIPSC_MASK_NONE,
+                                    .weights = !strcmp(kind, "zero-weight"),
+                                    .seed = 5};
+    cli_sample s = cli_sample_new(&shape);
+    if (!s.storage) return 1;
+    const lipsc_layer *l = &s.layer;
+    const int no_output = !strcmp(kind, "heads");
+    tensors t = {.count = 0};
+    /* samples own their arrays, which are not const there */
+    if (!strcmp(kind, "nan")) s.storage[l->V - s.storage + 7] = NAN;
+    if (!strcmp(kind, "zero-weight")) s.storage[s.input.weights - s.storage + 3] = 0.0;
+    if (strcmp(kind, "no-input")) add(&t, "X", s.input.X, s.input.n, l->d);
+    add(&t, "Q", l->Q, l->heads * l->key_dim, l->d);
+    add(&t, "K", l->K, l->kv_heads * l->key_dim - !strcmp(kind, "bad-shape"), l->d);
+    if (strcmp(kind, "no-value")) add(&t, "V", l->V, l->kv_heads * l->value_dim, l->d);
+    add(&t, "O", no_output ? NULL : l->O, l->out_dim, l->heads * l->value_dim);
+    add(&t, "bq", l->bq, l->heads * l->key_dim, 0);
+    add(&t, "bv", l->bv, l->kv_heads * l->value_dim, 0);
+    add(&t, "bo", no_output ? NULL : l->bo, l->out_dim, 0);
+    add(&t, "times", s.input.times, s.input.n, 0);
+    add(&t, "weights", s.input.weights, s.input.n, 0);
+    const int code = write_file(path, &t);
+    cli_sample_free(&s);
+    return code;
+}
+
+static int tamper(const char *from, const char *path) {
+    cli_direction d;
+    lipsc_error err;
+    lipsc_status status = cli_direction_read(from, &d, &err);
+    if (!status) {
+        const lipsc_layer *l = &d.file.layer;
+        double *u = lipsc_alloc_zero(d.file.input.n * lipsc_layer_width(l), sizeof *u);
+        status = u ? cli_direction_write(path, l, &d.file.input, LIPSC_F64,
+                                         d.sigma * (1 + 1e-6), u, d.v, &err)
+                   : LIPSC_E_NOMEM;
+        lipsc_release(u);
+        cli_direction_free(&d);
+    }
+    if (status) fprintf(stderr, "%s\n", lipsc_strerror(status));
+    return status != LIPSC_OK;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 4 && !strcmp(argv[1], "tamper")) return tamper(argv[2], argv[3]);
+    if (argc != 3) return 2;
+    for (int g = 0; g < CLI_GOLDEN_COUNT; g++) {
+        cli_golden golden;
+        cli_golden_make(g, &golden);
+        if (!strcmp(argv[1], golden.name)) return write_golden(g, argv[2]);
+    }
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(argv[1], kinds[k])) return write_random(argv[1], argv[2]);
+    fprintf(stderr, "make_layer: unknown kind '%s'\n", argv[1]);
+    return 2;
+}

@@ -1,0 +1,133 @@
+# `measure` on gpt2-nano and alice29.txt: reference values, formats, fields, order, fits.
+. "$(dirname "$0")/shared.sh"
+. "$(dirname "$0")/begin.sh"
+
+# column NAME of the TSV in ./out, one value per line
+column() {
+    awk -F'\t' -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i; next }
+                             { print $at }' "${2-out}"
+}
+
+values() { awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    { print $at["layer"], $at["n"], $at["window"], $at["sigma"] }' "$1"; }
+
+# every row of the reference: 1e-3 with the f32 default, 1e-7 in f64; lines are
+# "layer n window sigma"
+tr -d '\n ' <"$shared/references/gpt2-nano.json" | sed 's/.*"rows"://; s/}/\n/g' |
+    awk -F'[,{]' '/"sigma"/ { for (i = 1; i <= NF; i++) { split($i, pair, ":")
+        value[pair[1]] = pair[2] }
+        print value["\"layer\""], value["\"n\""], value["\"window\""], value["\"sigma\""] }' |
+    sort -k1,1n -k2,2n -k3,3n >want
+[ "$(wc -l <want)" -ge 30 ] || fail "the reference was not read"
+for dtype in f32 f64; do
+    tolerance=1e-3
+    [ $dtype = f64 ] && tolerance=1e-7
+    cut -d' ' -f2,3 want | sort -u | while read -r n w; do
+        "$bin" measure "$nano" --text "$text" --length "$n" --windows "$w:$w" \
+            --dtype $dtype --format tsv >rows || echo "exit $? at n $n window $w"
+        values rows
+    done | sort -k1,1n -k2,2n -k3,3n >got
+    cut -d' ' -f1-3 want >places
+    cut -d' ' -f1-3 got | cmp -s - places || fail "$dtype: not the cells of the reference"
+    paste -d' ' want got | while read -r l n w sigma _ _ _ found; do
+        near "$found" "$sigma" $tolerance >>bad
+    done
+    [ ! -s bad ] || fail "$dtype: $(head -n 3 bad)"
+done
+
+# fields of a row and of a fit, in JSON; rows by layer, head, length, window
+run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 1,0 --format json
+for name in model architecture layer head map mask n window sigma lower upper upper_prob \
+    probability residual products converged dtype radius_rms radius_max seconds version \
+    model_hash text_hash seed tol; do
+    [ "$(field $name | wc -l)" -ge 12 ] || fail "field $name"
+done
+for name in against exponent exponent_low exponent_high coefficient lengths; do
+    [ "$(field $name | wc -l)" = 4 ] || fail "fit field $name: $(field $name | wc -l)"
+done
+[ "$(field against | sort | uniq -c | tr -s ' ' | tr '\n' ' ')" = ' 2 "n" 2 "radius" ' ] ||
+    fail "fits against $(field against)"
+[ "$(field lengths | sort -u)" = 3 ] || fail "lengths of the fits"
+[ "$(field text_hash | sort -u)" = "\"$(sha256sum "$text" | cut -d' ' -f1)\"" ] ||
+    fail "text_hash"
+run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 1,0 --format tsv
+[ "$(column layer | tr '\n' ' ')" = "0 0 0 0 0 0 1 1 1 1 1 1 " ] || fail "order of layers"
+[ "$(column n | head -6 | tr '\n' ' ')" = "8 8 16 16 32 32 " ] || fail "order of lengths"
+[ "$(column window | head -2 | tr '\n' ' ')" = "0 1 " ] || fail "order of windows"
+run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 0
+has out "sigma ~ coefficient * x^exponent"
+empty err
+
+# standard input; ids; the same window three ways
+run 0 measure "$nano" --text "$text" --length 16 --windows 1 --layer 2 --format tsv
+sigma=$(column sigma)
+"$bin" measure "$nano" --text - --length 16 --windows 1 --layer 2 --format tsv <"$text" >out
+[ "$(column sigma)" = "$sigma" ] || fail "standard input gives $(column sigma), not $sigma"
+"$bin" tokens "$nano" "$text" | cut -d' ' -f1-16 >ids
+run 0 measure "$nano" --ids ids --layer 2 --format tsv
+[ "$(column sigma)" = "$sigma" ] || fail "ids give $(column sigma), not $sigma"
+run 0 measure "$nano" --text "$text" --length 16 --windows 0:0 --layers 2:2 --format tsv
+[ "$(column sigma)" = "$sigma" ] || fail "other spellings give $(column sigma), not $sigma"
+
+# one head alone, each head, maps and masks; what is asked for is told
+run 0 measure "$nano" --text "$text" --length 16 --windows 1 --layer 2 --heads each --format tsv
+[ "$(column head | tr '\n' ' ')" = "0 1 2 3 4 5 " ] || fail "heads $(column head)"
+third=$(column sigma | sed -n 3p)
+run 0 measure "$nano" --text "$text" --length 16 --windows 1 --layer 2 --heads 2 --format tsv
+[ "$(column sigma)" = "$third" ] || fail "head 2 alone"
+for map in heads attention norm-attention residual block model; do
+    layer="--layer 2"
+    [ $map = model ] && layer=
+    run 0 measure "$nano" --text "$text" --length 16 --windows 1 $layer --map $map --format tsv
+    [ "$(column map)" = $map ] || fail "map $(column map)"
+done
+[ -z "$(column layer)" ] || fail "map model has a layer"
+for mask in none causal; do
+    run 0 measure "$nano" --text "$text" --length 16 --windows 1 --layer 2 --mask $mask --format tsv
+    [ "$(column mask)" = $mask ] || fail "mask $(column mask)"
+done
+[ "$(column sigma)" = "$sigma" ] || fail "causal is not the model's own mask"
+run 0 measure "$nano" --text "$text" --length 16 --windows 1 --layer 2 --upper --count 3 \
+    --as-released --details --format tsv
+awk -v s="$(column sigma)" -v u="$(column upper)" 'BEGIN { exit !(s <= u) }' || fail "upper"
+column sigmas | awk -F, '{ exit !(NF == 3 && $1 >= $2 && $2 >= $3) }' || fail "sigmas"
+for name in released entropy sink token_norm pair_norm; do
+    [ -n "$(column $name)" ] || fail "$name is empty"
+done
+awk -v s="$(column sigma)" -v t="$(column token_norm)" -v p="$(column pair_norm)" \
+    'BEGIN { exit !(p <= t * 1.000001 && t <= s * 1.000001) }' ||
+    fail "a block is larger than its column, or a column than the whole"
+near "$(column sigma)" "$sigma" 1e-6
+
+# a direction that `check` confirms
+run 0 measure "$nano" --text "$text" --length 12 --windows 1 --layer 1 --save-direction one.st
+run 0 check one.st
+run 0 measure "$nano" --text "$text" --length 12 --windows 2 --layers 0:1 --save-direction many
+for layer in 0 1; do
+    for window in 0 1; do run 0 check many/layer$layer-n12-window$window.safetensors; done
+done
+
+# results do not depend on threads, nor on the company of a cell
+run 0 measure "$nano" --text "$text" --lengths 8,40 --windows 2 --threads 1 --format tsv
+column sigma >one
+run 0 measure "$nano" --text "$text" --lengths 8,40 --windows 2 --threads 2 --format tsv
+column sigma | cmp -s - one || fail "2 threads give other digits than 1"
+run 0 measure "$nano" --text "$text" --lengths 40 --windows 1:1 --layer 5 --format tsv
+[ "$(column sigma)" = "$(tail -n 1 one)" ] || fail "a cell alone gives other digits"
+
+# verdicts
+run 1 measure "$nano" --text "$text" --length 16 --windows 1 --max-sigma 1
+has err "exceeds --max-sigma 1"
+has out sigma
+run 0 measure "$nano" --text "$text" --length 16 --windows 1 --max-sigma 100
+run 3 measure "$nano" --text "$text" --length 16 --windows 1 --max-products 2 --tol 1e-9
+has err "did not converge"
+has out false
+
+# progress only when asked for or on a terminal
+run 0 measure "$nano" --text "$text" --length 16 --windows 1
+empty err
+run 0 measure "$nano" --text "$text" --length 16 --windows 1 --progress always
+has err "6 of 6 cells"
+has err "left"
+finish
