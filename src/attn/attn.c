@@ -37,7 +37,8 @@ static void place(lipsc_arena *a, const lipsc_input *input, lipsc_attn *attn,
         input->weights ? lipsc_arena_take(a, n, sizeof *rows->log_weight) : NULL;
     rows->root_weight =
         input->weights ? lipsc_arena_take(a, n, sizeof *rows->root_weight) : NULL;
-    rows->positions = l->rotary_dim ? lipsc_arena_take(a, n, sizeof *rows->positions) : NULL;
+    rows->positions =
+        l->rotary_dim ? lipsc_arena_take(a, n, sizeof *rows->positions) : NULL;
     rows->lo = lipsc_arena_take(a, n, sizeof *rows->lo);
     rows->hi = lipsc_arena_take(a, n, sizeof *rows->hi);
     rows->order = lipsc_arena_take(a, n, sizeof *rows->order);

@@ -37,7 +37,8 @@ static lipsc_status copy_arrays(lipsc_packed *packed, const lipsc_layer *resolve
     place(&a, resolved, &packed->layer);
     if (a.overflow) return lipsc_fail(err, LIPSC_E_RANGE, "the layer is too large");
     packed->storage = lipsc_alloc(a.used, 1);
-    if (!packed->storage) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a layer");
+    if (!packed->storage)
+        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a layer");
     a = (lipsc_arena){.base = packed->storage};
     place(&a, resolved, &packed->layer);
     return LIPSC_OK;

@@ -14,14 +14,48 @@
  * row order[i] there (NULL: the same order). */
 typedef struct {
     size_t n;
-    const double *X;         /* (n, d)                                              */
-    const double *log_weight; /* (n) or NULL: added to the score of key j            */
+    const double *X;           /* (n, d)                                              */
+    const double *log_weight;  /* (n) or NULL: added to the score of key j            */
     const double *root_weight; /* (n) or NULL: J becomes D^{1/2} J D^{-1/2}, this is
                                 * the diagonal of D^{1/2}                            */
-    const double *positions; /* (n), only with rotary positions                     */
-    const size_t *lo, *hi;   /* (n)                                                 */
-    const size_t *order;     /* (n) or NULL                                         */
+    const double *positions;   /* (n), only with rotary positions                     */
+    const size_t *lo, *hi;     /* (n)                                                 */
+    const size_t *order;       /* (n) or NULL                                         */
 } lipsc_rows;
+
+typedef enum {
+    LIPSC_ACT_GELU,       /* x Phi(x)                                              */
+    LIPSC_ACT_GELU_TANH,  /* x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2       */
+    LIPSC_ACT_GELU_FAST,  /* the same with 0.7978845608 for sqrt(2/pi)             */
+    LIPSC_ACT_GELU_QUICK, /* x s(1.702 x), s the logistic function                */
+    LIPSC_ACT_RELU,
+    LIPSC_ACT_SILU, /* x s(x)                                                     */
+    LIPSC_ACT_TANH,
+    LIPSC_ACT_SIGMOID
+} lipsc_activation;
+
+/* Maps that act on each token alone.  Arrays are back-end memory in one precision;
+ * directions are blocks of n rows, so row i of a direction belongs to token i mod n. */
+typedef struct lipsc_rowwise {
+    /* y (n, d) = gain * sqrt(d) z + bias (NULL: none), z = (x - mean) / r with
+     * r = sqrt(|x - mean|^2 + d eps); without centre the mean is left in.
+     * z (n, d) and over (n) = sqrt(d) / r are what the derivative needs. */
+    void (*norm)(int threads, size_t n, size_t d, int centre, double eps, const void *gain,
+                 const void *bias, const void *x, void *y, void *z, void *over);
+    /* y = over gain * (Pi - z z^T) x, or with trans y = over (Pi - z z^T) (gain * x);
+     * Pi removes the mean with centre.  x (rows, d) may be y. */
+    void (*norm_derivative)(int threads, size_t rows, size_t n, size_t d, int centre,
+                            const void *gain, const void *z, const void *over, int trans,
+                            const void *x, void *y);
+    /* y = a(x) and slope = a'(x); y may be x */
+    void (*activation)(lipsc_activation kind, int threads, size_t count, const void *x,
+                       void *y, void *slope);
+    /* y[e] = (add ? y[e] : 0) + factor[e mod period] x[e]; x may be y */
+    void (*multiply)(int threads, size_t count, size_t period, const void *factor,
+                     const void *x, int add, void *y);
+    /* y += x */
+    void (*add)(int threads, size_t count, const void *x, void *y);
+} lipsc_rowwise;
 
 typedef struct lipsc_backend {
     const char *name;
@@ -29,15 +63,15 @@ typedef struct lipsc_backend {
 
     /* Weights packed for the products; layer has been checked and has its defaults
      * resolved (kv_heads, scale, out_dim).  layer and its arrays must outlive the
-     * weights.  threads >= 1. */
-    lipsc_status (*weights_new)(const lipsc_layer *layer, lipsc_dtype dtype, int threads,
-                                void **weights, lipsc_error *err);
+     * weights, which any number of inputs may share. */
+    lipsc_status (*weights_new)(const lipsc_layer *layer, lipsc_dtype dtype, void **weights,
+                                lipsc_error *err);
     void (*weights_free)(void *weights);
 
-    /* Projections and row statistics at one input.  weights must outlive it.
+    /* Projections and row statistics at one input.  weights must outlive it; threads >= 1.
      * LIPSC_E_NONFIN when a score overflows. */
-    lipsc_status (*input_new)(void *weights, const lipsc_rows *rows, void **input,
-                              lipsc_error *err);
+    lipsc_status (*input_new)(const void *weights, const lipsc_rows *rows, int threads,
+                              void **input, lipsc_error *err);
     void (*input_free)(void *input);
 
     /* y = J x (trans 0) or J^T x (trans 1), k vectors, back-end memory */
@@ -48,6 +82,20 @@ typedef struct lipsc_backend {
 
     /* bytes that products need beyond weights, input and vectors */
     size_t (*bytes)(const void *input);
+
+    /* ---- what stands around attention in a model ---- */
+
+    /* One direction of a dense layer, y = x W^T + bias, packed: W (out, in), or given as
+     * its transpose (in, out); bias (out) or NULL.  Nothing is kept of the arrays. */
+    lipsc_status (*linear_new)(size_t in, size_t out, const double *w, int transposed,
+                               const double *bias, lipsc_dtype dtype, void **linear,
+                               lipsc_error *err);
+    void (*linear_free)(void *linear);
+    /* y (rows, out) = x (rows, in) W^T, or y += with add; bias nonzero adds the bias */
+    void (*linear_apply)(const void *linear, int threads, size_t rows, const void *x,
+                         int bias, int add, void *y);
+
+    const lipsc_rowwise *(*rowwise)(lipsc_dtype dtype);
 } lipsc_backend;
 
 const lipsc_backend *lipsc_backend_cpu(void);

@@ -31,7 +31,8 @@ lipsc_status lipsc_exact_open(lipsc_attn *attn, size_t products, lipsc_exact *ex
     exact->attn = &exact->own;
     lipsc_attn *own = &exact->own;
     const void *weights;
-    const lipsc_status status = lipsc_packed_weights(own->packed, LIPSC_F64, &weights, NULL);
+    const lipsc_status status =
+        lipsc_packed_weights(own->packed, LIPSC_F64, &weights, NULL);
     if (status) return status;
     return own->backend->input_new(weights, &own->rows, own->threads, &own->state, NULL);
 }

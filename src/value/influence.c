@@ -8,7 +8,7 @@
  * Pair: |J_ij|_F <= c_j, so columns are visited by falling c_j until c_j is below the best
  * block seen.  A visit costs BLOCK_PROBES products with vectors that live on token j alone
  * and estimates |J_ij|_F for all i.  At most VISITS columns: with n up to that all can be.
- * The block found is solved for its spectral norm. */
+ * The few strongest blocks are solved for their spectral norms. */
 #include "value/influence.h"
 
 #include <math.h>
@@ -27,6 +27,7 @@ typedef struct {
 
 typedef struct {
     const lipsc_linop *op;
+    int (*stop)(void *ctx);
     size_t tokens, width_in, width_out;
     double *in, *out; /* BLOCK_PROBES host vectors of op->n and op->m */
     void *x, *y;      /* the same in the operator's space             */
@@ -46,6 +47,7 @@ static lipsc_status apply(work *w, int trans, size_t k) {
     const double *from = trans ? w->out : w->in;
     double *to = trans ? w->in : w->out;
     void *x = trans ? w->y : w->x, *y = trans ? w->x : w->y;
+    if (w->stop && w->stop(NULL)) return LIPSC_E_STOPPED;
     op->space->upload(k * (trans ? op->m : op->n), from, x);
     lipsc_status status = op->apply(op->ctx, trans, k, x, y);
     if (!status) op->space->download(k * (trans ? op->n : op->m), y, to);
@@ -76,8 +78,7 @@ static lipsc_status column_strengths(work *w, uint64_t seed) {
     return status;
 }
 
-/* ---- Spectral norm of a block ----------------------------------------------------------
- */
+/* ---- Spectral norm of a block ------------------------------------------------------ */
 
 /* Fits lipsc_op: the rows of token `to` (or all) of the columns of token `from`. */
 static int apply_block(void *ctx, int trans, size_t k, const double *x, double *y) {
@@ -111,14 +112,15 @@ static lipsc_status block_norm(work *w, size_t to, size_t from, uint64_t seed,
     lipsc_svd_defaults(&set);
     set.tol = 1e-3; /* the value's own error is about its square */
     set.seed = seed;
+    set.stop = w->stop;
     w->to = to;
     w->from = from;
     lipsc_status status = lipsc_svd(&op, &set, norm, NULL, NULL, NULL);
+    if (status && w->stop && w->stop(NULL)) return LIPSC_E_STOPPED;
     return status == LIPSC_E_NOCONV ? LIPSC_OK : status;
 }
 
-/* ---- Winners
- * ------------------------------------------------------------------------------ */
+/* ---- Winners ----------------------------------------------------------------------- */
 
 static lipsc_status strongest_token(work *w, uint64_t seed, lipsc_influence *out) {
     lipsc_status status = LIPSC_OK;
@@ -133,44 +135,68 @@ static lipsc_status strongest_token(work *w, uint64_t seed, lipsc_influence *out
     return status;
 }
 
-static lipsc_status strongest_pair(work *w, uint64_t seed, lipsc_influence *out) {
+typedef struct {
+    double square;
+    size_t to, from;
+} block;
+
+/* Keeps the CANDIDATES strongest, strongest first. */
+static void remember(block best[CANDIDATES], block new_one) {
+    for (size_t c = 0; c < CANDIDATES; c++)
+        if (new_one.square > best[c].square) {
+            const block pushed = best[c];
+            best[c] = new_one;
+            new_one = pushed;
+        }
+}
+
+/* Estimates of all blocks in the columns of token j. */
+static lipsc_status visit(work *w, size_t j, uint64_t seed, block best[CANDIDATES]) {
     const size_t n = w->op->n, m = w->op->m;
-    double best = -1.0;
-    lipsc_status status = LIPSC_OK;
-    for (size_t c = 0; c < VISITS && c < w->tokens && !status; c++) {
-        const size_t j = w->columns[c].token;
-        if (w->columns[c].square <= best) break;
-        memset(w->in, 0, BLOCK_PROBES * n * sizeof *w->in);
+    memset(w->in, 0, BLOCK_PROBES * n * sizeof *w->in);
+    for (size_t p = 0; p < BLOCK_PROBES; p++)
+        for (size_t e = j * w->width_in; e < (j + 1) * w->width_in; e++)
+            w->in[p * n + e] = lipsc_rng_normal(seed + 1, p * n + e);
+    const lipsc_status status = apply(w, 0, BLOCK_PROBES);
+    for (size_t i = 0; i < w->tokens && !status; i++) {
+        block found = {.to = i, .from = j};
         for (size_t p = 0; p < BLOCK_PROBES; p++)
-            for (size_t e = 0; e < w->width_in; e++)
-                w->in[p * n + j * w->width_in + e] =
-                    lipsc_rng_normal(seed + 1, p * n + j * w->width_in + e);
-        status = apply(w, 0, BLOCK_PROBES);
-        for (size_t i = 0; i < w->tokens && !status; i++) {
-            double square = 0.0;
-            for (size_t p = 0; p < BLOCK_PROBES; p++)
-                square += square_sum(w->width_out, w->out + p * m + i * w->width_out);
-            square /= BLOCK_PROBES;
-            if (square > best) {
-                best = square;
-                out->pair_to = i;
-                out->pair_from = j;
-            }
+            found.square +=
+                square_sum(w->width_out, w->out + p * m + i * w->width_out) / BLOCK_PROBES;
+        remember(best, found);
+    }
+    return status;
+}
+
+static lipsc_status strongest_pair(work *w, uint64_t seed, lipsc_influence *out) {
+    block best[CANDIDATES];
+    lipsc_status status = LIPSC_OK;
+    for (size_t c = 0; c < CANDIDATES; c++) best[c] = (block){.square = -1.0};
+    for (size_t c = 0; c < VISITS && c < w->tokens && !status; c++) {
+        if (w->columns[c].square <= best[0].square) break;
+        status = visit(w, w->columns[c].token, seed, best);
+    }
+    for (size_t c = 0; c < CANDIDATES && best[c].square >= 0.0 && !status; c++) {
+        double norm = 0.0;
+        status = block_norm(w, best[c].to, best[c].from, seed, &norm);
+        if (c == 0 || norm > out->pair_norm) {
+            out->pair_to = best[c].to;
+            out->pair_from = best[c].from;
+            out->pair_norm = norm;
         }
     }
-    if (!status)
-        status = block_norm(w, out->pair_to, out->pair_from, seed, &out->pair_norm);
     return status;
 }
 
 lipsc_status lipsc_influence_find(const lipsc_linop *op, size_t tokens, uint64_t seed,
-                                  lipsc_influence *out) {
+                                  int (*stop)(void *ctx), lipsc_influence *out) {
     size_t all_in, all_out;
     if (!op || !out || tokens == 0 || op->n % tokens || op->m % tokens) return LIPSC_E_ARG;
     if (!lipsc_mul_size(op->n, BLOCK_PROBES, &all_in) ||
         !lipsc_mul_size(op->m, BLOCK_PROBES, &all_out))
         return LIPSC_E_RANGE;
     work w = {.op = op,
+              .stop = stop,
               .tokens = tokens,
               .width_in = op->n / tokens,
               .width_out = op->m / tokens,

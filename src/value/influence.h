@@ -14,9 +14,10 @@ typedef struct {
 } lipsc_influence;
 
 /* op: sequences of n tokens in, sequences of n tokens out; m and n multiples of tokens.
+ * stop (may be NULL) is asked before every product; nonzero ends with LIPSC_E_STOPPED.
  * Candidates are found by random probes, seeded, the norms of the winners by a solve: each
  * norm is a lower bound, and a token that is nearly as strong may be missed. */
 lipsc_status lipsc_influence_find(const lipsc_linop *op, size_t tokens, uint64_t seed,
-                                  lipsc_influence *out);
+                                  int (*stop)(void *ctx), lipsc_influence *out);
 
 #endif

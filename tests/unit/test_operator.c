@@ -66,7 +66,8 @@ static void test_each_feature(void **state) {
         for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++, seed++)
             agree(seed, f < FEATURES ? 1u << f : 0u, (layer_sizes){.n = lengths[i]}, 1);
     static const unsigned masks[] = {0, FEATURE_CAUSAL, FEATURE_SLIDING, FEATURE_TIMES};
-    for (size_t m = 0; m < 4; m++, seed++) agree(seed, masks[m], (layer_sizes){.n = 400}, 1);
+    for (size_t m = 0; m < 4; m++, seed++)
+        agree(seed, masks[m], (layer_sizes){.n = 400}, 1);
 }
 
 static void test_features_together(void **state) {

@@ -1,0 +1,92 @@
+/* cpu.h - what the files of the CPU back end share: packed weights, one input, work memory.
+ */
+#ifndef LIPSC_BACKEND_CPU_CPU_H
+#define LIPSC_BACKEND_CPU_CPU_H
+
+#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/stages.h"
+
+/* Directions per pass through the tiles; larger blocks are cut.  Eight already share the
+ * scores so well that they no longer count. */
+enum { LIPSC_CPU_DIRS = 8 };
+
+/* Weights as panels (kernels.h), in both directions.  Head dimensions are padded to kw and
+ * vw columns; the scale of the scores is in the query weights, or in the query gain where
+ * there is a norm. */
+typedef struct {
+    const lipsc_layer *layer;
+    lipsc_dtype dtype;
+    const lipsc_kernels *kernels;
+    const lipsc_stages *stages;
+    const lipsc_space *space;
+    size_t kw, vw, width;
+    void *q_in, *k_in, *v_in;       /* (d, heads*kw), (d, kv*kw), (d, kv*vw)            */
+    void *q_out, *k_out, *v_out;    /* their transposes: (heads*kw, d), ...              */
+    void *o_in, *o_out;             /* (heads*vw, width), (width, heads*vw); NULL: no O  */
+    void *q_bias, *k_bias, *v_bias; /* padded like the columns, or NULL               */
+    void *q_gain, *k_gain;          /* (kw) or NULL                                      */
+} lipsc_cpu_weights;
+
+typedef struct {
+    const lipsc_cpu_weights *w;
+    int threads;
+    size_t n;
+    /* per input, head layout (heads, n, width) */
+    void *q, *k, *z, *excess;
+    void *rowmax, *rowinv; /* (heads, n) */
+    size_t *top;           /* (heads, n) */
+    size_t *lo, *hi, *order;
+    void *key_bias;            /* (n) or NULL: log weights                              */
+    void *root, *inverse_root; /* (n) or NULL: square roots of the weights, inverses    */
+    void *cosine, *sine;       /* (n, rotary_dim/2) or NULL                             */
+    void *q_unit, *q_inverse, *k_unit, *k_inverse; /* norms: (heads, n, kw), (heads, n) */
+    /* work memory of the products, for `dirs` directions */
+    size_t dirs;
+    void *dq, *dk, *dz, *heads; /* head layout with dirs*n rows                        */
+    void *shift, *mean;         /* (heads, dirs*n)                                     */
+    void *rows_in, *rows_out;   /* (dirs*n, d or width): only with an order or weights */
+    char *scratch;              /* threads pieces of scratch_bytes                     */
+    size_t scratch_bytes, bytes;
+} lipsc_cpu_input;
+
+lipsc_status lipsc_cpu_weights_new(const lipsc_layer *layer, lipsc_dtype dtype,
+                                   void **weights, lipsc_error *err);
+void lipsc_cpu_weights_free(void *weights);
+lipsc_status lipsc_cpu_input_new(const void *weights, const lipsc_rows *rows, int threads,
+                                 void **input, lipsc_error *err);
+void lipsc_cpu_input_free(void *input);
+
+/* Work memory for at least `dirs` directions. */
+lipsc_status lipsc_cpu_reserve(lipsc_cpu_input *in, size_t dirs);
+lipsc_status lipsc_cpu_product(void *input, int trans, size_t k, const void *x, void *y);
+lipsc_status lipsc_cpu_output(void *input, double *y);
+
+/* The kernels' view of query head h. */
+lipsc_head lipsc_cpu_head(const lipsc_cpu_input *in, size_t h);
+
+/* Several products C (+)= A B over `rows` rows, in parallel over rows and columns.
+ * chained: all have the same C and are added up in order. */
+void lipsc_cpu_gemms(const lipsc_kernels *kernels, int threads, size_t rows, size_t count,
+                     const lipsc_gemm *g, int chained);
+
+/* A (dirs*n, d) -> heads: the three projections; bias nonzero adds the biases. */
+void lipsc_cpu_project(const lipsc_cpu_weights *w, int threads, size_t rows, const void *a,
+                       void *q, void *k, void *z, int bias);
+
+/* heads (head layout) -> y (rows, width): output projection or concatenation. */
+void lipsc_cpu_combine_heads(const lipsc_cpu_weights *w, int threads, size_t rows,
+                             const void *heads, void *y);
+
+/* One direction of a dense layer: linear.c. */
+lipsc_status lipsc_cpu_linear_new(size_t in, size_t out, const double *w, int transposed,
+                                  const double *bias, lipsc_dtype dtype, void **linear,
+                                  lipsc_error *err);
+void lipsc_cpu_linear_free(void *linear);
+void lipsc_cpu_linear_apply(const void *linear, int threads, size_t rows, const void *x,
+                            int bias, int add, void *y);
+
+/* Norms and activations, per precision: rowwise.c. */
+extern const lipsc_rowwise lipsc_rowwise_f32, lipsc_rowwise_f64;
+
+#endif

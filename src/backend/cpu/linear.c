@@ -1,0 +1,97 @@
+/* linear.c - one direction of a dense layer, packed into panels for the register kernels.
+ */
+#include "backend/cpu/cpu.h"
+#include "core/error.h"
+#include "core/mem.h"
+
+#include <string.h>
+
+typedef struct {
+    const lipsc_kernels *kernels;
+    const lipsc_space *space;
+    size_t in, out;
+    void *panels; /* W^T (in, out) as panels of NR outputs */
+    void *bias;   /* (out padded to panels) or NULL        */
+} dense;
+
+void lipsc_cpu_linear_free(void *linear) {
+    dense *l = linear;
+    if (!l) return;
+    l->space->release(l->panels);
+    l->space->release(l->bias);
+    lipsc_release(l);
+}
+
+/* One panel (in, nr): outputs first .. end-1, the rest zero.  Rows of w are read in order.
+ */
+static void fill_panel(const dense *l, const double *w, int transposed, size_t first,
+                       size_t end, double *panel) {
+    const size_t nr = l->kernels->nr;
+    memset(panel, 0, l->in * nr * sizeof *panel);
+    if (transposed)
+        for (size_t i = 0; i < l->in; i++)
+            memcpy(panel + i * nr, w + i * l->out + first, (end - first) * sizeof *panel);
+    else
+        for (size_t o = first; o < end; o++)
+            for (size_t i = 0; i < l->in; i++) panel[i * nr + o - first] = w[o * l->in + i];
+}
+
+static int pack(dense *l, const double *w, int transposed, const double *bias) {
+    const size_t nr = l->kernels->nr, panels = (l->out + nr - 1) / nr, step = l->in * nr;
+    size_t count;
+    if (!lipsc_mul_size(panels * nr, l->in, &count)) return 0;
+    l->panels = l->space->alloc(count);
+    double *panel = lipsc_alloc(step > panels * nr ? step : panels * nr, sizeof *panel);
+    int ok = l->panels && panel;
+    for (size_t p = 0; ok && p < panels; p++) {
+        const size_t first = p * nr, end = first + nr < l->out ? first + nr : l->out;
+        fill_panel(l, w, transposed, first, end, panel);
+        l->space->upload(step, panel, (char *)l->panels + p * step * l->space->item);
+    }
+    if (ok && bias) {
+        memset(panel, 0, panels * nr * sizeof *panel);
+        memcpy(panel, bias, l->out * sizeof *panel);
+        l->bias = l->space->alloc(panels * nr);
+        ok = l->bias != NULL;
+        if (ok) l->space->upload(panels * nr, panel, l->bias);
+    }
+    lipsc_release(panel);
+    return ok;
+}
+
+lipsc_status lipsc_cpu_linear_new(size_t in, size_t out, const double *w, int transposed,
+                                  const double *bias, lipsc_dtype dtype, void **linear,
+                                  lipsc_error *err) {
+    dense *l = lipsc_alloc_zero(1, sizeof *l);
+    if (l) {
+        l->kernels = lipsc_kernels_best(dtype == LIPSC_F32);
+        l->space = lipsc_space_host(dtype);
+        l->in = in;
+        l->out = out;
+    }
+    if (!l || !pack(l, w, transposed, bias)) {
+        lipsc_cpu_linear_free(l);
+        return lipsc_fail(err, LIPSC_E_NOMEM,
+                          "out of memory for a dense layer of %zu x %zu", out, in);
+    }
+    *linear = l;
+    return LIPSC_OK;
+}
+
+void lipsc_cpu_linear_apply(const void *linear, int threads, size_t rows, const void *x,
+                            int bias, int add, void *y) {
+    const dense *l = linear;
+    const lipsc_gemm g = {.a = x,
+                          .a_row = l->in,
+                          .segs = 1,
+                          .seg_len = l->in,
+                          .b = l->panels,
+                          .c = y,
+                          .c_row = l->out,
+                          .group = 1,
+                          .c_group = l->kernels->nr,
+                          .columns = l->out,
+                          .bias = bias ? l->bias : NULL,
+                          .add = add};
+    lipsc_cpu_gemms(l->kernels, threads, rows, 1, &g, 0);
+}
