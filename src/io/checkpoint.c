@@ -24,10 +24,9 @@ struct lipsc_checkpoint {
 };
 
 /* What a model adds in front of the names of the model that it wraps. */
-static const char *const prefixes[] = {"",          "transformer.", "model.",
-                                       "bert.",     "roberta.",     "distilbert.",
-                                       "vit.",      "base_model.",  "0.auto_model.",
-                                       "auto_model.", "module.",    "_orig_mod."};
+static const char *const prefixes[] = {
+    "",     "transformer.", "model.",        "bert.",       "roberta.", "distilbert.",
+    "vit.", "base_model.",  "0.auto_model.", "auto_model.", "module.",  "_orig_mod."};
 
 /* Names of tensors in files written before 2019: LayerNorm.gamma, LayerNorm.beta. */
 static const char *const renamed[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"},
@@ -58,7 +57,8 @@ static lipsc_status add_file(lipsc_checkpoint *c, const char *dir, const char *n
     return LIPSC_OK;
 }
 
-/* ---- Shards ------------------------------------------------------------------------------ */
+/* ---- Shards
+ * ------------------------------------------------------------------------------ */
 
 static lipsc_status index_fail(const lipsc_checkpoint *c, lipsc_error *err,
                                const char *reason) {
@@ -76,7 +76,8 @@ static lipsc_status add_shard(lipsc_checkpoint *c, const char *dir, const char *
                               json_t *value, lipsc_error *err) {
     const char *name = json_string_value(value);
     if (!name || !plain_name(name))
-        return index_fail(c, err, "weight_map names something that is no file of the folder");
+        return index_fail(c, err,
+                          "weight_map names something that is no file of the folder");
     const size_t start = strlen(dir) + 1;
     size_t f = 0;
     while (f < c->count && strcmp(c->files[f].path + start, name)) f++;
@@ -88,9 +89,10 @@ static lipsc_status add_shard(lipsc_checkpoint *c, const char *dir, const char *
     if (lipsc_st_find(c->files[f].st, tensor)) return LIPSC_OK;
     char shown[LIPSC_SHOWN_NAME];
     lipsc_show_name(tensor, shown);
-    return lipsc_fail(err, LIPSC_E_FORMAT,
-                      "%s: has no tensor '%s', which model.safetensors.index.json says it has",
-                      lipsc_st_path(c->files[f].st), shown);
+    return lipsc_fail(
+        err, LIPSC_E_FORMAT,
+        "%s: has no tensor '%s', which model.safetensors.index.json says it has",
+        lipsc_st_path(c->files[f].st), shown);
 }
 
 static lipsc_status open_shards(lipsc_checkpoint *c, const char *dir, const char *path,
@@ -99,7 +101,8 @@ static lipsc_status open_shards(lipsc_checkpoint *c, const char *dir, const char
     lipsc_status status = lipsc_mapfile_open(path, &map, err);
     if (status) return status;
     json_error_t bad;
-    json_t *root = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &bad);
+    json_t *root =
+        json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &bad);
     json_t *weights = json_object_get(root, "weight_map"), *value;
     const char *tensor;
     if (!root) {
@@ -120,7 +123,8 @@ static lipsc_status open_shards(lipsc_checkpoint *c, const char *dir, const char
     return status;
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life
+ * ----------------------------------------------------------------------------------- */
 
 static int exists(const char *dir, const char *name) {
     char *path = lipsc_path_join(dir, name);
@@ -174,7 +178,12 @@ void lipsc_checkpoint_free(lipsc_checkpoint *c) {
 
 const char *lipsc_checkpoint_shown(const lipsc_checkpoint *c) { return c->shown; }
 
-/* ---- Tensors --------------------------------------------------------------------------------- */
+const lipsc_st *lipsc_checkpoint_file(const lipsc_checkpoint *c, size_t i) {
+    return i < c->count ? c->files[i].st : NULL;
+}
+
+/* ---- Tensors
+ * --------------------------------------------------------------------------------- */
 
 static const lipsc_st_tensor *find_exactly(const lipsc_checkpoint *c, const char *name,
                                            const lipsc_st **file) {

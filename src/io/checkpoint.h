@@ -1,5 +1,5 @@
-/* checkpoint.h - the weight files of a Hugging Face folder: model.safetensors, or the shards
- * that model.safetensors.index.json names. */
+/* checkpoint.h - the weight files of a Hugging Face folder: model.safetensors, or the
+ * shards that model.safetensors.index.json names. */
 #ifndef LIPSC_IO_CHECKPOINT_H
 #define LIPSC_IO_CHECKPOINT_H
 
@@ -9,11 +9,15 @@
 /* Files are mapped and must not change while it is open. */
 typedef struct lipsc_checkpoint lipsc_checkpoint;
 
-lipsc_status lipsc_checkpoint_open(const char *dir, lipsc_checkpoint **out, lipsc_error *err);
+lipsc_status lipsc_checkpoint_open(const char *dir, lipsc_checkpoint **out,
+                                   lipsc_error *err);
 void lipsc_checkpoint_free(lipsc_checkpoint *checkpoint); /* NULL does nothing */
 
 /* DIR as it stands in sentences. */
 const char *lipsc_checkpoint_shown(const lipsc_checkpoint *checkpoint);
+
+/* The i-th weight file, NULL behind the last. */
+const lipsc_st *lipsc_checkpoint_file(const lipsc_checkpoint *checkpoint, size_t i);
 
 /* The tensor of that name, also under one of the prefixes that wrapping models add
  * ("transformer.", "bert.", "model.", ...), and LayerNorm's gamma and beta of old files for

@@ -1,0 +1,74 @@
+/* block.h - one transformer block at one input: its value, and products with its Jacobian.
+ *
+ *     pre-norm:   s = x + A(N1 x)         y = s + M(N2 s)
+ *     post-norm:  s = N1(x + A x)         y = N2(s + M s)
+ *
+ * A attention with output projection, M the MLP, N1 and N2 the norms (docs/maths.md 1.7).
+ * n x n is never stored; what is kept grows with n * (d + ffn). */
+#ifndef LIPSC_MODEL_BLOCK_H
+#define LIPSC_MODEL_BLOCK_H
+
+#include "model/state.h"
+
+/* How far the block is followed. */
+typedef enum {
+    LIPSC_UP_TO_NORM_ATTENTION, /* A(N1 x); pre-norm only */
+    LIPSC_UP_TO_RESIDUAL,       /* s                      */
+    LIPSC_UP_TO_BLOCK           /* y                      */
+} lipsc_extent;
+
+/* A norm at an input: what its derivative needs. */
+typedef struct {
+    const lipsc_norm *weights;
+    void *z, *over; /* (n, d), (n) */
+} lipsc_norm_point;
+
+/* A block at an input. */
+typedef struct {
+    lipsc_model *model;
+    size_t layer, n;
+    lipsc_extent extent;
+    lipsc_dtype dtype;
+    int threads;
+    lipsc_attn *attn;
+    lipsc_norm_point norm[LIPSC_NORM_COUNT];
+    const void *dense[LIPSC_DENSE_COUNT];
+    void *slope; /* (n, ffn): of the activation, times up x where there is a gate */
+    void *gate;  /* (n, ffn): act(gate x), or NULL                                */
+} lipsc_block_point;
+
+/* Host arrays (n, d) that are filled where they are not NULL. */
+typedef struct {
+    double *attention_input, *attention_output;
+} lipsc_block_seen;
+
+/* x, y (n, d) back-end memory, may not overlap; y may be NULL.  keep 0: only the value is
+ * wanted, and the point cannot be multiplied with. */
+lipsc_status lipsc_block_at(lipsc_model *model, size_t layer, lipsc_extent extent,
+                            const lipsc_mask *mask_override, lipsc_dtype dtype, int threads,
+                            size_t n, const void *x, int keep, lipsc_block_point *point,
+                            void *y, const lipsc_block_seen *seen, lipsc_error *err);
+void lipsc_block_free(lipsc_block_point *point);
+
+/* Work memory of products with k directions at once, shared by all blocks of a map. */
+typedef struct {
+    size_t k;   /* directions there is room for */
+    void *r[2]; /* (k n, d)                     */
+    void *t[2]; /* (k n, ffn); t[1] only gated  */
+} lipsc_block_work;
+
+/* y (k directions) = J x or J^T x; x and y must not overlap. */
+lipsc_status lipsc_block_apply(const lipsc_block_point *point, lipsc_block_work *work,
+                               int trans, size_t k, const void *x, void *y);
+
+/* y (n, d) = norm(x), keeping the point; weights are those of lipsc_model_*_norm. */
+lipsc_status lipsc_norm_at(lipsc_model *model, const lipsc_norm *weights, lipsc_dtype dtype,
+                           int threads, size_t n, const void *x, void *y,
+                           lipsc_norm_point *point, lipsc_error *err);
+void lipsc_norm_free(lipsc_model *model, lipsc_dtype dtype, lipsc_norm_point *point);
+/* y (rows, d) = DN x or DN^T x; y may be x. */
+void lipsc_norm_apply(const lipsc_model *model, const lipsc_norm_point *point,
+                      lipsc_dtype dtype, int threads, int trans, size_t rows, size_t n,
+                      const void *x, void *y);
+
+#endif

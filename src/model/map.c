@@ -1,0 +1,307 @@
+/* map.c - the maps that are differentiated, as operators: heads, attention, norm-attention,
+ * residual, block, model. */
+#include "model/block.h"
+
+#include "core/error.h"
+#include "core/mem.h"
+#include "value/value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DIRECTIONS = 8 }; /* per pass; larger blocks are cut */
+
+struct lipsc_map {
+    lipsc_model *model;
+    lipsc_map_options options;
+    lipsc_mask mask; /* what options.mask_override points to, where it is not NULL */
+    size_t n;
+    double *x;        /* (n, d): input of the map, for the twin in double           */
+    lipsc_attn *attn; /* heads and attention: the whole map                         */
+    lipsc_block_point *points; /* the blocks of the others, in order                */
+    size_t count;
+    lipsc_norm_point last; /* model: the final norm; weights NULL: none             */
+    lipsc_block_work work;
+    void *between[2]; /* (work.k n, d): directions between blocks                   */
+};
+
+static int is_attention(lipsc_map_kind map) {
+    return map == LIPSC_MAP_HEADS || map == LIPSC_MAP_ATTENTION;
+}
+
+/* ---- What has a meaning
+ * -------------------------------------------------------------------- */
+
+static lipsc_status check(const lipsc_model *m, const lipsc_map_options *o,
+                          lipsc_error *err) {
+    if (o->map == LIPSC_MAP_NORM_ATTENTION && !m->config.family->pre_norm)
+        return lipsc_fail(
+            err, LIPSC_E_ARG,
+            "%s: norm-attention is a map of pre-norm models, but %s normalises "
+            "after attention",
+            m->shown, m->config.family->name);
+    if (o->head >= 0 && !is_attention(o->map))
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "one head is a part of the maps heads and attention only");
+    if (o->map != LIPSC_MAP_MODEL && o->layer >= m->config.layers)
+        return lipsc_fail(err, LIPSC_E_ARG, "%s: has %zu layers, so there is no layer %zu",
+                          m->shown, m->config.layers, o->layer);
+    if (o->threads < 1) return lipsc_fail(err, LIPSC_E_ARG, "threads = %d", o->threads);
+    return LIPSC_OK;
+}
+
+static const double *input_of(const lipsc_acts *acts, const lipsc_map_options *o) {
+    if (is_attention(o->map)) return lipsc_acts_attention_input(acts, o->layer);
+    return lipsc_acts_block_input(acts, o->map == LIPSC_MAP_MODEL ? 0 : o->layer);
+}
+
+/* ---- Making
+ * --------------------------------------------------------------------------------- */
+
+static lipsc_status no_memory(const lipsc_map *map, lipsc_error *err) {
+    return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for %zu tokens",
+                      map->model->shown, map->n);
+}
+
+static lipsc_status make_attention(lipsc_map *map, lipsc_error *err) {
+    const lipsc_map_options *o = &map->options;
+    lipsc_packed *packed;
+    lipsc_mask mask;
+    lipsc_status status = lipsc_model_packed(map->model, o->layer, o->head,
+                                             o->map == LIPSC_MAP_ATTENTION, &packed, err);
+    if (!status)
+        status = lipsc_model_mask(map->model, o->layer, o->mask_override, &mask, err);
+    const lipsc_input input = {.n = map->n, .X = map->x};
+    if (!status)
+        status =
+            lipsc_attn_at(packed, &mask, &input, o->dtype, o->threads, &map->attn, err);
+    return status;
+}
+
+static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
+    const lipsc_map_options *o = &map->options;
+    lipsc_model *m = map->model;
+    const lipsc_space *space = m->backend->space(o->dtype);
+    const size_t length = map->n * m->config.d;
+    const int whole = o->map == LIPSC_MAP_MODEL;
+    const size_t blocks = whole ? m->config.layers : 1;
+    const lipsc_extent extent = o->map == LIPSC_MAP_NORM_ATTENTION
+                                    ? LIPSC_UP_TO_NORM_ATTENTION
+                                : o->map == LIPSC_MAP_RESIDUAL ? LIPSC_UP_TO_RESIDUAL
+                                                               : LIPSC_UP_TO_BLOCK;
+    map->points = lipsc_alloc_zero(blocks, sizeof *map->points);
+    void *x = space->alloc(length), *y = space->alloc(length);
+    lipsc_status status = map->points && x && y ? LIPSC_OK : no_memory(map, err);
+    if (!status) space->upload(length, map->x, x);
+    while (!status && map->count < blocks) {
+        status = lipsc_block_at(m, whole ? map->count : o->layer, extent, o->mask_override,
+                                o->dtype, o->threads, map->n, x, 1,
+                                &map->points[map->count], y, NULL, err);
+        if (!status) map->count++;
+        void *swap = x;
+        x = y;
+        y = swap;
+    }
+    const lipsc_norm *final = NULL;
+    if (!status && whole) status = lipsc_model_final_norm(m, o->dtype, &final, err);
+    if (!status && final)
+        status =
+            lipsc_norm_at(m, final, o->dtype, o->threads, map->n, x, y, &map->last, err);
+    space->release(x);
+    space->release(y);
+    return status;
+}
+
+/* x (n, d) is copied. */
+static lipsc_status make(lipsc_model *m, size_t n, const double *x,
+                         const lipsc_map_options *options, lipsc_map **out,
+                         lipsc_error *err) {
+    lipsc_map *map = lipsc_alloc_zero(1, sizeof *map);
+    if (!map) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a map");
+    map->model = m;
+    map->n = n;
+    map->options = *options;
+    if (options->mask_override) {
+        map->mask = *options->mask_override;
+        map->options.mask_override = &map->mask;
+    }
+    map->x = lipsc_alloc(n * m->config.d, sizeof *map->x);
+    lipsc_status status = map->x ? LIPSC_OK : no_memory(map, err);
+    if (!status) {
+        memcpy(map->x, x, n * m->config.d * sizeof *x);
+        status =
+            is_attention(options->map) ? make_attention(map, err) : make_blocks(map, err);
+    }
+    if (status)
+        lipsc_map_free(map);
+    else
+        *out = map;
+    return status;
+}
+
+lipsc_status lipsc_map_new(lipsc_model *m, const lipsc_acts *acts,
+                           const lipsc_map_options *options, lipsc_map **out,
+                           lipsc_error *err) {
+    const lipsc_status status = check(m, options, err);
+    if (status) return status;
+    const double *x = input_of(acts, options);
+    if (!x)
+        return lipsc_fail(err, LIPSC_E_ARG, "the window was not run as far as layer %zu",
+                          options->layer);
+    return make(m, lipsc_acts_length(acts), x, options, out, err);
+}
+
+lipsc_status lipsc_map_new_at(lipsc_model *m, size_t n, const double *x,
+                              const lipsc_map_options *options, lipsc_map **out,
+                              lipsc_error *err) {
+    const lipsc_status status = check(m, options, err);
+    if (status) return status;
+    if (n == 0) return lipsc_fail(err, LIPSC_E_ARG, "a window of no tokens");
+    return make(m, n, x, options, out, err);
+}
+
+static void free_work(lipsc_map *map) {
+    const lipsc_space *space = map->model->backend->space(map->options.dtype);
+    for (int i = 0; i < 2; i++) {
+        space->release(map->work.r[i]);
+        space->release(map->work.t[i]);
+        space->release(map->between[i]);
+        map->work.r[i] = map->work.t[i] = map->between[i] = NULL;
+    }
+    map->work.k = 0;
+}
+
+void lipsc_map_free(lipsc_map *map) {
+    if (!map) return;
+    free_work(map);
+    lipsc_attn_free(map->attn);
+    for (size_t i = 0; i < map->count; i++) lipsc_block_free(&map->points[i]);
+    lipsc_norm_free(map->model, map->options.dtype, &map->last);
+    lipsc_release(map->points);
+    lipsc_release(map->x);
+    lipsc_release(map);
+}
+
+/* ---- Products
+ * -------------------------------------------------------------------------------- */
+
+static lipsc_status reserve(lipsc_map *map, size_t k) {
+    if (k <= map->work.k) return LIPSC_OK;
+    const lipsc_config *c = &map->model->config;
+    const lipsc_space *space = map->model->backend->space(map->options.dtype);
+    const int mlp = map->points[0].extent == LIPSC_UP_TO_BLOCK;
+    const size_t rows = k * map->n;
+    free_work(map);
+    int ok = 1;
+    for (int i = 0; i < 2; i++) {
+        ok = (map->work.r[i] = space->alloc(rows * c->d)) && ok;
+        if (mlp && (i == 0 || c->family->gated))
+            ok = (map->work.t[i] = space->alloc(rows * c->ffn)) && ok;
+        if (map->count > 1 || map->last.weights)
+            ok = (map->between[i] = space->alloc(rows * c->d)) && ok;
+    }
+    if (!ok) {
+        free_work(map);
+        return LIPSC_E_NOMEM;
+    }
+    map->work.k = k;
+    return LIPSC_OK;
+}
+
+static void last_norm(lipsc_map *map, int trans, size_t k, const void *x, void *y) {
+    lipsc_norm_apply(map->model, &map->last, map->options.dtype, map->options.threads,
+                     trans, k * map->n, map->n, x, y);
+}
+
+/* Blocks in order, then the final norm; the transpose the other way round. */
+static lipsc_status apply_blocks(lipsc_map *map, int trans, size_t k, const void *x,
+                                 void *y) {
+    lipsc_status status = reserve(map, k);
+    if (status) return status;
+    const void *from = x;
+    size_t turn = 0;
+    if (trans && map->last.weights) {
+        last_norm(map, 1, k, from, map->between[turn]);
+        from = map->between[turn];
+        turn ^= 1;
+    }
+    for (size_t i = 0; !status && i < map->count; i++) {
+        const int to_y = i + 1 == map->count && (trans || !map->last.weights);
+        void *to = to_y ? y : map->between[turn];
+        status = lipsc_block_apply(&map->points[trans ? map->count - 1 - i : i], &map->work,
+                                   trans, k, from, to);
+        from = to;
+        turn ^= 1;
+    }
+    if (!status && !trans && map->last.weights) last_norm(map, 0, k, from, y);
+    return status;
+}
+
+static lipsc_status map_apply(void *ctx, int trans, size_t k, const void *x, void *y) {
+    lipsc_map *map = ctx;
+    const size_t step = map->n * map->model->config.d *
+                        map->model->backend->space(map->options.dtype)->item;
+    lipsc_status status = LIPSC_OK;
+    for (size_t done = 0; !status && done < k;) {
+        const size_t now = k - done < MOST_DIRECTIONS ? k - done : MOST_DIRECTIONS;
+        status = apply_blocks(map, trans, now, (const char *)x + done * step,
+                              (char *)y + done * step);
+        done += now;
+    }
+    return status;
+}
+
+lipsc_linop lipsc_map_linop(lipsc_map *map) {
+    if (map->attn) return lipsc_attn_linop(map->attn);
+    const size_t length = map->n * map->model->config.d;
+    return (lipsc_linop){.m = length,
+                         .n = length,
+                         .space = map->model->backend->space(map->options.dtype),
+                         .apply = map_apply,
+                         .ctx = map};
+}
+
+lipsc_attn *lipsc_map_attn(lipsc_map *map) {
+    if (map->attn) return map->attn;
+    return map->options.map == LIPSC_MAP_MODEL ? NULL : map->points[0].attn;
+}
+
+/* ---- The value
+ * --------------------------------------------------------------------------------- */
+
+static lipsc_status apply_host(lipsc_map *map, size_t k, const double *x, double *y) {
+    const lipsc_linop op = lipsc_map_linop(map);
+    void *bx = op.space->alloc(k * op.n), *by = op.space->alloc(k * op.m);
+    lipsc_status status = bx && by ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) {
+        op.space->upload(k * op.n, x, bx);
+        status = op.apply(op.ctx, 0, k, bx, by);
+    }
+    if (!status) op.space->download(k * op.m, by, y);
+    op.space->release(bx);
+    op.space->release(by);
+    return status;
+}
+
+/* The same map in double, at the same input: everything behind the input is computed anew.
+ */
+static lipsc_status judge_apply(void *ctx, size_t k, const double *x, double *y) {
+    lipsc_map *map = ctx, *twin;
+    if (map->options.dtype == LIPSC_F64) return apply_host(map, k, x, y);
+    lipsc_map_options options = map->options;
+    options.dtype = LIPSC_F64;
+    lipsc_status status = make(map->model, map->n, map->x, &options, &twin, NULL);
+    if (status) return status;
+    status = apply_host(twin, k, x, y);
+    lipsc_map_free(twin);
+    return status;
+}
+
+lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, double *sigma,
+                             double *u, double *v, lipsc_svd_info *info) {
+    if (!map || !set || !sigma) return LIPSC_E_ARG;
+    if (map->attn) return lipsc_attn_sigma(map->attn, set, sigma, u, v, info);
+    const lipsc_linop op = lipsc_map_linop(map);
+    const lipsc_judge judge = {judge_apply, map};
+    return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
+}

@@ -1,0 +1,245 @@
+/* model.c - opens a folder, or a random model, and checks that files and configuration
+ * agree. */
+#define _POSIX_C_SOURCE 200809L /* pthread_mutex_t */
+#include "model/state.h"
+
+#include "core/error.h"
+#include "core/mem.h"
+#include "io/mapfile.h"
+#include "io/show.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- The configuration and the files
+ * ------------------------------------------------------- */
+
+static lipsc_status read_config(lipsc_model *m, const char *json, size_t size,
+                                const char *name, lipsc_sha256 *sha, lipsc_error *err) {
+    lipsc_sha256_add(sha, json, size);
+    return lipsc_config_parse(json, size, name, &m->config, err);
+}
+
+static lipsc_status read_config_file(lipsc_model *m, const char *dir, lipsc_sha256 *sha,
+                                     lipsc_error *err) {
+    lipsc_mapfile map;
+    char *path = lipsc_path_join(dir, "config.json");
+    if (!path) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a model");
+    lipsc_status status = lipsc_mapfile_open(path, &map, err);
+    if (!status) {
+        status = read_config(m, (const char *)map.data, map.size, path, sha, err);
+        lipsc_mapfile_close(&map);
+    }
+    lipsc_release(path);
+    return status;
+}
+
+/* FAMILY[:SIZE], or a folder whose configuration is taken */
+static lipsc_status read_random(lipsc_model *m, const char *rest, lipsc_sha256 *sha,
+                                lipsc_error *err) {
+    const char *colon = strchr(rest, ':');
+    const size_t length = colon ? (size_t)(colon - rest) : strlen(rest);
+    const char *json = lipsc_published_config(rest, length, colon ? colon + 1 : NULL);
+    lipsc_status status;
+    if (json)
+        status = read_config(m, json, strlen(json), m->shown, sha, err);
+    else if (lipsc_published_config(rest, length, NULL))
+        status =
+            lipsc_fail(err, LIPSC_E_ARG, "%s: no published size of that name", m->shown);
+    else if (strchr(rest, '/') || strchr(rest, '.'))
+        status = read_config_file(m, rest, sha, err);
+    else {
+        status = read_config_file(m, rest, sha, err);
+        if (status == LIPSC_E_IO)
+            status = lipsc_fail(err, LIPSC_E_ARG,
+                                "%s: neither a family (gpt2, bert, roberta, distilbert, "
+                                "llama, mistral, qwen2, qwen3, vit) nor a folder with "
+                                "config.json",
+                                m->shown);
+    }
+    if (!status && m->config.sinusoidal)
+        status =
+            lipsc_fail(err, LIPSC_E_FORMAT,
+                       "%s: field 'sinusoidal_pos_embds' is true, which random weights "
+                       "do not support",
+                       m->shown);
+    uint8_t seed[8];
+    for (int i = 0; i < 8; i++) seed[i] = (uint8_t)(m->tensors.seed >> 8 * i);
+    lipsc_sha256_add(sha, "random", 6);
+    lipsc_sha256_add(sha, seed, sizeof seed);
+    return status;
+}
+
+/* ---- Which tensors are there
+ * --------------------------------------------------------------- */
+
+/* Checks the tensors first .. end-1 of a layer that are there, or with `all` that should
+ * be; *complete is whether none is absent. */
+static lipsc_status check_roles(const lipsc_model *m, size_t layer, int first, int end,
+                                int all, int *complete, lipsc_error *err) {
+    *complete = 1;
+    for (int role = first; role < end; role++) {
+        lipsc_tensor tensor;
+        if (!lipsc_tensor_describe(&m->config, (lipsc_role)role, layer, &tensor)) continue;
+        const int there = lipsc_tensors_has(&m->tensors, &tensor);
+        if (there || all) {
+            const lipsc_status status = lipsc_tensors_check(&m->tensors, &tensor, err);
+            if (status) return status;
+        }
+        *complete = *complete && there;
+    }
+    return LIPSC_OK;
+}
+
+/* A file with embeddings is a whole model and must have everything; one without them may
+ * hold the attention of some layers only. */
+static lipsc_status check_tensors(lipsc_model *m, lipsc_error *err) {
+    const lipsc_config *c = &m->config;
+    lipsc_tensor first;
+    lipsc_tensor_describe(c, c->family->pixels ? LIPSC_PATCH : LIPSC_TOKENS, 0, &first);
+    const int whole = lipsc_tensors_has(&m->tensors, &first);
+    int complete, any = 0;
+    lipsc_status status = check_roles(m, 0, 0, LIPSC_LAYER_ROLES, whole, &complete, err);
+    for (size_t l = 0; !status && l < c->layers; l++) {
+        lipsc_block *block = &m->blocks[l];
+        status = check_roles(m, l, LIPSC_QKV, LIPSC_MLP_ROLES, whole, &block->has_attention,
+                             err);
+        if (!status)
+            status =
+                check_roles(m, l, LIPSC_LAYER_ROLES, LIPSC_ROLES, whole, &complete, err);
+        any = any || block->has_attention;
+    }
+    if (!status && !any)
+        status =
+            lipsc_fail(err, LIPSC_E_FORMAT,
+                       "%s: has the attention weights of no layer under the names that "
+                       "%s has ('%s')",
+                       m->shown, c->family->name, first.name);
+    m->info.has_embeddings = whole;
+    return status;
+}
+
+static uint64_t count_parameters(const lipsc_config *c) {
+    uint64_t sum = 0;
+    lipsc_tensor tensor;
+    for (int role = 0; role < LIPSC_ROLES; role++)
+        if (lipsc_tensor_describe(c, (lipsc_role)role, 0, &tensor))
+            sum += (uint64_t)tensor.count * (role < LIPSC_LAYER_ROLES ? 1 : c->layers);
+    return sum;
+}
+
+/* ---- Life
+ * ---------------------------------------------------------------------------------------
+ */
+
+/* rope_theta^(-2 l / head_dim) */
+static int make_frequencies(lipsc_model *m) {
+    if (!m->config.family->rotary) return 1;
+    const size_t half = m->config.head_dim / 2;
+    m->rotary_freq = lipsc_alloc(half, sizeof *m->rotary_freq);
+    for (size_t l = 0; m->rotary_freq && l < half; l++)
+        m->rotary_freq[l] =
+            pow(m->config.rope_theta, -2.0 * (double)l / (double)m->config.head_dim);
+    return m->rotary_freq != NULL;
+}
+
+static void describe(lipsc_model *m) {
+    const lipsc_config *c = &m->config;
+    lipsc_model_info *info = &m->info;
+    info->architecture = c->family->name;
+    info->layers = c->layers;
+    info->d = c->d;
+    info->heads = c->heads;
+    info->kv_heads = c->kv_heads;
+    info->head_dim = c->head_dim;
+    info->ffn = c->ffn;
+    info->vocab = c->vocab;
+    info->positions = c->positions - (c->family->position_after_pad ? c->pad + 1 : 0);
+    info->pre_norm = c->family->pre_norm;
+    info->has_pixels = c->family->pixels;
+    info->mask = c->causal ? LIPSC_MASK_CAUSAL : LIPSC_MASK_NONE;
+    for (size_t l = 0; l < c->layers; l++)
+        if (c->sliding[l]) info->mask = LIPSC_MASK_SLIDING;
+    info->window = c->window;
+    info->parameters = m->files ? lipsc_checkpoint_numbers(m->files) : count_parameters(c);
+    info->stored = m->files ? lipsc_checkpoint_dtype(m->files) : "random";
+}
+
+static lipsc_status open_into(lipsc_model *m, const char *spec, lipsc_error *err) {
+    static const char random_prefix[] = "random:";
+    const size_t prefix = sizeof random_prefix - 1;
+    lipsc_sha256 sha;
+    lipsc_sha256_begin(&sha);
+    lipsc_status status;
+    if (!strncmp(spec, random_prefix, prefix)) {
+        status = read_random(m, spec + prefix, &sha, err);
+    } else {
+        status = read_config_file(m, spec, &sha, err);
+        if (!status) status = lipsc_checkpoint_open(spec, &m->files, err);
+        if (!status) status = lipsc_checkpoint_hash(m->files, &sha, err);
+    }
+    if (status) return status;
+    m->tensors.config = &m->config;
+    m->tensors.files = m->files;
+    m->blocks = lipsc_alloc_zero(m->config.layers, sizeof *m->blocks);
+    if (!m->blocks || !make_frequencies(m))
+        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a model");
+    status = check_tensors(m, err);
+    if (status) return status;
+    describe(m);
+    lipsc_sha256_end(&sha, m->info.hash);
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_model_open(const char *spec, uint64_t seed, lipsc_model **out,
+                              lipsc_error *err) {
+    lipsc_model *m = lipsc_alloc_zero(1, sizeof *m);
+    if (!m || pthread_mutex_init(&m->lock, NULL)) {
+        lipsc_release(m);
+        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a model");
+    }
+    lipsc_show_path(spec, m->shown);
+    m->tensors.seed = seed;
+    m->backend = lipsc_backend_best();
+    const lipsc_status status = open_into(m, spec, err);
+    if (status)
+        lipsc_model_free(m);
+    else
+        *out = m;
+    return status;
+}
+
+void lipsc_model_free(lipsc_model *m) {
+    if (!m) return;
+    if (m->blocks) lipsc_model_weights_free(m);
+    pthread_mutex_destroy(&m->lock);
+    lipsc_checkpoint_free(m->files);
+    lipsc_config_free(&m->config);
+    lipsc_release(m->rotary_freq);
+    lipsc_release(m->blocks);
+    lipsc_release(m);
+}
+
+const lipsc_model_info *lipsc_model_describe(const lipsc_model *m) { return &m->info; }
+
+int lipsc_model_has_layer(const lipsc_model *m, size_t layer) {
+    return layer < m->config.layers && m->blocks[layer].has_attention;
+}
+
+lipsc_status lipsc_model_mask(const lipsc_model *m, size_t layer,
+                              const lipsc_mask *mask_override, lipsc_mask *mask,
+                              lipsc_error *err) {
+    const lipsc_config *c = &m->config;
+    if (!mask_override) {
+        *mask = c->sliding[layer] ? LIPSC_MASK_SLIDING
+                : c->causal       ? LIPSC_MASK_CAUSAL
+                                  : LIPSC_MASK_NONE;
+        return LIPSC_OK;
+    }
+    if (*mask_override == LIPSC_MASK_TIMES ||
+        (*mask_override == LIPSC_MASK_SLIDING && !c->window))
+        return lipsc_fail(err, LIPSC_E_ARG, "%s: the model has no such mask", m->shown);
+    *mask = *mask_override;
+    return LIPSC_OK;
+}

@@ -1,0 +1,112 @@
+/* model.h - a checkpoint, its activations on a window, and the maps that are
+ * differentiated (CONTRACT: heads, attention, norm-attention, residual, block, model).
+ *
+ * model/ knows checkpoints and families; it builds lipsc_layer descriptions and composed
+ * operators, and leaves solving to value/. */
+#ifndef LIPSC_MODEL_MODEL_H
+#define LIPSC_MODEL_MODEL_H
+
+#include "linalg/space.h"
+#include "lipscope.h"
+
+typedef struct lipsc_model lipsc_model;
+
+typedef struct {
+    const char *architecture; /* "gpt2", "bert", ...                               */
+    size_t layers, d, heads, kv_heads, head_dim, ffn, vocab;
+    size_t positions;   /* longest window; 0: no limit                       */
+    int pre_norm;       /* 1: norm before attention (gpt2, llama, vit)       */
+    int has_embeddings; /* 0: only some layers' attention is stored          */
+    int has_pixels;     /* 1: the input is an image (vit)                    */
+    lipsc_mask mask;
+    size_t window;       /* LIPSC_MASK_SLIDING                                */
+    uint64_t parameters; /* stored numbers                                    */
+    const char *stored;  /* "F16", "F32", "mixed", "random", ...              */
+    char hash[65];       /* SHA-256 of config and weight files, hex; of the
+                          * configuration and seed for random:...             */
+} lipsc_model_info;
+
+/* spec: a Hugging Face folder; random:FAMILY[:size]; random:DIR.  seed: of random
+ * weights.  Files are mapped and must not change while the model is open. */
+lipsc_status lipsc_model_open(const char *spec, uint64_t seed, lipsc_model **out,
+                              lipsc_error *err);
+void lipsc_model_free(lipsc_model *model);
+const lipsc_model_info *lipsc_model_describe(const lipsc_model *model);
+int lipsc_model_has_layer(const lipsc_model *model, size_t layer);
+
+typedef enum {
+    LIPSC_MAP_HEADS,
+    LIPSC_MAP_ATTENTION,
+    LIPSC_MAP_NORM_ATTENTION,
+    LIPSC_MAP_RESIDUAL,
+    LIPSC_MAP_BLOCK,
+    LIPSC_MAP_MODEL
+} lipsc_map_kind;
+
+/* ---- Activations ------------------------------------------------------------------ */
+
+/* One window run through the model: every block's input and output, every attention's
+ * input and output (after the output projection), the last hidden state; (n, d) doubles. */
+typedef struct lipsc_acts lipsc_acts;
+
+/* ids (n), or pixels (channels, height, width) for a vit.  through: run blocks
+ * 0 .. through-1 only (0: all and the final norm).  threads >= 1. */
+lipsc_status lipsc_acts_new(lipsc_model *model, lipsc_dtype dtype, int threads, size_t n,
+                            const uint32_t *ids, size_t through, lipsc_acts **out,
+                            lipsc_error *err);
+lipsc_status lipsc_acts_new_pixels(lipsc_model *model, lipsc_dtype dtype, int threads,
+                                   const size_t shape[3], const double *pixels,
+                                   size_t through, lipsc_acts **out, lipsc_error *err);
+/* From a given input of block 0, x (n, d), as lipsc_acts_block_input(acts, 0) gives it. */
+lipsc_status lipsc_acts_new_from(lipsc_model *model, lipsc_dtype dtype, int threads,
+                                 size_t n, const double *x, size_t through,
+                                 lipsc_acts **out, lipsc_error *err);
+void lipsc_acts_free(lipsc_acts *acts);
+size_t lipsc_acts_length(const lipsc_acts *acts);
+const double *lipsc_acts_attention_input(const lipsc_acts *acts, size_t layer);
+const double *lipsc_acts_attention_output(const lipsc_acts *acts, size_t layer);
+const double *lipsc_acts_block_input(const lipsc_acts *acts, size_t layer);
+const double *lipsc_acts_block_output(const lipsc_acts *acts, size_t layer);
+const double *lipsc_acts_output(const lipsc_acts *acts); /* NULL when not run through */
+
+/* ---- Layers and maps -------------------------------------------------------------- */
+
+/* Layer `layer` as the core sees it; head < 0: all heads, else that query head alone with
+ * its key/value head and its slice of the output projection.  mask_override: NULL for the
+ * model's own.  Arrays stay valid until the model is freed. */
+lipsc_status lipsc_model_layer(lipsc_model *model, size_t layer, long head,
+                               lipsc_map_kind map, const lipsc_mask *mask_override,
+                               lipsc_layer *out, lipsc_error *err);
+
+typedef struct {
+    lipsc_map_kind map;
+    size_t layer; /* ignored by LIPSC_MAP_MODEL                       */
+    long head;    /* -1: all; only with heads and attention           */
+    const lipsc_mask *mask_override;
+    lipsc_dtype dtype;
+    int threads;
+} lipsc_map_options;
+
+/* The map's Jacobian at the activations, as an operator; packed weights are kept in the
+ * model and shared by all windows.  Refuses by name what has no meaning (norm-attention of
+ * a post-norm model, one head of a block).  Any number of maps may be used from different
+ * threads at once, each map from one thread at a time. */
+typedef struct lipsc_map lipsc_map;
+lipsc_status lipsc_map_new(lipsc_model *model, const lipsc_acts *acts,
+                           const lipsc_map_options *options, lipsc_map **out,
+                           lipsc_error *err);
+/* The same at x (n, d), the map's own input: that of attention for heads and attention, of
+ * the block for the others.  x is copied. */
+lipsc_status lipsc_map_new_at(lipsc_model *model, size_t n, const double *x,
+                              const lipsc_map_options *options, lipsc_map **out,
+                              lipsc_error *err);
+void lipsc_map_free(lipsc_map *map);
+lipsc_linop lipsc_map_linop(lipsc_map *map);
+lipsc_attn *lipsc_map_attn(lipsc_map *map); /* the attention inside, NULL for model */
+
+/* sigma, u, v, info as lipsc_attn_sigma: solved in the map's precision, re-evaluated in
+ * double with the stored weights and the activations as doubles. */
+lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, double *sigma,
+                             double *u, double *v, lipsc_svd_info *info);
+
+#endif

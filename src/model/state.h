@@ -1,0 +1,80 @@
+/* state.h - what the files of model/ share: the open model and its weights, made ready when
+ * they are first needed and kept. */
+#ifndef LIPSC_MODEL_STATE_H
+#define LIPSC_MODEL_STATE_H
+
+#include "attn/attn.h"
+#include "model/model.h"
+#include "model/tensors.h"
+
+#include <pthread.h>
+
+/* A norm's gain and bias (NULL: none) in back-end memory. */
+typedef struct {
+    void *gain, *bias;
+} lipsc_norm;
+
+/* Dense layers of an MLP and, behind them, the same the other way round. */
+typedef enum {
+    LIPSC_DENSE_UP,
+    LIPSC_DENSE_GATE,
+    LIPSC_DENSE_DOWN,
+    LIPSC_DENSE_UP_BACK,
+    LIPSC_DENSE_GATE_BACK,
+    LIPSC_DENSE_DOWN_BACK,
+    LIPSC_DENSE_COUNT
+} lipsc_dense;
+
+typedef enum { LIPSC_NORM_ATTN, LIPSC_NORM_MLP, LIPSC_NORM_COUNT } lipsc_norm_place;
+
+/* One block.  Arrays of two are indexed by lipsc_dtype. */
+typedef struct {
+    int has_attention;
+    lipsc_layer layer;     /* all heads, with O; Q is NULL until it is loaded */
+    double *storage;       /* its arrays                                      */
+    double **out_slices;   /* (heads) O of one head, or NULL                  */
+    lipsc_packed **packed; /* (2 (heads + 1)): see lipsc_model_packed       */
+    void *dense[2][LIPSC_DENSE_COUNT];
+    lipsc_norm norm[2][LIPSC_NORM_COUNT];
+} lipsc_block;
+
+struct lipsc_model {
+    lipsc_model_info info;
+    char shown[164]; /* the spec, for sentences */
+    lipsc_config config;
+    lipsc_checkpoint *files;
+    lipsc_tensors tensors;
+    const lipsc_backend *backend;
+    double *rotary_freq;  /* (head_dim / 2) or NULL */
+    pthread_mutex_t lock; /* of everything below */
+    lipsc_block *blocks;
+    lipsc_norm embed_norm[2], final_norm[2];
+};
+
+/* Which tokens see which in a layer: the model's own mask, or the override. */
+lipsc_status lipsc_model_mask(const lipsc_model *model, size_t layer,
+                              const lipsc_mask *mask_override, lipsc_mask *mask,
+                              lipsc_error *err);
+
+/* Each is made once and then shared; all may be called from several threads. */
+lipsc_status lipsc_model_packed(lipsc_model *model, size_t layer, long head,
+                                int with_output, lipsc_packed **out, lipsc_error *err);
+lipsc_status lipsc_model_dense(lipsc_model *model, size_t layer, lipsc_dense which,
+                               lipsc_dtype dtype, const void **out, lipsc_error *err);
+lipsc_status lipsc_model_norm(lipsc_model *model, size_t layer, lipsc_norm_place place,
+                              lipsc_dtype dtype, const lipsc_norm **out, lipsc_error *err);
+lipsc_status lipsc_model_embed_norm(lipsc_model *model, lipsc_dtype dtype,
+                                    const lipsc_norm **out, lipsc_error *err);
+/* *out NULL: the family's last hidden state has no norm of its own. */
+lipsc_status lipsc_model_final_norm(lipsc_model *model, lipsc_dtype dtype,
+                                    const lipsc_norm **out, lipsc_error *err);
+void lipsc_model_weights_free(lipsc_model *model);
+
+/* ---- Input of block 0: embed.c.  x (n, d) host doubles, n from lipsc_embed_length. ----
+ */
+lipsc_status lipsc_embed_ids(lipsc_model *model, size_t n, const uint32_t *ids, double *x,
+                             lipsc_error *err);
+lipsc_status lipsc_embed_pixels(lipsc_model *model, const size_t shape[3],
+                                const double *pixels, double *x, lipsc_error *err);
+
+#endif

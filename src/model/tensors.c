@@ -1,0 +1,259 @@
+/* tensors.c - a model's numbers by role: from its files, or made at random.
+ *
+ * Random weights follow the published initialisation of each family: normal with deviation
+ * initializer_range, biases zero, norms one, the embedding of the padding token zero; gpt2
+ * divides the deviation of its two projections into the residual stream by
+ * sqrt(2 layers).  The i-th number of a tensor depends on the seed, the name and i alone,
+ * and is rounded to float, as a saved checkpoint would hold it. */
+#include "model/tensors.h"
+
+#include "core/error.h"
+#include "core/rng.h"
+#include "io/show.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Names and shapes
+ * --------------------------------------------------------------------- */
+
+/* '#' -> layer */
+static void make_name(const char *pattern, size_t layer, char *name, size_t size) {
+    const char *mark = strchr(pattern, '#');
+    if (mark)
+        snprintf(name, size, "%.*s%zu%s", (int)(mark - pattern), pattern, layer, mark + 1);
+    else
+        snprintf(name, size, "%s", pattern);
+}
+
+static int has_role(const lipsc_config *c, lipsc_role role) {
+    switch (role) {
+    case LIPSC_QKV_BIAS:
+    case LIPSC_QUERY_BIAS:
+    case LIPSC_KEY_BIAS:
+    case LIPSC_VALUE_BIAS:
+        return c->qkv_bias;
+    case LIPSC_OUT_BIAS:
+        return c->out_bias;
+    case LIPSC_UP_BIAS:
+    case LIPSC_GATE_BIAS:
+    case LIPSC_DOWN_BIAS:
+        return c->mlp_bias;
+    default:
+        return 1;
+    }
+}
+
+/* A dense layer's weight is (out, in), or (in, out) where the family says so. */
+static void dense_shape(const lipsc_config *c, lipsc_tensor *t, size_t out, size_t in) {
+    t->ndim = 2;
+    t->shape[0] = c->family->transposed ? in : out;
+    t->shape[1] = c->family->transposed ? out : in;
+}
+
+static void set_shape(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
+    const size_t d = c->d, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    t->ndim = 1;
+    t->shape[0] = d; /* most vectors: norms and biases of the residual stream */
+    switch (role) {
+    case LIPSC_TOKENS:
+    case LIPSC_TYPES:
+        t->ndim = 2;
+        t->shape[0] = role == LIPSC_TOKENS ? c->vocab : c->types;
+        t->shape[1] = d;
+        break;
+    case LIPSC_POSITIONS:
+        t->ndim = c->family->pixels ? 3 : 2;
+        t->shape[0] = 1;
+        t->shape[t->ndim - 2] = c->positions;
+        t->shape[t->ndim - 1] = d;
+        break;
+    case LIPSC_CLASS_TOKEN:
+        t->ndim = 3;
+        t->shape[0] = t->shape[1] = 1;
+        t->shape[2] = d;
+        break;
+    case LIPSC_PATCH:
+        t->ndim = 4;
+        t->shape[1] = c->channels;
+        t->shape[2] = c->patch[0];
+        t->shape[3] = c->patch[1];
+        break;
+    case LIPSC_QKV:
+        dense_shape(c, t, 3 * d, d);
+        break;
+    case LIPSC_QKV_BIAS:
+        t->shape[0] = 3 * d;
+        break;
+    case LIPSC_QUERY:
+        dense_shape(c, t, q, d);
+        break;
+    case LIPSC_QUERY_BIAS:
+        t->shape[0] = q;
+        break;
+    case LIPSC_KEY:
+    case LIPSC_VALUE:
+        dense_shape(c, t, kv, d);
+        break;
+    case LIPSC_KEY_BIAS:
+    case LIPSC_VALUE_BIAS:
+        t->shape[0] = kv;
+        break;
+    case LIPSC_OUT:
+        dense_shape(c, t, d, q);
+        break;
+    case LIPSC_QUERY_NORM:
+    case LIPSC_KEY_NORM:
+        t->shape[0] = c->head_dim;
+        break;
+    case LIPSC_UP:
+    case LIPSC_GATE:
+        dense_shape(c, t, c->ffn, d);
+        break;
+    case LIPSC_UP_BIAS:
+    case LIPSC_GATE_BIAS:
+        t->shape[0] = c->ffn;
+        break;
+    case LIPSC_DOWN:
+        dense_shape(c, t, d, c->ffn);
+        break;
+    default:
+        break;
+    }
+    t->count = 1; /* sizes are below 2^28 each, and at most two of them are large */
+    for (size_t i = 0; i < t->ndim; i++) t->count *= t->shape[i];
+}
+
+static void set_start(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
+    t->zero_row = LIPSC_NO_TOKEN;
+    t->deviation = t->constant = 0;
+    switch (role) {
+    case LIPSC_EMBED_NORM:
+    case LIPSC_FINAL_NORM:
+    case LIPSC_ATTN_NORM:
+    case LIPSC_MLP_NORM:
+    case LIPSC_QUERY_NORM:
+    case LIPSC_KEY_NORM:
+        t->constant = 1;
+        break;
+    case LIPSC_OUT:
+    case LIPSC_DOWN:
+        t->deviation = c->initializer_range;
+        if (c->family->transposed) t->deviation /= sqrt(2 * (double)c->layers);
+        break;
+    case LIPSC_TOKENS:
+        t->zero_row = c->pad;
+        t->deviation = c->initializer_range;
+        break;
+    case LIPSC_POSITIONS:
+        if (c->family->position_after_pad) t->zero_row = c->pad;
+        t->deviation = c->initializer_range;
+        break;
+    case LIPSC_TYPES:
+    case LIPSC_CLASS_TOKEN:
+    case LIPSC_PATCH:
+    case LIPSC_QKV:
+    case LIPSC_QUERY:
+    case LIPSC_KEY:
+    case LIPSC_VALUE:
+    case LIPSC_UP:
+    case LIPSC_GATE:
+        t->deviation = c->initializer_range;
+        break;
+    default: /* biases */
+        break;
+    }
+}
+
+int lipsc_tensor_describe(const lipsc_config *c, lipsc_role role, size_t layer,
+                          lipsc_tensor *out) {
+    const char *pattern = c->family->tensor[role];
+    if (!pattern || !has_role(c, role)) return 0;
+    make_name(pattern, layer, out->name, sizeof out->name);
+    set_shape(c, role, out);
+    set_start(c, role, out);
+    return 1;
+}
+
+/* ---- From files
+ * ----------------------------------------------------------------------------- */
+
+int lipsc_tensors_has(const lipsc_tensors *t, const lipsc_tensor *tensor) {
+    const lipsc_st *file;
+    return !t->files || lipsc_checkpoint_find(t->files, tensor->name, &file);
+}
+
+lipsc_status lipsc_tensors_check(const lipsc_tensors *t, const lipsc_tensor *tensor,
+                                 lipsc_error *err) {
+    if (!t->files) return LIPSC_OK;
+    const lipsc_st *file;
+    const lipsc_st_tensor *found = lipsc_checkpoint_find(t->files, tensor->name, &file);
+    if (!found)
+        return lipsc_fail(err, LIPSC_E_FORMAT, "%s: tensor '%s' is missing",
+                          lipsc_checkpoint_shown(t->files), tensor->name);
+    if (found->type == LIPSC_ST_OTHER)
+        return lipsc_fail(
+            err, LIPSC_E_FORMAT,
+            "%s: tensor '%s' has dtype %s, but F64, F32, F16 or BF16 is needed",
+            lipsc_st_path(file), tensor->name, found->dtype);
+    int same = found->ndim == tensor->ndim;
+    for (size_t i = 0; same && i < tensor->ndim; i++)
+        same = found->shape[i] == tensor->shape[i];
+    if (same) return LIPSC_OK;
+    char stored[LIPSC_SHOWN_SHAPE], needed[LIPSC_SHOWN_SHAPE];
+    lipsc_show_shape(found->ndim, found->shape, stored);
+    lipsc_show_shape(tensor->ndim, tensor->shape, needed);
+    return lipsc_fail(err, LIPSC_E_FORMAT,
+                      "%s: tensor '%s' has shape %s, but config.json makes it %s",
+                      lipsc_st_path(file), tensor->name, stored, needed);
+}
+
+static lipsc_status read_stored(const lipsc_tensors *t, const lipsc_tensor *tensor,
+                                size_t first, size_t count, double *out, lipsc_error *err) {
+    const lipsc_st *file;
+    lipsc_status status = lipsc_tensors_check(t, tensor, err);
+    if (status) return status;
+    const lipsc_st_tensor *found = lipsc_checkpoint_find(t->files, tensor->name, &file);
+    status = lipsc_st_read_f64(file, found, first, count, out, err);
+    if (status) return status;
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(out[i]))
+            return lipsc_fail(err, LIPSC_E_NONFIN,
+                              "%s: tensor '%s': entry %zu is not finite",
+                              lipsc_st_path(file), tensor->name, first + i);
+    return LIPSC_OK;
+}
+
+/* ---- At random
+ * ---------------------------------------------------------------------------------- */
+
+/* FNV-1a */
+static uint64_t hash_name(const char *name) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *name; name++) hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static void make_random(const lipsc_tensors *t, const lipsc_tensor *tensor, size_t first,
+                        size_t count, double *out) {
+    const uint64_t stream = lipsc_rng_bits(t->seed, hash_name(tensor->name));
+    const size_t row = tensor->shape[tensor->ndim - 1];
+#pragma omp parallel for schedule(static) if (count > 65536)
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = first + i;
+        if (tensor->deviation == 0)
+            out[i] = tensor->constant;
+        else if (tensor->zero_row != LIPSC_NO_TOKEN && at / row == tensor->zero_row)
+            out[i] = 0;
+        else
+            out[i] = (double)(float)(tensor->deviation * lipsc_rng_normal(stream, at));
+    }
+}
+
+lipsc_status lipsc_tensors_read(const lipsc_tensors *t, const lipsc_tensor *tensor,
+                                size_t first, size_t count, double *out, lipsc_error *err) {
+    if (t->files) return read_stored(t, tensor, first, count, out, err);
+    make_random(t, tensor, first, count, out);
+    return LIPSC_OK;
+}

@@ -1,0 +1,132 @@
+/* fixture.h - reads the folders of ../shared/fixtures: small models written by Hugging Face
+ * transformers, with activations and singular values that it computed in float64. */
+#ifndef LIPSC_TESTS_FIXTURE_H
+#define LIPSC_TESTS_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka.h wants the above */
+#include <cmocka.h>
+
+#include "io/safetensors.h"
+#include "model/model.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FIXTURES = 64, PATH_SIZE = 1024, MOST_TOKENS = 512 };
+
+typedef struct {
+    char name[64], dir[PATH_SIZE];
+    lipsc_model *model;
+    json_t *json; /* reference.json        */
+    lipsc_st *st; /* reference.safetensors */
+} fixture;
+
+static inline int by_text(const void *a, const void *b) { return strcmp(a, b); }
+
+/* Names of the folders FAMILY-N, sorted; 0 when there are none. */
+static inline size_t list_fixtures(char names[MOST_FIXTURES][64]) {
+    size_t count = 0;
+    DIR *dir = opendir(LIPSC_SHARED_DIR "/fixtures");
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)) && count < MOST_FIXTURES) {
+        const char *dash = strrchr(entry->d_name, '-');
+        const size_t size = strlen(entry->d_name) + 1;
+        if (!dash || !isdigit((unsigned char)dash[1]) || size > 64) continue;
+        memcpy(names[count++], entry->d_name, size);
+    }
+    if (dir) closedir(dir);
+    qsort(names, count, sizeof names[0], by_text);
+    return count;
+}
+
+static inline json_t *load_json(const char *path) {
+    json_error_t bad;
+    json_t *root = json_load_file(path, 0, &bad);
+    if (!root) fail_msg("%s: %s", path, bad.text);
+    return root;
+}
+
+static inline void fixture_open(fixture *f, const char *name) {
+    char path[PATH_SIZE + 32];
+    lipsc_error err = {0};
+    snprintf(f->name, sizeof f->name, "%.63s", name);
+    snprintf(f->dir, sizeof f->dir, "%s/fixtures/%.63s", LIPSC_SHARED_DIR, f->name);
+    if (lipsc_model_open(f->dir, 1, &f->model, &err)) fail_msg("%s", err.text);
+    snprintf(path, sizeof path, "%s/reference.json", f->dir);
+    f->json = load_json(path);
+    snprintf(path, sizeof path, "%s/reference.safetensors", f->dir);
+    if (lipsc_st_open(path, &f->st, &err)) fail_msg("%s", err.text);
+}
+
+static inline void fixture_close(fixture *f) {
+    lipsc_model_free(f->model);
+    json_decref(f->json);
+    lipsc_st_free(f->st);
+}
+
+/* A reference tensor, to be freed; *count its size. */
+static inline double *reference(const fixture *f, const char *name, size_t *count,
+                                size_t shape[3]) {
+    lipsc_error err = {0};
+    const lipsc_st_tensor *t = lipsc_st_find(f->st, name);
+    if (!t) fail_msg("%s: no tensor %s", f->name, name);
+    double *values = malloc(t->count * sizeof *values);
+    assert_non_null(values);
+    if (lipsc_st_read_f64(f->st, t, 0, t->count, values, &err)) fail_msg("%s", err.text);
+    for (size_t i = 0; shape && i < 3; i++) shape[i] = i < t->ndim ? t->shape[i] : 0;
+    *count = t->count;
+    return values;
+}
+
+static inline size_t input_count(const fixture *f) {
+    return json_array_size(json_object_get(f->json, "inputs"));
+}
+static inline json_t *input_json(const fixture *f, size_t c) {
+    return json_array_get(json_object_get(f->json, "inputs"), c);
+}
+
+/* Input c of the fixture run through its model. */
+static inline lipsc_acts *fixture_run(const fixture *f, size_t c, lipsc_dtype dtype) {
+    lipsc_error err = {0};
+    lipsc_acts *acts = NULL;
+    if (lipsc_model_describe(f->model)->has_pixels) {
+        char name[32];
+        size_t count, shape[3];
+        snprintf(name, sizeof name, "%zu.pixel_values", c);
+        double *pixels = reference(f, name, &count, shape);
+        if (lipsc_acts_new_pixels(f->model, dtype, 2, shape, pixels, 0, &acts, &err))
+            fail_msg("%s: %s", f->name, err.text);
+        free(pixels);
+        return acts;
+    }
+    json_t *list = json_object_get(input_json(f, c), "input_ids");
+    uint32_t ids[MOST_TOKENS];
+    const size_t n = json_array_size(list);
+    assert_true(n > 0 && n <= MOST_TOKENS);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (uint32_t)json_integer_value(json_array_get(list, i));
+    if (lipsc_acts_new(f->model, dtype, 2, n, ids, 0, &acts, &err))
+        fail_msg("%s: %s", f->name, err.text);
+    return acts;
+}
+
+/* |a - b| / |b| */
+static inline double relative(size_t count, const double *a, const double *b) {
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    return sqrt(difference / size);
+}
+
+#endif
