@@ -1,0 +1,78 @@
+# `bounds`: rows and their order, refusals with reasons, the regime, wrong use.
+. "$(dirname "$0")/begin.sh"
+for g in G1 G4 G11 G13; do "$make" $g $g || exit 1; done
+"$make" multi multi && "$make" times times || exit 1
+
+# cell NAME COLUMN: of the TSV in ./out
+cell() {
+    awk -F'\t' -v name="$1" -v column="$2" '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+        $1 == name { print $at[column] }' out
+}
+# every upper bound in the norm of sigma has ratio >= 1, upwards; refused rows come last
+in_order() {
+    awk -F'\t' '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        $at["refused"] != "" { refused = 1; if ($at["value"] != "") bad = 1; next }
+        refused { bad = 1 }
+        $at["kind"] == "upper" && $at["ratio"] != "" {
+            if ($at["ratio"] < 1 - 1e-12 || $at["ratio"] < last) bad = 1
+            last = $at["ratio"] }
+        $at["kind"] == "lower" && $at["domain"] == "input" && $at["ratio"] > 1 + 1e-12 { bad = 1 }
+        END { exit bad }' out || fail "rows of '$1' are out of order or wrong"
+}
+
+# A = -1, V = 1, R = 1, n = 10 (docs/maths.md 5.1): a = 1
+run 0 bounds G1 --format tsv
+in_order G1
+near "$(cell finite-n sigma)" 2.993716248639 1e-10
+near "$(cell finite-n value)" 4.003 2e-4
+near "$(cell paper-finite-n value)" 12.369 1e-4
+near "$(cell mean-field-w2 value)" 4.8442 1e-4
+near "$(cell paper-mean-field value)" 29.556 1e-4
+near "$(cell max-token value)" 3 1e-10
+[ -z "$(cell max-token ratio)" ] || fail "a ratio in another norm"
+near "$(cell one-outlier value)" 2.9937 1e-4
+near "$(cell eigenvector value)" 2.9937 1e-4
+[ -n "$(cell masked-uniform refused)" ] || fail "masked-uniform without a mask"
+
+run 0 bounds G1 --causal --format tsv
+in_order "G1 --causal"
+near "$(cell masked-finite-n value)" 4.639 2e-4
+near "$(cell masked-uniform value)" 22.166 1e-4
+near "$(cell one-outlier value)" 3.4414 1e-4
+[ -n "$(cell mean-field-w2 refused)" ] || fail "mean-field-w2 with a mask"
+
+for options in "G4" "G11" "G13" "times --num-heads 4 --kv-heads 2" \
+    "multi --num-heads 4 --kv-heads 2 --causal" "multi --num-heads 4 --kv-heads 2 --sliding 3"; do
+    run 0 bounds $options --format tsv
+    in_order "$options"
+done
+run 0 bounds G13 --format tsv
+[ "$(cell data-columns norm)" = W2 ] || fail "norm of a weighted input"
+[ -n "$(cell paper-finite-n refused)" ] || fail "paper-finite-n with weights"
+
+# the regime, and a bound that only has a logarithm
+run 0 bounds G1 --format json
+has out '"name": "mean_field"'
+near "$(field log_crossover)" 2 1e-10
+near "$(field delta)" 2 1e-9
+run 0 bounds G1 --radius 40 --format tsv
+[ -z "$(cell mean-field-w2 value)" ] || fail "e^1600 as a double"
+near "$(cell mean-field-w2 log_value)" 1607.378 1e-6
+run 0 bounds G1 --radius 40 --format json
+has out '"crossover": null'
+run 0 bounds G1
+has out "regime mean_field"
+
+# wrong use
+run 1 bounds G1 --radius 0.5
+has err "outside the ball"
+run 2 bounds G1 --radius -1
+has err "--radius"
+run 2 bounds G1 --radius layernorm
+has err "needs a model"
+run 2 bounds G1 --p 0.5
+run 2 bounds
+run 1 bounds absent
+finish
