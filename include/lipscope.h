@@ -323,6 +323,87 @@ LIPSC_API void lipsc_layer_file_free(lipsc_layer_file *file);
 LIPSC_API const char *lipsc_backends(void);
 LIPSC_API const char *lipsc_cpu_isa(void);
 
+/* ---- Distances between measures ------------------------------------------------- */
+
+/* A probability measure: weighted atoms, with times for the masked mean field. */
+typedef struct {
+    size_t n, d;
+    const double *points;  /* (n, d)                                               */
+    const double *weights; /* (n) positive, sum 1 within 1e-9, or NULL: 1/n each   */
+    const double *times;   /* (n) in [0, 1], or NULL                               */
+} lipsc_measure;
+
+/* mass goes from atom `from` of the first measure to atom `to` of the second. */
+typedef struct {
+    size_t from, to;
+    double mass;
+} lipsc_move;
+
+typedef struct {
+    double p;        /* >= 1.  Default 2                                           */
+    int conditional; /* d_p: mass stays at its time (docs/maths.md 1.4).  Default 0 */
+    int plan;        /* hand the plan back as well.  Default 0                     */
+    double sinkhorn; /* > 0: the Sinkhorn divergence with this epsilon, in units of
+                      * |x - y|^p: an approximation.  Default 0: exact             */
+    int check;       /* prove the gap by looking at all pairs.  Default 1          */
+} lipsc_distance_settings;
+
+/* W_p(a, b) = (min over couplings of sum mass |x - y|^p)^(1/p), or d_p.  f and g prove it:
+ * f_i + g_j <= |x_i - y_j|^p for all pairs (of equal times), so that no coupling costs
+ * less than sum a_i f_i + sum b_j g_j = cost - gap.  Free with lipsc_distance_free. */
+typedef struct {
+    double p, distance;
+    double cost;      /* distance^p; infinity when a double cannot hold it       */
+    double gap;       /* cost less the value of f and g; NaN without check and for an
+                       * approximation                                           */
+    double imbalance; /* largest difference between the masses that the plan takes or
+                       * brings and the weights                                  */
+    double epsilon;   /* of an approximation, 0 for an exact value               */
+    int conditional;
+    const char *method; /* "simplex", "assignment", "line", "point", "sinkhorn";
+                         * "conditional" where times were solved one by one        */
+    double *f, *g;      /* (a.n), (b.n)                                            */
+    lipsc_move *plan;   /* NULL unless asked for                                   */
+    size_t moves;
+    long pivots;
+    double seconds;
+} lipsc_distance;
+
+LIPSC_API void lipsc_distance_defaults(lipsc_distance_settings *set);
+
+/* set NULL: the defaults.  LIPSC_E_REFUSED when conditional is asked for and the measures
+ * have different masses at some time. */
+LIPSC_API lipsc_status lipsc_distance_between(const lipsc_measure *a,
+                                              const lipsc_measure *b,
+                                              const lipsc_distance_settings *set,
+                                              lipsc_distance *out, lipsc_error *err);
+LIPSC_API void lipsc_distance_free(lipsc_distance *distance);
+
+/* What plain loops over all pairs find, sharing no code with the solvers. */
+typedef struct {
+    double primal;    /* sum of mass |x - y|^p over the plan; NaN without one      */
+    double dual;      /* sum a_i f_i + sum b_j g_j                                 */
+    double violation; /* largest f_i + g_j - |x_i - y_j|^p, at least 0             */
+    double imbalance; /* as above, from the plan; NaN without one                  */
+} lipsc_distance_proof;
+
+LIPSC_API lipsc_status lipsc_distance_certify(const lipsc_measure *a,
+                                              const lipsc_measure *b,
+                                              const lipsc_distance *distance,
+                                              lipsc_distance_proof *out, lipsc_error *err);
+
+/* A measure from a safetensors file (points, weights, times), a .npy array or a CSV table
+ * (points), told apart by content.  Free with lipsc_measure_file_free. */
+typedef struct {
+    lipsc_measure measure; /* points into storage */
+    void *storage;
+} lipsc_measure_file;
+
+/* normalise: divide the weights by their sum, which otherwise has to be 1 within 1e-9. */
+LIPSC_API lipsc_status lipsc_measure_file_read(const char *path, int normalise,
+                                               lipsc_measure_file *out, lipsc_error *err);
+LIPSC_API void lipsc_measure_file_free(lipsc_measure_file *file);
+
 #ifdef __cplusplus
 }
 #endif
