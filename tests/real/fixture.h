@@ -99,7 +99,7 @@ static inline lipsc_acts *fixture_run(const fixture *f, size_t c, lipsc_dtype dt
     lipsc_error err = {0};
     lipsc_acts *acts = NULL;
     if (lipsc_model_describe(f->model)->has_pixels) {
-        char name[32];
+        char name[64];
         size_t count, shape[3];
         snprintf(name, sizeof name, "%zu.pixel_values", c);
         double *pixels = reference(f, name, &count, shape);

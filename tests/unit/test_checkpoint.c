@@ -76,7 +76,7 @@ static void remove_folder(const char *dir) {
 
 static void write_text(const char *dir, const char *name, const char *text) {
     char path[PATH_SIZE];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    snprintf(path, sizeof path, "%.400s/%.64s", dir, name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
@@ -155,7 +155,7 @@ static void write_tensors(const char *dir, const char *name, const contents *c,
                           size_t first, size_t end) {
     char path[PATH_SIZE];
     lipsc_error err = {0};
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    snprintf(path, sizeof path, "%.400s/%.64s", dir, name);
     if (lipsc_st_write(path, c->items + first, end - first, NULL, 0, &err))
         fail_msg("%s", err.text);
 }
