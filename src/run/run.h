@@ -1,0 +1,47 @@
+/* run.h - the run file: one SQLite database that keeps what a long run has finished.
+ *
+ * A cell is a text key with a JSON object, its row.  Each is stored in a transaction of its
+ * own: the process may be killed at any moment and every cell stored before is there.  The
+ * same settings open the file again; other ones are refused, because rows that were not
+ * computed alike must not stand in one file.
+ *
+ *     table run      one row: schema, version, created, command, command_line, settings
+ *     table cells    key, created, version, row (JSON)
+ *     view results   key and the fields of the rows as columns, for people with SQL */
+#ifndef LIPSC_RUN_RUN_H
+#define LIPSC_RUN_RUN_H
+
+#include <jansson.h>
+
+#include "lipscope.h"
+
+typedef struct lipsc_run lipsc_run;
+
+typedef struct {
+    const char *command;       /* "measure"                                          */
+    const char *command_line;  /* as typed, for people; NULL: not known               */
+    const json_t *settings;    /* object: all that decides the values                */
+    size_t field_count;        /* of a row, for the view `results`                   */
+    const char *const *fields; /* letters, digits and underscores                    */
+} lipsc_run_options;
+
+/* Opens or creates.  Refused, with the file left as it was: a file that is no run file,
+ * one of a newer schema, of another command or other settings (the sentence names the
+ * setting and both values), one that cannot be written, and one that another process has
+ * open: a lock on PATH-lock says so, which the system takes back however a process ends. */
+lipsc_status lipsc_run_open(const char *path, const lipsc_run_options *options,
+                            lipsc_run **out, lipsc_error *err);
+void lipsc_run_close(lipsc_run *run); /* NULL does nothing */
+
+/* Cells that are stored. */
+lipsc_status lipsc_run_count(lipsc_run *run, size_t *count, lipsc_error *err);
+
+/* Stores a cell, or replaces the one of the same key.  When it returns LIPSC_OK the cell
+ * survives the end of this process; when it fails (a full disk) nothing has changed. */
+lipsc_status lipsc_run_put(lipsc_run *run, const char *key, const json_t *row,
+                           lipsc_error *err);
+
+/* *row is the stored row (json_decref it), or NULL when there is no such cell. */
+lipsc_status lipsc_run_get(lipsc_run *run, const char *key, json_t **row, lipsc_error *err);
+
+#endif

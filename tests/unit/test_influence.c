@@ -1,0 +1,105 @@
+/* test_influence.c - the token and the pair that matter most, against LAPACK's norms of all
+ * blocks. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "matrix_op.h"
+#include "value/influence.h"
+
+static lipsc_status apply(void *ctx, int trans, size_t k, const void *x, void *y) {
+    return matrix_apply(ctx, trans, k, x, y) ? LIPSC_E_CALLBACK : LIPSC_OK;
+}
+
+static lipsc_linop linop(test_matrix *t) {
+    return (lipsc_linop){.m = t->m,
+                         .n = t->n,
+                         .space = lipsc_space_host(LIPSC_F64),
+                         .apply = apply,
+                         .ctx = t};
+}
+
+/* Largest singular value of rows r .. r+h-1 and columns c .. c+w-1, by LAPACK. */
+static double block_norm(const test_matrix *t, size_t r, size_t h, size_t c, size_t w) {
+    test_matrix part = matrix_zero(h, w);
+    for (size_t j = 0; j < w; j++)
+        memcpy(part.a + j * h, t->a + (c + j) * t->m + r, h * sizeof *part.a);
+    double *s = matrix_values(&part), norm = s[0];
+    free(s);
+    matrix_free(&part);
+    return norm;
+}
+
+/* Norms are lower bounds, found to 1e-6: the square of the residual asked for. */
+static void near(double value, double want, double tolerance) {
+    if (!(fabs(value - want) <= tolerance * fabs(want)))
+        fail_msg("%.17g is not within %g of %.17g", value, tolerance, want);
+}
+
+/* 12 tokens, 3 numbers in and 4 out, random blocks, of which one column and one block of
+ * another column are made strong enough for the probes to tell. */
+static void test_blocks(void **state) {
+    (void)state;
+    enum { TOKENS = 12, IN = 3, OUT = 4 };
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        test_matrix t = matrix_random(TOKENS * OUT, TOKENS * IN, seed);
+        const size_t strong = seed % TOKENS, from = (seed + 5) % TOKENS,
+                     to = (3 * seed) % TOKENS;
+        for (size_t c = strong * IN; c < (strong + 1) * IN; c++)
+            for (size_t r = 0; r < t.m; r++) t.a[c * t.m + r] *= 5.0;
+        for (size_t c = from * IN; c < (from + 1) * IN; c++)
+            for (size_t r = to * OUT; r < (to + 1) * OUT; r++) t.a[c * t.m + r] *= 25.0;
+
+        size_t token = 0, pair_to = 0, pair_from = 0;
+        double best = 0.0, best_pair = 0.0;
+        for (size_t j = 0; j < TOKENS; j++) {
+            const double column = block_norm(&t, 0, t.m, j * IN, IN);
+            if (column > best) best = column, token = j;
+            for (size_t i = 0; i < TOKENS; i++) {
+                const double block = block_norm(&t, i * OUT, OUT, j * IN, IN);
+                if (block > best_pair) best_pair = block, pair_to = i, pair_from = j;
+            }
+        }
+        lipsc_influence found;
+        const lipsc_linop op = linop(&t);
+        assert_int_equal(lipsc_influence_find(&op, TOKENS, seed, NULL, &found), LIPSC_OK);
+        near(found.token_norm, block_norm(&t, 0, t.m, found.token * IN, IN), 1e-6);
+        near(found.pair_norm,
+             block_norm(&t, found.pair_to * OUT, OUT, found.pair_from * IN, IN), 1e-6);
+        assert_int_equal(found.token, token);
+        assert_int_equal(found.pair_to, pair_to);
+        assert_int_equal(found.pair_from, pair_from);
+        matrix_free(&t);
+    }
+}
+
+static void test_wrong_sizes(void **state) {
+    (void)state;
+    test_matrix t = matrix_random(10, 10, 1);
+    lipsc_influence found;
+    const lipsc_linop op = linop(&t);
+    assert_int_equal(lipsc_influence_find(&op, 3, 1, NULL, &found), LIPSC_E_ARG);
+    assert_int_equal(lipsc_influence_find(&op, 0, 1, NULL, &found), LIPSC_E_ARG);
+    /* one token: the only column and the only block are the matrix */
+    double *s = matrix_values(&t);
+    assert_int_equal(lipsc_influence_find(&op, 1, 1, NULL, &found), LIPSC_OK);
+    near(found.token_norm, s[0], 1e-6);
+    near(found.pair_norm, s[0], 1e-6);
+    free(s);
+    t.fail_at = t.calls + 2;
+    assert_int_not_equal(lipsc_influence_find(&op, 1, 1, NULL, &found), LIPSC_OK);
+    matrix_free(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_wrong_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
