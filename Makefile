@@ -4,7 +4,9 @@
 #   make test       build and run all tests
 #   make asan       the same under the address and undefined sanitizers
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
+#   make fuzz-bounds  every bound against the exact value, 10000 layers
 #   make bench      this machine's speed;  make peers: beside PyTorch and JAX
+#   make peers-ot   exact transport beside POT: values and speed
 #   make install    to PREFIX (default /usr/local), below DESTDIR where given
 #   make format     lay out every C file as .clang-format says
 # CC=clang chooses the compiler, WERROR=1 makes warnings errors, OPTS goes to cmake.
@@ -50,12 +52,19 @@ fuzz:
 	@cmake --build build-fuzz/tests/fuzz -j $(JOBS)
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
+fuzz-bounds: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target test_zoo
+	@$(BUILD)/tests/unit/test_zoo 10000
+
 bench: all
 	@$(BUILD)/lipscope bench
 
 peers: all
 	@tools/deps.sh peers || true
 	@python3 bench/peers.py $(BUILD)/lipscope
+
+peers-ot: all
+	@python3 bench/peers_ot.py $(BUILD)/lipscope
 
 install: all
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
@@ -66,4 +75,4 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test asan fuzz bench peers install format clean
+.PHONY: all configure demo test asan fuzz fuzz-bounds bench peers peers-ot install format clean

@@ -5,6 +5,7 @@
 #ifndef LIPSC_CLI_ARGS_H
 #define LIPSC_CLI_ARGS_H
 
+#include <float.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -84,6 +85,40 @@ typedef struct {
         .kind = CLI_SIZE, .name = "threads", .value = "T", .min = 0, .max = 4096, \
         .offset = offsetof(settings, common.threads),                             \
         .help = "threads (default 0: as many as OpenMP gives)"                    \
+    }
+
+/* How a layer file is read; the settings have num_heads, kv_heads, causal, sliding, scale.
+ */
+#define CLI_LAYER_OPTIONS(settings)                                                       \
+    {.kind = CLI_SIZE,                                                                    \
+     .name = "num-heads",                                                                 \
+     .value = "H",                                                                        \
+     .min = 1,                                                                            \
+     .max = 65536,                                                                        \
+     .offset = offsetof(settings, num_heads),                                             \
+     .help = "query heads (default 1)"},                                                  \
+        {.kind = CLI_SIZE,                                                                \
+         .name = "kv-heads",                                                              \
+         .value = "G",                                                                    \
+         .min = 1,                                                                        \
+         .max = 65536,                                                                    \
+         .offset = offsetof(settings, kv_heads),                                          \
+         .help = "key/value heads (default: as many as query heads)"},                    \
+        {.kind = CLI_FLAG,                                                                \
+         .name = "causal",                                                                \
+         .offset = offsetof(settings, causal),                                            \
+         .help = "token i sees j when j <= i"},                                           \
+        {.kind = CLI_SIZE,                                                                \
+         .name = "sliding",                                                               \
+         .value = "W",                                                                    \
+         .min = 1,                                                                        \
+         .max = 1e15,                                                                     \
+         .offset = offsetof(settings, sliding),                                           \
+         .help = "token i sees j when 0 <= i - j < W"},                                   \
+    {                                                                                     \
+        .kind = CLI_REAL, .name = "scale", .value = "S", .min = -DBL_MAX, .max = DBL_MAX, \
+        .offset = offsetof(settings, scale), .wanted = "a number other than zero",        \
+        .help = "factor of the scores (default 1/sqrt(k), or 1 when the file has A)"      \
     }
 
 enum { CLI_RUN = -1 }; /* cli_parse: nothing stands in the way */

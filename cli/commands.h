@@ -8,9 +8,11 @@
     X(demo)                 \
     X(measure)              \
     X(layer)                \
+    X(bounds)               \
     X(info)                 \
     X(tokens)               \
     X(export)               \
+    X(distance)             \
     X(check)                \
     X(selftest)             \
     X(bench)

@@ -37,13 +37,14 @@ typedef struct {
     size_t layer; /* MEASURE_NONE: no layer   */
     size_t head;  /* MEASURE_NONE: all heads  */
     size_t n, window;
-    double cost; /* floating-point operations of one pair of products, roughly */
-    json_t *row; /* NULL: not finished                                          */
+    double cost;   /* floating-point operations of one pair of products, roughly */
+    size_t logged; /* inside measure_sweep.c only */
+    json_t *row;   /* NULL: not finished                                          */
 } measure_cell;
 
 #define MEASURE_NONE SIZE_MAX
 
-/* Seconds, summed over threads. */
+/* For --timing: seconds, summed over threads that work alone. */
 typedef struct {
     double forward, prepare, solve, extras, products;
 } measure_times;
@@ -78,6 +79,7 @@ double measure_tol(const measure_job *job);       /* residual to stop at        
 double measure_value_tol(const measure_job *job); /* value's error to stop at; 0: any */
 enum { MEASURE_KEY = 128 };
 void measure_key(const measure_job *job, const measure_cell *cell, char key[MEASURE_KEY]);
+double measure_clock(int threads); /* for measure_times */
 lipsc_status measure_window(measure_job *job, const measure_cell *cell, int threads,
                             lipsc_acts **acts, lipsc_error *err);
 /* Safe to call from several threads.  *row is the finished row. */

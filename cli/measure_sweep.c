@@ -7,7 +7,10 @@
  * of threads, so neither do the results. */
 #include "measure.h"
 
+#include <malloc.h>
 #include <omp.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -17,6 +20,8 @@
 
 /* From here on (about 20 ms a pair) a product keeps all threads busy by itself. */
 static const double large_pair = 2e9;
+/* Up to here (below a millisecond) a second thread costs more than it brings. */
+static const double small_pair = 5e7;
 
 /* Cells first .. first+count-1 share a window and a length. */
 typedef struct {
@@ -32,6 +37,11 @@ typedef struct {
     double done_cost, open_cost; /* the same in operations                       */
     int status;                  /* lipsc_status of the first failure, which ends it */
     lipsc_error err;
+    /* Rows as text, one behind the other, until the end of the sweep: thousands of small
+     * objects among the large arrays that come and go would keep glibc from using the
+     * space of the latter again. */
+    char *log;
+    size_t log_used, log_room;
 } sweep;
 
 static int ended(sweep *s) {
@@ -66,19 +76,49 @@ static void show_progress(sweep *s) {
                      time_left);
 }
 
+static int write_log(sweep *s, measure_cell *cell, const json_t *row) {
+    char *text = json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    const size_t size = text ? strlen(text) + 1 : 0;
+    if (text && s->log_used + size > s->log_room) {
+        const size_t room = 2 * (s->log_room + size) + (1 << 20);
+        char *larger = realloc(s->log, room);
+        if (larger) {
+            s->log = larger;
+            s->log_room = room;
+        }
+    }
+    const int fits = text && s->log_used + size <= s->log_room;
+    if (fits) {
+        memcpy(s->log + s->log_used, text, size);
+        cell->logged = s->log_used + 1;
+        s->log_used += size;
+    }
+    free(text);
+    return fits;
+}
+
+static void read_log(sweep *s) {
+    for (size_t i = 0; i < s->job->cell_count; i++) {
+        measure_cell *cell = &s->job->cells[i];
+        if (cell->logged) cell->row = json_loads(s->log + cell->logged - 1, 0, NULL);
+    }
+    free(s->log);
+}
+
 /* Takes over row.  One thread at a time. */
 static void finish(sweep *s, measure_cell *cell, json_t *row, const measure_times *times) {
     measure_job *job = s->job;
     char key[MEASURE_KEY];
-    lipsc_error err;
-    lipsc_status status = LIPSC_OK;
+    lipsc_error err = {.text = "out of memory for a row"};
+    lipsc_status status;
 #pragma omp critical(measure_finish)
     {
-        cell->row = row;
-        if (job->run) {
+        status = write_log(s, cell, row) ? LIPSC_OK : LIPSC_E_NOMEM;
+        if (job->run && !status) {
             measure_key(job, cell, key);
             status = lipsc_run_put(job->run, key, row, &err);
         }
+        json_decref(row);
         job->times.prepare += times->prepare;
         job->times.solve += times->solve;
         job->times.extras += times->extras;
@@ -93,12 +133,12 @@ static void finish(sweep *s, measure_cell *cell, json_t *row, const measure_time
 static void compute_window(sweep *s, group *g, int threads) {
     lipsc_error err;
     if (ended(s) || cli_interrupted(NULL)) return;
-    const double begin = lipsc_seconds();
+    const double begin = measure_clock(threads);
     const lipsc_status status =
         measure_window(s->job, &s->job->cells[g->first], threads, &g->acts, &err);
     if (status) fail(s, status, &err);
 #pragma omp atomic
-    s->job->times.forward += lipsc_seconds() - begin;
+    s->job->times.forward += measure_clock(threads) - begin;
 }
 
 static void compute_cell(sweep *s, const group *g, measure_cell *cell, int threads) {
@@ -142,11 +182,14 @@ static void run_side_by_side(sweep *s, size_t count, group *groups) {
     }
 }
 
-/* All threads inside each product. */
+/* All threads inside each product, unless it is too small for more than one. */
 static void run_in_turn(sweep *s, group *g) {
-    compute_window(s, g, s->job->threads);
+    const double cost = s->job->cells[g->first].cost;
+    const int threads = cost < small_pair ? 1 : s->job->threads;
+    omp_set_num_threads(threads);
+    compute_window(s, g, threads);
     for (size_t i = 0; i < g->count; i++)
-        compute_cell(s, g, &s->job->cells[g->first + i], s->job->threads);
+        compute_cell(s, g, &s->job->cells[g->first + i], threads);
     lipsc_acts_free(g->acts);
 }
 
@@ -180,6 +223,15 @@ static void run_groups(sweep *s, size_t count, group *groups) {
     }
 }
 
+/* glibc hands every array above 128 KiB back to the system, which clears its pages anew for
+ * the next cell: 4 % of the time of a sweep over short windows. */
+static void keep_memory(void) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 lipsc_status measure_sweep(measure_job *job, lipsc_error *err) {
     sweep s = {.job = job, .begin = lipsc_seconds()};
     for (size_t i = 0; i < job->cell_count; i++)
@@ -189,11 +241,12 @@ lipsc_status measure_sweep(measure_job *job, lipsc_error *err) {
         }
     group *groups = lipsc_alloc(job->cell_count, sizeof *groups);
     if (!groups) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a sweep");
+    keep_memory();
     cli_progress_begin(&s.progress, &job->set->common);
-    omp_set_num_threads(job->threads);
     run_groups(&s, find_groups(job, groups), groups);
     cli_progress_end(&s.progress);
     lipsc_release(groups);
+    read_log(&s);
     if (s.status == LIPSC_OK && s.done < s.open) s.status = LIPSC_E_STOPPED;
     if (s.status) *err = s.err;
     return (lipsc_status)s.status;

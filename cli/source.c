@@ -112,12 +112,22 @@ lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
 
 /* ---- Tokenizers -------------------------------------------------------------------- */
 
+/* data/tokenizer.json, compiled in */
+extern const unsigned char cli_builtin_tokenizer[];
+extern const size_t cli_builtin_tokenizer_size;
+
 lipsc_status cli_tokenizer_open(const char *spec, const char *folder, lipsc_tokenizer **out,
                                 lipsc_error *err) {
     static const char random[] = "random:";
-    if (!folder) folder = spec;
-    if (!strncmp(folder, random, sizeof random - 1)) folder += sizeof random - 1;
-    return lipsc_tokenizer_open(folder, out, err);
+    if (folder) return lipsc_tokenizer_open(folder, out, err);
+    if (strncmp(spec, random, sizeof random - 1))
+        return lipsc_tokenizer_open(spec, out, err);
+    lipsc_status status = lipsc_tokenizer_open(spec + sizeof random - 1, out, err);
+    if (status == LIPSC_E_IO) /* there are no such files */
+        status = lipsc_tokenizer_parse((const char *)cli_builtin_tokenizer,
+                                       cli_builtin_tokenizer_size, "the built-in tokenizer",
+                                       out, err);
+    return status;
 }
 
 static lipsc_status encode(const cli_source_options *options, const char *spec,

@@ -13,8 +13,8 @@ lipsc_status cli_bytes_read(const char *path, char **bytes, size_t *size, lipsc_
 lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
                           lipsc_error *err);
 
-/* The tokenizer of a model: that in `folder` when it is not NULL, otherwise that beside
- * the weights (random:DIR: beside the configuration). */
+/* The tokenizer of a model: that in `folder` when it is not NULL, otherwise that beside the
+ * weights; of random:DIR that in DIR, and the built-in one where there is none. */
 lipsc_status cli_tokenizer_open(const char *spec, const char *folder, lipsc_tokenizer **out,
                                 lipsc_error *err);
 
@@ -34,6 +34,29 @@ typedef struct {
 typedef struct {
     const char *text, *ids, *pixels, *tokenizer;
 } cli_source_options;
+
+/* The options that fill it; the settings have a cli_source_options source. */
+#define CLI_SOURCE_OPTIONS(settings)                                                   \
+    {.kind = CLI_TEXT,                                                                 \
+     .name = "text",                                                                   \
+     .value = "FILE",                                                                  \
+     .offset = offsetof(settings, source.text),                                        \
+     .help = "the text, - is standard input"},                                         \
+        {.kind = CLI_TEXT,                                                             \
+         .name = "ids",                                                                \
+         .value = "FILE",                                                              \
+         .offset = offsetof(settings, source.ids),                                     \
+         .help = "token ids in place of a text: one window"},                          \
+        {.kind = CLI_TEXT,                                                             \
+         .name = "pixels",                                                             \
+         .value = "FILE",                                                              \
+         .offset = offsetof(settings, source.pixels),                                  \
+         .help = "an image: safetensors with pixel_values (channels, height, width)"}, \
+    {                                                                                  \
+        .kind = CLI_TEXT, .name = "tokenizer", .value = "DIR",                         \
+        .offset = offsetof(settings, source.tokenizer),                                \
+        .help = "tokenizer files (default: those of the model)"                        \
+    }
 
 lipsc_status cli_source_read(const cli_source_options *options, const char *spec,
                              const lipsc_model_info *info, cli_source *out,

@@ -11,14 +11,20 @@ is out "Usage: lipscope COMMAND [OPTION]...
 How far can an attention layer stretch a small change of its input?
 
 Commands:
-  demo           a short tour, computed live
-  layer FILE     largest singular value of one attention layer given as tensors
-  check FILE     confirm a stored value independently of the solver
-  selftest       does this build compute correctly on this machine?
-  bench          speed of the products beside this machine's own sgemm
+  demo               a short tour, computed live
+  measure MODEL      sigma of a model's layers on a text, and how it grows with length
+  layer FILE         largest singular value of one attention layer given as tensors
+  bounds MODEL|FILE  every bound of the zoo beside the exact value
+  info MODEL         what is in a checkpoint
+  tokens MODEL FILE  text to token ids and back
+  export MODEL       one layer of a model with its input, as a layer file
+  distance A B       Wasserstein distance between two measures, with its proof
+  check FILE         confirm a stored value independently of the solver
+  selftest           does this build compute correctly on this machine?
+  bench              speed of the products beside this machine's own sgemm
 
-  -h, --help     show this help and exit
-      --version  show the version and exit
+  -h, --help         show this help and exit
+      --version      show the version and exit
 
 'lipscope help COMMAND' and 'lipscope COMMAND --help' tell about one command.
 Results go to standard output, everything else to standard error.
@@ -54,7 +60,7 @@ Example:
   \$ lipscope layer layer.safetensors --save-direction top.safetensors
   \$ lipscope check top.safetensors"
 
-for command in demo layer check selftest bench; do
+for command in demo measure layer bounds info tokens export check selftest bench; do
     run 0 help $command
     cp out by_help
     run 0 $command --help
@@ -72,6 +78,19 @@ for option in num-heads kv-heads causal sliding scale dtype tol solver count upp
     as-released save-direction max-sigma seed threads max-products probability format; do
     has out " --$option"
 done
+run 0 bounds --help
+for option in num-heads kv-heads causal sliding scale layers text length radius format; do
+    has out " --$option"
+done
+run 0 measure --help
+for option in text ids pixels tokenizer lengths windows layers heads map mask dtype tol seed \
+    threads count upper as-released save-direction max-sigma run format; do
+    has out " --$option"
+done
+run 0 tokens --help
+for option in special decode; do has out " --$option"; done
+run 0 export --help
+for option in layer text length window out; do has out " --$option"; done
 run 0 bench --help
 for option in lengths dtype mask block threads repeats format; do has out " --$option"; done
 

@@ -15,8 +15,8 @@ values whole >want
 
 # killed again and again without warning, the same command comes to the same end
 tries=0 code=137
-while [ $code = 137 ] && [ $tries -lt 100 ]; do
-    timeout -s KILL 0.7 "$bin" measure "$nano" --text "$text" --lengths 8:128:x2 --windows 7 \
+while [ $code = 137 ] && [ $tries -lt 60 ]; do
+    timeout -s KILL $((1 + tries / 8)) "$bin" measure "$nano" --text "$text" --lengths 8:128:x2 --windows 7 \
         --format tsv --run kill.db >out 2>err
     code=$?
     tries=$((tries + 1))
@@ -36,7 +36,7 @@ run 0 measure "$nano" --text "$text" --lengths 8:128:x2 --windows 8 --layers 0 -
 [ "$(wc -l <out)" = 41 ] || fail "an extended run has $(wc -l <out) lines"
 
 # Ctrl-C: what is there is printed, the rest comes later
-timeout --preserve-status -s INT 1 "$bin" measure "$nano" --text "$text" --lengths 8:512:x2 \
+timeout --preserve-status -s INT 4 "$bin" measure "$nano" --text "$text" --lengths 8:512:x2 \
     --windows 300 --format tsv --run int.db >out 2>err
 code=$?
 [ $code = 1 ] || fail "exit $code after Ctrl-C: $(cat err)"
@@ -49,16 +49,18 @@ run 0 measure "$nano" --text "$text" --lengths 8 --windows 1 --layers 0 --run in
 [ "$(sed -n 2p out)" = "$(sed -n 2p first)" ] || fail "an interrupted cell was not kept"
 
 # two processes on one file
-timeout -s KILL 20 "$bin" measure "$nano" --text "$text" --lengths 8:512:x2 --windows 300 \
-    --format tsv --run two.db >/dev/null 2>&1 &
+"$bin" measure "$nano" --text "$text" --lengths 8:512:x2 --windows 300 --format tsv \
+    --run two.db >/dev/null 2>&1 &
+other=$!
+trap 'kill -s KILL $other 2>/dev/null' EXIT
 tries=0
 while [ ! -e two.db ] && [ $tries -lt 100 ]; do sleep 0.1; tries=$((tries + 1)); done
 sleep 0.5
 run 1 measure "$nano" --text "$text" --length 8 --windows 1 --run two.db
 has err "two.db: in use by another process"
 empty out
-kill -s KILL $! 2>/dev/null
-wait 2>/dev/null
+kill -s KILL $other
+wait $other 2>/dev/null
 
 # another model, text or setting
 refused() { # REASON ARGS...

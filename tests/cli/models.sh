@@ -1,0 +1,95 @@
+# info, tokens and export on the models in ../shared.
+. "$(dirname "$0")/shared.sh"
+. "$(dirname "$0")/begin.sh"
+
+# info
+run 0 info "$nano" --format json
+[ "$(field architecture) $(field layers) $(field d) $(field heads) $(field vocab)" = \
+    '"gpt2" 6 192 6 2048' ] || fail "info: $(cat out)"
+[ "$(field positions) $(field mask) $(field norm) $(field input)" = \
+    '512 "causal" "pre" "text"' ] || fail "info: $(cat out)"
+[ "$(field layers_stored)" = '"0:5"' ] || fail "layers_stored $(field layers_stored)"
+run 0 info "$shared/models/gpt2-attention" --format json
+[ "$(field layers_stored) $(field input)" = '"0,6" "none"' ] || fail "gpt2-attention"
+run 0 info "$shared/models/all-MiniLM-L6-v2"
+has out "post"
+run 0 info "$nano" --tensors --format tsv
+has out "wte.weight"
+has out "(2048, 192)"
+cp out tensors
+run 0 info "$nano/model.safetensors" --format tsv
+cut -f1-4 out >a
+cut -f1-4 tensors | cmp -s - a || fail "the file alone lists other tensors"
+run 0 info random:gpt2 --format json
+[ "$(field d) $(field layers) $(field stored)" = '768 12 "random"' ] || fail "random:gpt2"
+run 1 info nowhere
+run 1 info random:gpt2 --tensors
+run 1 info random:nothing
+run 2 info
+
+# tokens: the ids of the references, one line; nothing is one empty line; back to the text
+for model in gpt2-nano all-MiniLM-L6-v2; do
+    run 0 tokens "$shared/models/$model" "$text"
+    [ "$(wc -l <out)" = 1 ] || fail "tokens: not one line"
+    tr -d '\n ' <"$shared/references/$model.json" |
+        sed 's/.*"ids":\[\([0-9,]*\)\].*/\1,/' | tr ',' '\n' >want
+    [ "$(wc -l <want)" -gt 100 ] || fail "$model: the reference was not read"
+    tr ' ' '\n' <out | head -n "$(wc -l <want)" | cmp -s - want ||
+        fail "$model: ids differ from the reference"
+done
+run 0 tokens "$nano" "$text"
+cp out ids
+run 0 tokens "$nano" --decode ids
+cmp -s out "$text" || fail "decoding is not the text"
+"$bin" tokens "$nano" - <"$text" | cmp -s - ids || fail "standard input"
+: >nothing
+run 0 tokens "$nano" nothing
+[ "$(wc -c <out)" = 1 ] || fail "an empty file is not an empty line"
+run 0 tokens "$nano" --decode nothing
+empty out
+printf 'hello world' >hello
+run 0 tokens "$shared/models/all-MiniLM-L6-v2" hello --special
+[ "$(cat out)" = "101 7592 2088 102" ] || fail "special tokens: $(cat out)"
+run 0 tokens "$shared/models/all-MiniLM-L6-v2" hello
+[ "$(cat out)" = "7592 2088" ] || fail "no special tokens: $(cat out)"
+run 1 tokens "$nano" absent
+run 1 tokens absent hello
+echo "1 x" >odd
+run 1 tokens "$nano" --decode odd
+has err "odd: 'x' at byte 2 is not an id"
+echo "999999" >odd
+run 1 tokens "$nano" --decode odd
+run 2 tokens "$nano" --decode ids --special
+
+# export: `layer` on the file gives the value that `measure` gives
+value() { # of `measure`, f64
+    "$bin" measure "$1" --text "$text" --length 20 --windows 2:2 --layer "$2" --dtype f64 \
+        --format json >out && field sigma
+}
+for model in gpt2-nano all-MiniLM-L6-v2; do
+    sigma=$(value "$shared/models/$model" 3)
+    run 0 export "$shared/models/$model" --layer 3 --text "$text" --length 20 --window 2 -o l3
+    has err "read it with: lipscope layer l3 --num-heads"
+    options=$(sed -n 's/.*lipscope layer l3//p' err)
+    run 0 layer l3 $options --format json
+    near "$(field sigma)" "$sigma" 1e-9 # an f64 solve, twice
+done
+"$bin" tokens "$nano" "$text" | cut -d' ' -f1-20 >some
+run 0 export "$nano" --layer 0 --ids some -o byids -q
+empty err
+run 0 export "$nano" --layer 0 --text "$text" --length 20 --map heads -o heads -q
+run 0 layer heads --num-heads 6 --causal --format json
+[ "$(field map)" = '"heads"' ] || fail "map $(field map)"
+if [ -d "$shared/models/stories260K" ]; then
+    echo "1 403 407 261" >story
+    run 1 export "$shared/models/stories260K" --layer 0 --ids story -o no
+    has err "layer 0 has rotary positions, which a layer file cannot hold"
+    [ ! -e no ] || fail "a file was written all the same"
+fi
+run 1 export "$nano" --layer 6 --text "$text" --length 20 -o no
+has err "the model has layers 0 to 5"
+run 1 export "$nano" --layer 0 --text "$text" --length 600 -o no
+run 1 export "$nano" --layer 0 --text "$text" --length 20 -o nowhere/no
+run 2 export "$nano" --layer 0 --text "$text" -o no
+run 2 export "$nano" --layer 0 --text "$text" --length 20
+finish
