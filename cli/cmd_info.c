@@ -99,16 +99,19 @@ static const lipsc_column columns[] = {
 
 /* "0:5", or "0,6" where some are missing, "none"; NULL when memory is short. */
 static char *stored_layers(const lipsc_model *model, size_t layers) {
-    char *text = lipsc_alloc(layers + 1, 24), *at = text;
+    const size_t room =
+        48 * (layers + 1); /* two numbers for each layer are more than enough */
+    char *text = lipsc_alloc(room, 1);
+    size_t used = 0;
     if (!text) return NULL;
-    at += snprintf(at, 24, "none");
+    snprintf(text, room, "none");
     for (size_t first = 0, next; first < layers; first = next) {
         next = first + 1;
         if (!lipsc_model_has_layer(model, first)) continue;
         while (next < layers && lipsc_model_has_layer(model, next)) next++;
-        at = at - text == 4 && text[0] == 'n' ? text : at;
-        if (at != text) *at++ = ',';
-        at += snprintf(at, 48, next - first > 1 ? "%zu:%zu" : "%zu", first, next - 1);
+        used += (size_t)snprintf(text + used, room - used, "%s%zu", used ? "," : "", first);
+        if (next - first > 1)
+            used += (size_t)snprintf(text + used, room - used, ":%zu", next - 1);
     }
     return text;
 }
