@@ -87,6 +87,29 @@ typedef struct {
         .help = "threads (default 0: as many as OpenMP gives)"                    \
     }
 
+/* Options of every command that prints a sigma; the settings have solver, count and
+ * probability. */
+#define CLI_SOLVER_OPTION(settings)                                            \
+    {                                                                          \
+        .kind = CLI_CHOICE, .name = "solver", .value = "S",                    \
+        .wanted = "lanczos|power|dense", .offset = offsetof(settings, solver), \
+        .help = "lanczos, power or dense (default lanczos)"                    \
+    }
+
+#define CLI_COUNT_OPTION(settings)                                                \
+    {                                                                             \
+        .kind = CLI_SIZE, .name = "count", .value = "K", .min = 1, .max = 100000, \
+        .offset = offsetof(settings, count),                                      \
+        .help = "the K largest singular values, as `sigmas`"                      \
+    }
+
+#define CLI_PROBABILITY_OPTION(settings)                                                \
+    {                                                                                   \
+        .kind = CLI_REAL, .name = "probability", .value = "P", .min = DBL_MIN,          \
+        .max = 1 - DBL_EPSILON, .offset = offsetof(settings, probability),              \
+        .wanted = "a number between 0 and 1", .help = "of `upper_prob` (default 0.999)" \
+    }
+
 /* How a layer file is read; the settings have num_heads, kv_heads, causal, sliding, scale.
  */
 #define CLI_LAYER_OPTIONS(settings)                                                       \
