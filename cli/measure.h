@@ -44,7 +44,7 @@ typedef struct {
 
 #define MEASURE_NONE SIZE_MAX
 
-/* For --timing: seconds, summed over threads that work alone. */
+/* For --timing: seconds, summed over threads. */
 typedef struct {
     double forward, prepare, solve, extras, products;
 } measure_times;
@@ -79,7 +79,6 @@ double measure_tol(const measure_job *job);       /* residual to stop at        
 double measure_value_tol(const measure_job *job); /* value's error to stop at; 0: any */
 enum { MEASURE_KEY = 128 };
 void measure_key(const measure_job *job, const measure_cell *cell, char key[MEASURE_KEY]);
-double measure_clock(int threads); /* for measure_times */
 lipsc_status measure_window(measure_job *job, const measure_cell *cell, int threads,
                             lipsc_acts **acts, lipsc_error *err);
 /* Safe to call from several threads.  *row is the finished row. */

@@ -1,10 +1,8 @@
 /* measure_cell.c - one cell: the map at a window, its largest singular value, its row. */
-#define _POSIX_C_SOURCE 200809L
 #include "measure.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "attn/attn.h"
 #include "bound/spread.h"
@@ -25,13 +23,6 @@ const char *const measure_map_names[] = {"heads",    "attention", "norm-attentio
 const char *measure_mask_name(const measure_job *job) {
     static const char *const names[] = {"model", "none", "causal"};
     return names[job->set->mask];
-}
-
-/* A thread alone is timed by what it worked, not by what others on the machine did. */
-double measure_clock(int threads) {
-    struct timespec now;
-    if (threads > 1 || clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now)) return lipsc_seconds();
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* ---- Names ------------------------------------------------------------------------- */
@@ -258,33 +249,12 @@ static lipsc_status extras(const measure_job *job, const measure_cell *cell, lip
     return status;
 }
 
-/* Seconds that the solve spent in products: as many pairs as it made, each as long as those
- * that are timed here. */
-static double product_seconds(const lipsc_linop *op, int threads, long products) {
-    enum { TIMED = 4 };
-    void *x = op->space->alloc(op->n), *y = op->space->alloc(op->m);
-    double begin = 0.0;
-    if (x && y) {
-        op->space->random(1, 0, op->n, x);
-        op->apply(op->ctx, 0, 1, x, y);
-        begin = measure_clock(threads);
-        for (int i = 0; i < TIMED; i++) {
-            op->apply(op->ctx, 1, 1, y, x);
-            op->apply(op->ctx, 0, 1, x, y);
-        }
-    }
-    const double all = x && y ? measure_clock(threads) - begin : 0.0;
-    op->space->release(x);
-    op->space->release(y);
-    return (double)products * all / TIMED;
-}
-
 static lipsc_status solve(const measure_job *job, const measure_cell *cell,
                           const lipsc_acts *acts, lipsc_map *map, int threads, result *r,
                           measure_times *times, lipsc_error *err) {
     const lipsc_svd_settings set = solve_settings(job);
     const lipsc_linop op = lipsc_map_linop(map);
-    const double begin = measure_clock(threads);
+    const double begin = lipsc_seconds();
     double *u = NULL, *v = NULL;
     if (job->set->save_direction) {
         size_t m, n;
@@ -297,15 +267,14 @@ static lipsc_status solve(const measure_job *job, const measure_cell *cell,
     if (!status) status = lipsc_map_sigma(map, &set, r->sigma, u, v, &r->info);
     if (status == LIPSC_E_NOCONV) status = LIPSC_OK; /* r->info.converged says so */
     if (status) fail_plain(status, err);
-    const double solved = measure_clock(threads);
-    times->solve += solved - begin;
+    const double solved = lipsc_seconds();
+    times->solve += threads * (solved - begin);
+    times->products += threads * r->info.product_seconds;
     if (!status) status = extras(job, cell, map, r, err);
     if (!status && job->set->save_direction)
         status = save_direction(job, cell, acts, lipsc_map_attn(map), r->sigma[0],
                                 op.m / cell->n, u, v, err);
-    times->extras += measure_clock(threads) - solved;
-    if (!status && job->set->timing)
-        times->products += product_seconds(&op, threads, r->info.products);
+    times->extras += threads * (lipsc_seconds() - solved);
     lipsc_release(u);
     lipsc_release(v);
     return status;
@@ -314,7 +283,7 @@ static lipsc_status solve(const measure_job *job, const measure_cell *cell,
 lipsc_status measure_compute(const measure_job *job, const measure_cell *cell,
                              const lipsc_acts *acts, int threads, measure_times *times,
                              json_t **row, lipsc_error *err) {
-    const double begin = lipsc_seconds(), start = measure_clock(threads);
+    const double begin = lipsc_seconds();
     const lipsc_map_options how = {.map = (lipsc_map_kind)job->set->map,
                                    .layer = cell->layer == MEASURE_NONE ? 0 : cell->layer,
                                    .head =
@@ -328,7 +297,7 @@ lipsc_status measure_compute(const measure_job *job, const measure_cell *cell,
     lipsc_status status =
         r.sigma ? lipsc_map_new(job->model, acts, &how, &map, err)
                 : lipsc_fail(err, LIPSC_E_NOMEM, "%s", lipsc_strerror(LIPSC_E_NOMEM));
-    times->prepare += measure_clock(threads) - start;
+    times->prepare += threads * (lipsc_seconds() - begin);
     if (!status) status = solve(job, cell, acts, map, threads, &r, times, err);
     r.seconds = lipsc_seconds() - begin;
     if (!status) {

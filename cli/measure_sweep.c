@@ -133,12 +133,12 @@ static void finish(sweep *s, measure_cell *cell, json_t *row, const measure_time
 static void compute_window(sweep *s, group *g, int threads) {
     lipsc_error err;
     if (ended(s) || cli_interrupted(NULL)) return;
-    const double begin = measure_clock(threads);
+    const double begin = lipsc_seconds();
     const lipsc_status status =
         measure_window(s->job, &s->job->cells[g->first], threads, &g->acts, &err);
     if (status) fail(s, status, &err);
 #pragma omp atomic
-    s->job->times.forward += measure_clock(threads) - begin;
+    s->job->times.forward += threads * (lipsc_seconds() - begin);
 }
 
 static void compute_cell(sweep *s, const group *g, measure_cell *cell, int threads) {

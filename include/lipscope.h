@@ -254,7 +254,9 @@ typedef struct {
                         * the start vector (docs/maths.md 7.2); NaN when too few
                         * steps were made to say anything                          */
     double probability;
-    double seconds; /* wall clock, whole call                                   */
+    double seconds;         /* wall clock, whole call                              */
+    double product_seconds; /* of these, inside products, the evaluation in double
+                             * included                                            */
 } lipsc_svd_info;
 
 LIPSC_API void lipsc_svd_defaults(lipsc_svd_settings *set);

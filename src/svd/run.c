@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "core/clock.h"
+
 /* Rounding of one product, in units of eps |A|: more than f32 and f64 products of the
  * sizes met show, and far less than any tolerance in use. */
 enum { ROUNDING = 64 };
@@ -13,8 +15,11 @@ void *lipsc_svd_at(const lipsc_svd_run *run, void *vectors, size_t len, size_t i
 
 lipsc_status lipsc_svd_apply(lipsc_svd_run *run, int trans, size_t k, const void *x,
                              void *y) {
+    const double start = lipsc_seconds();
     if (!trans) run->products += (long)k;
-    return run->op->apply(run->op->ctx, trans, k, x, y);
+    const lipsc_status status = run->op->apply(run->op->ctx, trans, k, x, y);
+    run->product_seconds += lipsc_seconds() - start;
+    return status;
 }
 
 int lipsc_svd_tell(const lipsc_svd_run *run, double sigma, double residual) {

@@ -19,6 +19,7 @@ typedef struct {
                   * vectors evaluated last */
 
     long products;
+    double product_seconds;
     int restarts;
     double upper_prob;
 } lipsc_svd_run;

@@ -144,6 +144,7 @@ lipsc_status lipsc_svd_linop(const lipsc_linop *op, const lipsc_svd_settings *se
                 .converged = status == LIPSC_OK,
                 .residual = run.residual[order[0]],
                 .products = run.products,
+                .product_seconds = run.product_seconds,
                 .restarts = run.restarts,
                 .upper_prob = run.upper_prob < sigma[0] ? sigma[0] : run.upper_prob,
                 .probability = run.set.probability,

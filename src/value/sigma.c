@@ -51,9 +51,11 @@ static void sort_values(size_t count, size_t m, size_t n, double *sigma, double 
 /* v (count vectors of n), u (count vectors of m): sigma_i = |J v_i|, u_i = J v_i / sigma_i
  */
 static lipsc_status evaluate(const lipsc_judge *judge, size_t count, size_t m, size_t n,
-                             double *sigma, double *u, double *v) {
+                             double *sigma, double *u, double *v, lipsc_svd_info *info) {
     for (size_t i = 0; i < count; i++) normalise(n, v + i * n);
+    const double start = lipsc_seconds();
     const lipsc_status status = judge->apply(judge->ctx, count, v, u);
+    info->product_seconds += lipsc_seconds() - start;
     if (status) return status;
     for (size_t i = 0; i < count; i++) sigma[i] = normalise(m, u + i * m);
     sort_values(count, m, n, sigma, u, v);
@@ -104,7 +106,7 @@ lipsc_status lipsc_linop_sigma(const lipsc_linop *op, const lipsc_judge *judge,
         op->space->download(all_v, bv, hv);
         op->space->release(bv); /* room for the operator in double */
         bv = NULL;
-        status = evaluate(judge, used.count, op->m, op->n, s, hu, hv);
+        status = evaluate(judge, used.count, op->m, op->n, s, hu, hv, &found);
     }
     if (!status) {
         status = outcome;
