@@ -25,10 +25,16 @@ double lipsc_rng_uniform(uint64_t seed, uint64_t i) {
 }
 
 /* Box-Muller: numbers 2j and 2j+1 come from the same pair of uniforms. */
-double lipsc_rng_normal(uint64_t seed, uint64_t i) {
-    const uint64_t pair = i & ~UINT64_C(1);
+void lipsc_rng_normals(uint64_t seed, uint64_t j, double pair[2]) {
     const double pi = 3.14159265358979323846;
-    double r = sqrt(-2.0 * log(lipsc_rng_uniform(seed, pair)));
-    double angle = 2.0 * pi * lipsc_rng_uniform(seed, pair + 1);
-    return i & 1 ? r * sin(angle) : r * cos(angle);
+    const double r = sqrt(-2.0 * log(lipsc_rng_uniform(seed, 2 * j)));
+    const double angle = 2.0 * pi * lipsc_rng_uniform(seed, 2 * j + 1);
+    pair[0] = r * cos(angle);
+    pair[1] = r * sin(angle);
+}
+
+double lipsc_rng_normal(uint64_t seed, uint64_t i) {
+    double pair[2];
+    lipsc_rng_normals(seed, i / 2, pair);
+    return pair[i % 2];
 }

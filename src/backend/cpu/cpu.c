@@ -3,10 +3,6 @@
 
 static size_t bytes(const void *input) { return ((const lipsc_cpu_input *)input)->bytes; }
 
-static const lipsc_rowwise *rowwise(lipsc_dtype dtype) {
-    return dtype == LIPSC_F32 ? &lipsc_rowwise_f32 : &lipsc_rowwise_f64;
-}
-
 static const lipsc_backend table = {.name = "cpu",
                                     .space = lipsc_space_host,
                                     .weights_new = lipsc_cpu_weights_new,
@@ -19,6 +15,6 @@ static const lipsc_backend table = {.name = "cpu",
                                     .linear_new = lipsc_cpu_linear_new,
                                     .linear_free = lipsc_cpu_linear_free,
                                     .linear_apply = lipsc_cpu_linear_apply,
-                                    .rowwise = rowwise};
+                                    .rowwise = lipsc_rowwise_best};
 
 const lipsc_backend *lipsc_backend_cpu(void) { return &table; }

@@ -86,7 +86,7 @@ void lipsc_cpu_linear_free(void *linear);
 void lipsc_cpu_linear_apply(const void *linear, int threads, size_t rows, const void *x,
                             int bias, int add, void *y);
 
-/* Norms and activations, per precision: rowwise.c. */
-extern const lipsc_rowwise lipsc_rowwise_f32, lipsc_rowwise_f64;
+/* Norms and activations, for this machine: rowwise.c. */
+const lipsc_rowwise *lipsc_rowwise_best(lipsc_dtype dtype);
 
 #endif

@@ -1,17 +1,20 @@
-/* isa.c - which instruction set the kernels use on this machine.
+/* isa.c - which instruction set the tables of the CPU back end use on this machine.
  *
  * The environment variable LIPSCOPE_ISA (generic, avx2, avx512) asks for a smaller one, so
  * that tests can run each of them; one that the machine lacks is not taken. */
-#include "backend/cpu/kernels.h"
-#include "lipscope.h"
+#include "backend/cpu/cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-extern const lipsc_kernels lipsc_kernels_f32_generic, lipsc_kernels_f64_generic;
+#define TABLES(isa)                                                              \
+    extern const lipsc_kernels lipsc_kernels_f32_##isa, lipsc_kernels_f64_##isa; \
+    extern const lipsc_rowwise lipsc_rowwise_f32_##isa, lipsc_rowwise_f64_##isa; \
+    extern const lipsc_space lipsc_space_f32_##isa, lipsc_space_f64_##isa;
+TABLES(generic)
 #ifdef LIPSC_X86_KERNELS
-extern const lipsc_kernels lipsc_kernels_f32_avx2, lipsc_kernels_f64_avx2;
-extern const lipsc_kernels lipsc_kernels_f32_avx512, lipsc_kernels_f64_avx512;
+TABLES(avx2)
+TABLES(avx512)
 #endif
 
 const char *lipsc_cpu_isa(void) {
@@ -28,13 +31,26 @@ const char *lipsc_cpu_isa(void) {
     return "generic";
 }
 
-const lipsc_kernels *lipsc_kernels_best(int f32) {
 #ifdef LIPSC_X86_KERNELS
-    const char *isa = lipsc_cpu_isa();
-    if (!strcmp(isa, "avx512"))
-        return f32 ? &lipsc_kernels_f32_avx512 : &lipsc_kernels_f64_avx512;
-    if (!strcmp(isa, "avx2"))
-        return f32 ? &lipsc_kernels_f32_avx2 : &lipsc_kernels_f64_avx2;
+#define CHOOSE(name, isa)                            \
+    (!strcmp(isa, "avx512") ? &lipsc_##name##_avx512 \
+     : !strcmp(isa, "avx2") ? &lipsc_##name##_avx2   \
+                            : &lipsc_##name##_generic)
+#else
+#define CHOOSE(name, isa) ((void)(isa), &lipsc_##name##_generic)
 #endif
-    return f32 ? &lipsc_kernels_f32_generic : &lipsc_kernels_f64_generic;
+
+const lipsc_kernels *lipsc_kernels_best(int f32) {
+    const char *isa = lipsc_cpu_isa();
+    return f32 ? CHOOSE(kernels_f32, isa) : CHOOSE(kernels_f64, isa);
+}
+
+const lipsc_space *lipsc_space_host(lipsc_dtype dtype) {
+    const char *isa = lipsc_cpu_isa();
+    return dtype == LIPSC_F32 ? CHOOSE(space_f32, isa) : CHOOSE(space_f64, isa);
+}
+
+const lipsc_rowwise *lipsc_rowwise_best(lipsc_dtype dtype) {
+    const char *isa = lipsc_cpu_isa();
+    return dtype == LIPSC_F32 ? CHOOSE(rowwise_f32, isa) : CHOOSE(rowwise_f64, isa);
 }

@@ -1,17 +1,11 @@
 /* rowwise.c - norms and activations with their derivatives, token by token.
- * Compiled once per precision (LIPSC_TYPE_f32 or LIPSC_TYPE_f64); O(n d) work.  Sums and
- * elementary functions are in double in both: they cost little beside the dense layers. */
+ * Compiled once per precision and instruction set; O(n d) work.  Sums are in double in
+ * both.  The activations that models use most, all made of the logistic function, go by
+ * vectors in the precision itself; the others are in double, one by one. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/simd.h"
 
 #include <math.h>
-
-#if defined(LIPSC_TYPE_f32)
-typedef float T;
-#define TABLE lipsc_rowwise_f32
-#else
-typedef double T;
-#define TABLE lipsc_rowwise_f64
-#endif
 
 enum {
     SERIAL = 16384
@@ -89,55 +83,76 @@ static jet gelu(double x) {
     return (jet){x * cumulative, cumulative + x * density};
 }
 
-/* (1 + tanh u) / 2 = 1 / (1 + exp(-2u)): the exponential costs a third of the tanh */
-static jet gelu_tanh(double x, double root_two_over_pi) {
-    const double u = root_two_over_pi * (x + 0.044715 * x * x * x);
-    const double inner = root_two_over_pi * (1 + 3 * 0.044715 * x * x);
-    const double s = 1 / (1 + exp(-2 * u));
-    return (jet){x * s, s + 2 * x * s * (1 - s) * inner};
-}
-
-/* x s(beta x) */
-static jet swish(double x, double beta) {
-    const double s = 1 / (1 + exp(-beta * x));
-    return (jet){x * s, s + beta * x * s * (1 - s)};
-}
-
 static jet evaluate(lipsc_activation kind, double x) {
+    if (kind == LIPSC_ACT_GELU) return gelu(x);
+    if (kind == LIPSC_ACT_RELU) return x > 0 ? (jet){x, 1} : (jet){0, 0};
+    const double t = tanh(x);
+    return (jet){t, 1 - t * t};
+}
+
+/* s(x) = 1 / (1 + exp(-x)) and its derivative s(x) s(-x), from exp(-|x|), which neither
+ * overflows nor loses digits. */
+INLINE V v_logistic(V x, V *slope) {
+    const VI positive = x > v_set(0);
+    const V size = v_max(x, -x);
+    const V e = v_exp2(size * v_set((T)-1.44269504088896340736)), below = v_set(1) + e;
+    *slope = e / (below * below);
+    const VI s = ((VI)(v_set(1) / below) & positive) | ((VI)(e / below) & ~positive);
+    return (V)(s | (VI)(x != x)); /* a NaN stays one */
+}
+
+/* x s(u(x)) with u = 2 c (x + k x^3): both approximations of gelu and silu.
+ * (1 + tanh(u/2)) / 2 = s(u). */
+INLINE V v_gated(V x, T c, T k, V *slope) {
+    /* beyond |x| = 64 the logistic function is 0 or 1 to the last digit: no overflow */
+    const V square = -v_max(-x * x, v_set(-4096));
+    const V u = v_set(2 * c) * x * (v_set(1) + v_set(k) * square);
+    const V inner = v_set(2 * c) * (v_set(1) + v_set(3 * k) * square);
+    V bend;
+    const V s = v_logistic(u, &bend);
+    *slope = s + x * bend * inner;
+    return x * s;
+}
+
+INLINE V v_evaluate(lipsc_activation kind, V x, V *slope) {
     switch (kind) {
-    case LIPSC_ACT_GELU:
-        return gelu(x);
     case LIPSC_ACT_GELU_TANH:
-        return gelu_tanh(x, 0.79788456080286535588);
+        return v_gated(x, (T)0.79788456080286535588, (T)0.044715, slope);
     case LIPSC_ACT_GELU_FAST:
-        return gelu_tanh(x, 0.7978845608);
+        return v_gated(x, (T)0.7978845608, (T)0.044715, slope);
     case LIPSC_ACT_GELU_QUICK:
-        return swish(x, 1.702);
-    case LIPSC_ACT_RELU:
-        return x > 0 ? (jet){x, 1} : (jet){0, 0};
+        return v_gated(x, (T)0.851, 0, slope);
     case LIPSC_ACT_SILU:
-        return swish(x, 1);
-    case LIPSC_ACT_TANH: {
-        const double t = tanh(x);
-        return (jet){t, 1 - t * t};
+        return v_gated(x, (T)0.5, 0, slope);
+    default:
+        return v_logistic(x, slope); /* LIPSC_ACT_SIGMOID */
     }
-    case LIPSC_ACT_SIGMOID: {
-        const double s = 1 / (1 + exp(-x));
-        return (jet){s, s * (1 - s)};
-    }
-    }
-    return (jet){NAN, NAN};
 }
 
 static void activation(lipsc_activation kind, int threads, size_t count, const void *x,
                        void *y, void *slope) {
     const T *in = x;
     T *out = y, *derivative = slope;
+    const int alone =
+        kind == LIPSC_ACT_GELU || kind == LIPSC_ACT_RELU || kind == LIPSC_ACT_TANH;
 #pragma omp parallel for num_threads(team(threads, count)) schedule(static)
-    for (size_t e = 0; e < count; e++) {
-        const jet j = evaluate(kind, (double)in[e]);
-        out[e] = (T)j.value;
-        derivative[e] = (T)j.slope;
+    for (size_t at = 0; at < count; at += VL) {
+        const size_t now = count - at < VL ? count - at : VL;
+        if (alone) {
+            for (size_t e = at; e < at + now; e++) {
+                const jet j = evaluate(kind, (double)in[e]);
+                out[e] = (T)j.value;
+                derivative[e] = (T)j.slope;
+            }
+            continue;
+        }
+        T part[VL] = {0}, bend[VL];
+        V b;
+        memcpy(part, in + at, now * sizeof(T));
+        v_store(part, v_evaluate(kind, v_load(part), &b));
+        v_store(bend, b);
+        memcpy(out + at, part, now * sizeof(T));
+        memcpy(derivative + at, bend, now * sizeof(T));
     }
 }
 
@@ -160,4 +175,13 @@ static void add(int threads, size_t count, const void *x, void *y) {
     for (size_t e = 0; e < count; e++) out[e] += in[e];
 }
 
+/* lipsc_rowwise_f32_avx2 and so on; isa.c chooses among them */
+#define JOIN_(a, b, c) a##b##_##c
+#define JOIN(a, b, c)  JOIN_(a, b, c)
+#if defined(LIPSC_TYPE_f32)
+#define TABLE JOIN(lipsc_rowwise_, f32, LIPSC_ISA)
+#else
+#define TABLE JOIN(lipsc_rowwise_, f64, LIPSC_ISA)
+#endif
+extern const lipsc_rowwise TABLE;
 const lipsc_rowwise TABLE = {norm, norm_derivative, activation, multiply, add};

@@ -1,8 +1,8 @@
 /* space_cpu.c - vectors in host memory: the f64 and f32 spaces of the CPU.
  *
- * Both precisions share space_cpu.inc.  All of it is bound by memory, so a call reads
- * each vector once: work goes by chunks that stay in the cache while every pair of
- * vectors meets them.
+ * Both precisions share space_cpu.inc; compiled once per instruction set.  Long vectors are
+ * bound by memory, so a call reads each once: work goes by chunks that stay in the cache
+ * while every pair of vectors meets them.
  *
  * The same bits for any number of threads: sums are split into slabs whose borders
  * depend on the length alone; each slab is summed by one thread, in order, and the
@@ -33,18 +33,19 @@ enum {
 static int worth_threads(size_t len) { return len >= SERIAL_LENGTH && !omp_in_parallel(); }
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
+/* lipsc_space_f64_avx2 and so on; isa.c chooses among them */
+#define JOIN_(a, b) a##b
+#define JOIN(a, b)  JOIN_(a, b)
+
 #define REAL        double
 #define TYPED(name) name##_f64
+#define TABLE       JOIN(lipsc_space_f64_, LIPSC_ISA)
 #include "backend/cpu/space_cpu.inc"
 #undef REAL
 #undef TYPED
+#undef TABLE
 
 #define REAL        float
 #define TYPED(name) name##_f32
+#define TABLE       JOIN(lipsc_space_f32_, LIPSC_ISA)
 #include "backend/cpu/space_cpu.inc"
-#undef REAL
-#undef TYPED
-
-const lipsc_space *lipsc_space_host(lipsc_dtype dtype) {
-    return dtype == LIPSC_F32 ? &space_f32 : &space_f64;
-}
