@@ -8,8 +8,9 @@
 #include <string.h>
 
 struct lipsc_acts {
-    size_t n, blocks; /* tokens; blocks that were run */
+    size_t n, blocks; /* tokens; blocks that were reached */
     int pre_norm;
+    int whole;        /* 1: all blocks were run; 0: the last one to its attention's input */
     double **inputs;  /* (blocks + 1): input of block l; the last is the last output  */
     double **attn_in; /* (blocks); NULL entries where attention sees the block's input */
     double **attn_out;
@@ -72,12 +73,36 @@ static lipsc_status keep(const lipsc_model *m, const lipsc_space *space, size_t 
     return LIPSC_OK;
 }
 
+/* y (n, d) = norm(x) */
+static lipsc_status normed(lipsc_model *m, const lipsc_norm *norm, lipsc_dtype dtype,
+                           int threads, size_t n, const void *x, void *y,
+                           lipsc_error *err) {
+    lipsc_norm_point point = {0};
+    const lipsc_status status =
+        lipsc_norm_at(m, norm, dtype, threads, n, x, y, &point, err);
+    lipsc_norm_free(m, dtype, &point);
+    return status;
+}
+
+/* The last block that is asked for: nothing behind its attention's input is needed. */
+static lipsc_status reach_attention(lipsc_model *m, lipsc_dtype dtype, int threads,
+                                    lipsc_acts *a, const void *x, void *y,
+                                    lipsc_error *err) {
+    const size_t l = a->blocks - 1;
+    const lipsc_norm *norm;
+    if (!a->pre_norm) return LIPSC_OK;
+    lipsc_status status = lipsc_model_norm(m, l, LIPSC_NORM_ATTN, dtype, &norm, err);
+    if (!status) status = normed(m, norm, dtype, threads, a->n, x, y, err);
+    if (!status) status = keep(m, m->backend->space(dtype), a->n, y, &a->attn_in[l], err);
+    return status;
+}
+
 static lipsc_status run_blocks(lipsc_model *m, lipsc_dtype dtype, int threads,
                                lipsc_acts *a, void *x, void *y, lipsc_error *err) {
     const lipsc_space *space = m->backend->space(dtype);
-    const size_t count = a->n * m->config.d;
+    const size_t count = a->n * m->config.d, full = a->blocks - !a->whole;
     lipsc_status status = keep(m, space, a->n, x, &a->inputs[0], err);
-    for (size_t l = 0; !status && l < a->blocks; l++) {
+    for (size_t l = 0; !status && l < full; l++) {
         if (a->pre_norm) a->attn_in[l] = lipsc_alloc(count, sizeof(double));
         a->attn_out[l] = lipsc_alloc(count, sizeof(double));
         if ((a->pre_norm && !a->attn_in[l]) || !a->attn_out[l])
@@ -92,12 +117,10 @@ static lipsc_status run_blocks(lipsc_model *m, lipsc_dtype dtype, int threads,
         y = swap;
     }
     const lipsc_norm *final;
-    if (status || a->blocks < m->config.layers) return status;
-    status = lipsc_model_final_norm(m, dtype, &final, err);
+    if (!status && !a->whole) return reach_attention(m, dtype, threads, a, x, y, err);
+    if (!status) status = lipsc_model_final_norm(m, dtype, &final, err);
     if (!status && final) {
-        lipsc_norm_point point = {0};
-        status = lipsc_norm_at(m, final, dtype, threads, a->n, x, y, &point, err);
-        lipsc_norm_free(m, dtype, &point);
+        status = normed(m, final, dtype, threads, a->n, x, y, err);
         x = y;
     }
     if (!status) status = keep(m, space, a->n, x, &a->output, err);
@@ -118,6 +141,7 @@ static lipsc_status run(lipsc_model *m, lipsc_dtype dtype, int threads, size_t n
     a->n = n;
     a->pre_norm = m->config.family->pre_norm;
     a->blocks = through ? through : layers;
+    a->whole = !through;
     a->inputs = lipsc_alloc_zero(a->blocks + 1, sizeof *a->inputs);
     a->attn_in = lipsc_alloc_zero(a->blocks, sizeof *a->attn_in);
     a->attn_out = lipsc_alloc_zero(a->blocks, sizeof *a->attn_out);
@@ -129,11 +153,7 @@ static lipsc_status run(lipsc_model *m, lipsc_dtype dtype, int threads, size_t n
     if (!status && embed_norm) status = lipsc_model_embed_norm(m, dtype, &norm, err);
     if (!status) {
         space->upload(count, x0, norm ? y : x);
-        if (norm) {
-            lipsc_norm_point point = {0};
-            status = lipsc_norm_at(m, norm, dtype, threads, n, y, x, &point, err);
-            lipsc_norm_free(m, dtype, &point);
-        }
+        if (norm) status = normed(m, norm, dtype, threads, n, y, x, err);
     }
     if (!status) status = run_blocks(m, dtype, threads, a, x, y, err);
     space->release(x);

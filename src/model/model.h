@@ -49,8 +49,9 @@ typedef enum {
  * input and output (after the output projection), the last hidden state; (n, d) doubles. */
 typedef struct lipsc_acts lipsc_acts;
 
-/* ids (n), or pixels (channels, height, width) for a vit.  through: run blocks
- * 0 .. through-1 only (0: all and the final norm).  threads >= 1. */
+/* ids (n), or pixels (channels, height, width) for a vit.  through: only as far as the
+ * input of attention in block through-1 (0: all blocks and the final norm).  What was not
+ * reached is NULL.  threads >= 1. */
 lipsc_status lipsc_acts_new(lipsc_model *model, lipsc_dtype dtype, int threads, size_t n,
                             const uint32_t *ids, size_t through, lipsc_acts **out,
                             lipsc_error *err);

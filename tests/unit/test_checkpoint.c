@@ -406,11 +406,22 @@ static void test_random(void **state) {
     assert_int_equal(lipsc_acts_new(again, LIPSC_F64, 2, 3, ids, 2, &b, &err), LIPSC_OK);
     assert_int_equal(lipsc_acts_new(other, LIPSC_F64, 1, 3, ids, 2, &c, &err), LIPSC_OK);
     const size_t bytes = 3 * 192 * sizeof(double);
-    assert_memory_equal(lipsc_acts_block_output(a, 1), lipsc_acts_block_output(b, 1),
+    assert_memory_equal(lipsc_acts_attention_input(a, 1), lipsc_acts_attention_input(b, 1),
                         bytes);
-    assert_memory_not_equal(lipsc_acts_block_output(a, 1), lipsc_acts_block_output(c, 1),
-                            bytes);
-    assert_null(lipsc_acts_output(a)); /* not run through */
+    assert_memory_not_equal(lipsc_acts_attention_input(a, 1),
+                            lipsc_acts_attention_input(c, 1), bytes);
+    lipsc_acts *whole; /* ends where it was told to, with what the whole pass has there */
+    assert_int_equal(lipsc_acts_new(model, LIPSC_F64, 1, 3, ids, 0, &whole, &err),
+                     LIPSC_OK);
+    assert_memory_equal(lipsc_acts_attention_input(a, 1),
+                        lipsc_acts_attention_input(whole, 1), bytes);
+    assert_memory_equal(lipsc_acts_block_input(a, 1), lipsc_acts_block_output(whole, 0),
+                        bytes);
+    lipsc_acts_free(whole);
+    assert_null(lipsc_acts_attention_input(a, 2));
+    assert_null(lipsc_acts_attention_output(a, 1));
+    assert_null(lipsc_acts_block_output(a, 1));
+    assert_null(lipsc_acts_output(a));
     lipsc_acts_free(a);
     lipsc_acts_free(b);
     lipsc_acts_free(c);
