@@ -42,6 +42,8 @@ static int unknown_command(const char *name) {
 }
 
 static int help(int argc, char **argv) {
+    if (argc == 2 && !strcmp(argv[0], "--man"))
+        return cli_man_pages(argv[1], COMMANDS, commands);
     if (argc > 1) return cli_wrong_use(NULL, "extra operand '%s'", argv[1]);
     if (!argc) {
         cli_help_program(stdout, COMMANDS, commands);

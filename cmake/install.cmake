@@ -11,6 +11,16 @@ install(TARGETS ${product} EXPORT lipscopeTargets)
 install(TARGETS lipscope_cli)
 install(FILES include/lipscope.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+# The program writes its own manual pages, from the tables that it parses options with.
+if(NOT CMAKE_CROSSCOMPILING)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man)
+  add_custom_command(OUTPUT man/lipscope.1 DEPENDS lipscope_cli
+    COMMAND lipscope_cli help --man ${PROJECT_BINARY_DIR}/man)
+  add_custom_target(man ALL DEPENDS man/lipscope.1)
+  add_dependencies(product man)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+
 install(EXPORT lipscopeTargets NAMESPACE lipscope:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/lipscopeConfig.cmake.in lipscopeConfig.cmake
   INSTALL_DESTINATION ${package_dir})
