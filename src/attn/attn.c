@@ -211,6 +211,76 @@ lipsc_status lipsc_attn_apply(lipsc_attn *attn, int trans, size_t k, const doubl
     return status;
 }
 
+/* Adds (u_i.(K v)_i - v_i.(K^T u)_i) / 2, what the roots of the weights on both sides of
+ * K = D^{1/2} J D^{-1/2} say. */
+static lipsc_status add_root_weights(lipsc_attn *attn, const double *u, const double *v,
+                                     double *grad_log_weight) {
+    const size_t n = attn->input.n, d = attn->layer.d,
+                 width = lipsc_layer_width(&attn->layer);
+    double *Kv = lipsc_alloc(n * width, sizeof *Kv), *Ktu = lipsc_alloc(n * d, sizeof *Ktu);
+    lipsc_status status = Kv && Ktu ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = lipsc_attn_apply(attn, 0, 1, v, Kv);
+    if (!status) status = lipsc_attn_apply(attn, 1, 1, u, Ktu);
+    for (size_t i = 0; !status && i < n; i++) {
+        double twice = 0.0;
+        for (size_t c = 0; c < width; c++) twice += u[i * width + c] * Kv[i * width + c];
+        for (size_t c = 0; c < d; c++) twice -= v[i * d + c] * Ktu[i * d + c];
+        grad_log_weight[i] += 0.5 * twice;
+    }
+    lipsc_release(Kv);
+    lipsc_release(Ktu);
+    return status;
+}
+
+static lipsc_status gradient(lipsc_attn *attn, size_t k, const double *u, const double *v,
+                             double *grad, double *grad_log_weight) {
+    const size_t n = attn->input.n, in = input_length(attn), out = output_length(attn);
+    const lipsc_space *space = attn->backend->space(attn->dtype);
+    size_t from, to;
+    if (!lipsc_mul_size(k, out, &from) || !lipsc_mul_size(k, in, &to)) return LIPSC_E_RANGE;
+    void *bu = space->alloc(from), *bv = space->alloc(to), *bgrad = space->alloc(to);
+    void *bscore = grad_log_weight ? space->alloc(k * n) : NULL;
+    lipsc_status status =
+        bu && bv && bgrad && (bscore || !grad_log_weight) ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) {
+        space->upload(from, u, bu);
+        space->upload(to, v, bv);
+        status = attn->backend->gradient(attn->state, k, bu, bv, bgrad, bscore);
+    }
+    if (!status) {
+        space->download(to, bgrad, grad);
+        if (bscore) space->download(k * n, bscore, grad_log_weight);
+    }
+    space->release(bu);
+    space->release(bv);
+    space->release(bgrad);
+    space->release(bscore);
+    for (size_t p = 0; grad_log_weight && !status && p < k; p++)
+        status = add_root_weights(attn, u + p * out, v + p * in, grad_log_weight + p * n);
+    return status;
+}
+
+lipsc_status lipsc_attn_gradient(lipsc_attn *attn, size_t k, const double *u,
+                                 const double *v, double *grad, double *grad_log_weight,
+                                 lipsc_error *err) {
+    if (!attn || (k && (!u || !v || !grad)))
+        return lipsc_fail(err, LIPSC_E_ARG, "attn, u, v or grad is NULL");
+    if (k == 0) return LIPSC_OK;
+    const lipsc_status status = gradient(attn, k, u, v, grad, grad_log_weight);
+    if (status)
+        return lipsc_fail(err, status, "the gradient of %zu pairs does not fit into memory",
+                          k);
+    int finite = 1;
+    for (size_t e = 0; e < k * input_length(attn); e++)
+        finite = finite && isfinite(grad[e]);
+    for (size_t e = 0; grad_log_weight && e < k * attn->input.n; e++)
+        finite = finite && isfinite(grad_log_weight[e]);
+    if (!finite)
+        return lipsc_fail(err, LIPSC_E_NONFIN, "the gradient at this input overflows %s",
+                          attn->dtype == LIPSC_F32 ? "f32" : "f64");
+    return LIPSC_OK;
+}
+
 static int op_apply(void *ctx, int trans, size_t k, const double *x, double *y) {
     return (int)lipsc_attn_apply(ctx, trans, k, x, y);
 }

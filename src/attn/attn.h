@@ -55,4 +55,20 @@ lipsc_status lipsc_mask_ranges(const lipsc_layer *layer, const lipsc_input *inpu
 /* J as an operator on back-end vectors; valid as long as attn. */
 lipsc_linop lipsc_attn_linop(lipsc_attn *attn);
 
+/* ---- The gradient of sigma: docs/maths.md 7.4 ---- */
+
+/* d/dX <u, J(X) v> for k pairs held fixed, u (n, width) of J's output and v (n, d) of its
+ * input, in the caller's order: grad, k vectors (n, d).  Where sigma is simple and (u, v)
+ * is its pair this is its gradient.  J means D^{1/2} J D^{-1/2}, as everywhere, and
+ * grad_log_weight (k vectors (n), or NULL) is the derivative in ln a_i; it also makes
+ * sense without weights, at equal ones. */
+lipsc_status lipsc_attn_gradient(lipsc_attn *attn, size_t k, const double *u,
+                                 const double *v, double *grad, double *grad_log_weight,
+                                 lipsc_error *err);
+
+/* The same by the definition: slow, readable, sharing no code with any back end. */
+lipsc_status lipsc_ref_gradient(const lipsc_layer *layer, const lipsc_input *input,
+                                size_t k, const double *u, const double *v, double *grad,
+                                double *grad_log_weight, lipsc_error *err);
+
 #endif

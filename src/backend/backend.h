@@ -77,6 +77,12 @@ typedef struct lipsc_backend {
     /* y = J x (trans 0) or J^T x (trans 1), k vectors, back-end memory */
     lipsc_status (*product)(void *input, int trans, size_t k, const void *x, void *y);
 
+    /* Gradients of <u, J(X) v> for k pairs held fixed, back-end memory, in the caller's
+     * order like the vectors of product: in X, grad (n, d), and in the log weight that the
+     * scores of key j share, grad_score (n) or NULL. */
+    lipsc_status (*gradient)(void *input, size_t k, const void *u, const void *v,
+                             void *grad, void *grad_score);
+
     /* f(X) with biases, (n, width), host memory */
     lipsc_status (*output)(void *input, double *y);
 

@@ -61,6 +61,8 @@ void lipsc_cpu_input_free(void *input);
 lipsc_status lipsc_cpu_reserve(lipsc_cpu_input *in, size_t dirs);
 lipsc_status lipsc_cpu_product(void *input, int trans, size_t k, const void *x, void *y);
 lipsc_status lipsc_cpu_output(void *input, double *y);
+lipsc_status lipsc_cpu_gradient(void *input, size_t k, const void *u, const void *v,
+                                void *grad, void *grad_score);
 
 /* The kernels' view of query head h. */
 lipsc_head lipsc_cpu_head(const lipsc_cpu_input *in, size_t h);
@@ -77,6 +79,21 @@ void lipsc_cpu_project(const lipsc_cpu_weights *w, int threads, size_t rows, con
 /* heads (head layout) -> y (rows, width): output projection or concatenation. */
 void lipsc_cpu_combine_heads(const lipsc_cpu_weights *w, int threads, size_t rows,
                              const void *heads, void *y);
+
+/* The transposes of these two: x (rows, width) -> heads, and y = q Wq + k Wk + z Wv. */
+void lipsc_cpu_split_heads(const lipsc_cpu_weights *w, int threads, size_t rows,
+                           const void *x, void *heads);
+void lipsc_cpu_project_back(const lipsc_cpu_weights *w, int threads, size_t rows,
+                            const void *q, const void *k, const void *z, void *y);
+
+/* Norm and rotation of the projected directions, or their transposes in reverse order. */
+void lipsc_cpu_turn(const lipsc_cpu_input *in, size_t dirs, int trans, void *dq, void *dk);
+
+/* Between the caller's order and the back end's, for D^{1/2} J D^{-1/2}: rows come in
+ * divided by the roots and leave multiplied by them, and the transpose the other way round.
+ */
+void lipsc_cpu_stage_rows(const lipsc_cpu_input *in, int trans, int outgoing, size_t dirs,
+                          size_t width, const void *src, void *dst);
 
 /* One direction of a dense layer: linear.c. */
 lipsc_status lipsc_cpu_linear_new(size_t in, size_t out, const double *w, int transposed,

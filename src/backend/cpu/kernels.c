@@ -13,77 +13,9 @@
  *     dP_ij = P_ij ((dS_ij - dS_i,top) - sum_l P_il (dS_il - dS_i,top))
  * In a nearly one-hot row the unshifted form loses every digit.  The shift is computed with
  * the same sequence of multiply-adds as the tile, so the top entry becomes exactly zero. */
-#include "backend/cpu/kernels.h"
-
-#include "backend/cpu/simd.h"
+#include "backend/cpu/tiles.h"
 
 #include <math.h>
-
-enum {
-    MR = 6,            /* rows of a register block                                   */
-    ROWS = 96,         /* queries of a tile                                          */
-    KEYS = 96,         /* keys of a tile: a multiple of NR for every instruction set */
-    STRIDE = KEYS + 16 /* row stride of a stored tile; odd in cache lines            */
-};
-
-#define LOG2E ((T)1.4426950408889634074)
-
-static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
-static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
-
-/* How many of `left` rows the next register block takes: 6, and near the end 4 or 5 rather
- * than a lone row that would leave the multipliers idle. */
-static size_t next_rows(size_t left) {
-    if (left <= MR) return left;
-    if (left <= 8) return 4;
-    if (left <= 10) return 5;
-    return MR;
-}
-
-/* acc (mr x NR) += A (mr x len) B (len x NR);  A(r,l) = a[r*ars + l*acs], B row l = b +
- * l*ldb. mr is a constant at every call, so acc lives in registers. */
-INLINE void block_fma(const int mr, V acc[MR][2], size_t len, const T *a, size_t ars,
-                      size_t acs, const T *b, size_t ldb) {
-    for (size_t l = 0; l < len; l++) {
-        const V b0 = v_load(b), b1 = v_load(b + VL);
-#pragma GCC unroll 6
-        for (int r = 0; r < mr; r++) {
-            const V x = v_set(a[(size_t)r * ars]);
-            acc[r][0] = v_fma(x, b0, acc[r][0]);
-            acc[r][1] = v_fma(x, b1, acc[r][1]);
-        }
-        a += acs;
-        b += ldb;
-    }
-}
-
-INLINE void block_zero(const int mr, V acc[MR][2]) {
-#pragma GCC unroll 6
-    for (int r = 0; r < mr; r++) acc[r][0] = acc[r][1] = v_set(0);
-}
-
-/* Runs CALL(mr) with mr a literal, so that each block size is compiled on its own. */
-#define FOR_BLOCK_SIZE(mr, CALL) \
-    switch (mr) {                \
-    case 6:                      \
-        CALL(6);                 \
-        break;                   \
-    case 5:                      \
-        CALL(5);                 \
-        break;                   \
-    case 4:                      \
-        CALL(4);                 \
-        break;                   \
-    case 3:                      \
-        CALL(3);                 \
-        break;                   \
-    case 2:                      \
-        CALL(2);                 \
-        break;                   \
-    default:                     \
-        CALL(1);                 \
-        break;                   \
-    }
 
 /* ---- C (+)= A B with B in panels: the projections ------------------------------------ */
 
@@ -150,127 +82,6 @@ static void gemm(const lipsc_gemm *g, size_t row0, size_t row1, size_t panel0,
                 }
             }
         }
-}
-
-/* ---- tiles ------------------------------------------------------------------------------
- */
-
-/* rows j0..j1-1 of src (., w) as panels of NR keys: panel p is (w, NR), absent keys zero */
-static void pack_keys(const T *src, size_t w, size_t j0, size_t j1, T *dst) {
-    for (size_t j = j0; j < j1; j += NR, dst += w * NR) {
-        const size_t lanes = min_size(NR, j1 - j);
-        for (size_t lane = 0; lane < lanes; lane++) {
-            const T *row = src + (j + lane) * w;
-            for (size_t l = 0; l < w; l++) dst[l * NR + lane] = row[l];
-        }
-        for (size_t lane = lanes; lane < NR; lane++)
-            for (size_t l = 0; l < w; l++) dst[l * NR + lane] = 0;
-    }
-}
-
-/* lanes of keys j .. j+NR-1 that row i sees */
-INLINE void visible(const lipsc_head *h, size_t i, size_t j, VI seen[2]) {
-    const I first = (I)((ptrdiff_t)h->lo[i] - (ptrdiff_t)j);
-    const I end = (I)((ptrdiff_t)h->hi[i] - (ptrdiff_t)j);
-    for (int half = 0; half < 2; half++) {
-        const VI lane = v_lanes() + half * VL;
-        seen[half] = (lane >= first) & (lane < end);
-    }
-}
-
-/* log weights of keys j .. j+NR-1, 0 without weights and beyond the last token */
-INLINE void load_bias(const lipsc_head *h, size_t j, V bias[2]) {
-    bias[0] = bias[1] = v_set(0);
-    if (!h->bias) return;
-    T edge[NR];
-    for (size_t l = 0; l < NR; l++)
-        edge[l] = j + l < h->n ? ((const T *)h->bias)[j + l] : 0;
-    bias[0] = v_load(edge);
-    bias[1] = v_load(edge + VL);
-}
-
-/* P of rows i .. i+mr-1 and keys j .. j+NR-1 from the scores in acc:
- *     P_ij = exp(s_ij - rowmax_i) rowinv_i,   0 where masked */
-INLINE void softmax_block(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
-                          V acc[MR][2]) {
-    const T *rowmax = h->rowmax, *rowinv = h->rowinv;
-    V bias[2];
-    load_bias(h, j, bias);
-#pragma GCC unroll 6
-    for (int r = 0; r < mr; r++) {
-        const V top = v_set(rowmax[i + (size_t)r]), inv = v_set(rowinv[i + (size_t)r]);
-        for (int half = 0; half < 2; half++) {
-            const V s = acc[r][half] + bias[half];
-            acc[r][half] = v_exp2((s - top) * v_set(LOG2E)) * inv;
-        }
-        if (masked) {
-            VI seen[2];
-            visible(h, i + (size_t)r, j, seen);
-            for (int half = 0; half < 2; half++)
-                acc[r][half] = v_keep(acc[r][half], seen[half]);
-        }
-    }
-}
-
-/* The same from q and a panel of keys, into tile. */
-INLINE void store_softmax(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
-                          const T *panel, T *tile) {
-    V acc[MR][2];
-    block_zero(mr, acc);
-    block_fma(mr, acc, h->kw, (const T *)h->q + i * h->kw, h->kw, 1, panel, NR);
-    softmax_block(mr, h, i, j, masked, acc);
-#pragma GCC unroll 6
-    for (int r = 0; r < mr; r++) {
-        v_store(tile + r * STRIDE, acc[r][0]);
-        v_store(tile + r * STRIDE + VL, acc[r][1]);
-    }
-}
-
-/* The keys of tile [j0,j1) that some row of [i, i+mr) sees, from a panel's first key on. */
-typedef struct {
-    size_t from, end; /* from: first key of a panel; from >= end: none */
-} key_span;
-
-static key_span span_of(const lipsc_head *h, size_t i, size_t mr, size_t j0, size_t j1) {
-    key_span s;
-    s.from = max_size(j0, h->lo[i]);
-    s.from = j0 + (s.from - j0) / NR * NR;
-    s.end = min_size(j1, h->hi[i + mr - 1]);
-    return s;
-}
-
-static int is_masked(const lipsc_head *h, size_t i, size_t mr, size_t j) {
-    return j < h->lo[i + mr - 1] || j + NR > h->hi[i];
-}
-
-/* c (mr x NR) += A B with A rows either along a tile's rows or, transposed, its columns */
-INLINE void accumulate_block(const int mr, size_t len, const T *a, size_t ars, size_t acs,
-                             const T *b, size_t ldb, T *c, size_t ldc) {
-    V acc[MR][2];
-    block_zero(mr, acc);
-    block_fma(mr, acc, len, a, ars, acs, b, ldb);
-#pragma GCC unroll 6
-    for (int r = 0; r < mr; r++) {
-        T *row = c + (size_t)r * ldc;
-        v_store(row, v_load(row) + acc[r][0]);
-        v_store(row + VL, v_load(row + VL) + acc[r][1]);
-    }
-}
-
-/* c (rows of the tile) += tile B */
-static void accumulate_rows(size_t mr, size_t len, const T *a, const T *b, size_t ldb,
-                            T *c) {
-#define CALL(m) accumulate_block(m, len, a, STRIDE, 1, b, ldb, c, ldb)
-    FOR_BLOCK_SIZE(mr, CALL)
-#undef CALL
-}
-
-/* c (columns of the tile) += tile^T B */
-static void accumulate_columns(size_t mr, size_t len, const T *a, const T *b, size_t ldb,
-                               T *c){
-#define CALL(m) accumulate_block(m, len, a, 1, STRIDE, b, ldb, c, ldb)
-    FOR_BLOCK_SIZE(mr, CALL)
-#undef CALL
 }
 
 /* ---- row statistics
@@ -419,21 +230,6 @@ static void head_output(const lipsc_head *h, size_t i0, size_t i1, void *out) {
     for (size_t i = i0; i < i1; i++)
         for (size_t c = 0; c < h->vw; c++)
             o[i * h->vw + c] = z[h->top[i] * h->vw + c] + excess[i * h->vw + c];
-}
-
-/* sum_l a_l b_l (+ sum_l c_l d_l) in the order in which a register block makes it, for
- * several independent rows at a time so that the multiply-adds overlap. */
-enum { CHAINS = 8 };
-INLINE void chained_dots(size_t rows, size_t w, const T *const a[CHAINS],
-                         const T *const b[CHAINS], T sum[CHAINS]) {
-    if (rows == CHAINS) {
-        for (size_t l = 0; l < w; l++)
-#pragma GCC unroll 8
-            for (int r = 0; r < CHAINS; r++) sum[r] = s_fma(a[r][l], b[r][l], sum[r]);
-    } else {
-        for (size_t r = 0; r < rows; r++)
-            for (size_t l = 0; l < w; l++) sum[r] = s_fma(a[r][l], b[r][l], sum[r]);
-    }
 }
 
 /* ---- J: out_i = sum_j P_ij dS'_ij (z_j - o_i) + sum_j P_ij dz_j
@@ -623,20 +419,6 @@ INLINE void adjoint_block(const int mr, const lipsc_head *h, const T *g, const T
     }
 }
 
-/* Rows of [i0,i1) that see a key of [j, j+keys). */
-static void rows_that_see(const lipsc_head *h, size_t i0, size_t i1, size_t j, size_t keys,
-                          size_t *from, size_t *end) {
-    size_t a = i0, b = i1;
-    while (a < b && h->hi[a] <= j) a++;
-    while (b > a && h->lo[b - 1] >= j + keys) b--;
-    *from = a;
-    *end = b;
-}
-
-static void zero_block(size_t mr, T *tile) {
-    for (size_t r = 0; r < mr; r++) memset(tile + r * STRIDE, 0, NR * sizeof(T));
-}
-
 static void adjoint_tile(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0,
                          size_t i1, size_t j0, size_t j1, const T *kpanels,
                          const T *zpanels, T *ptile, T *stile) {
@@ -714,14 +496,10 @@ static size_t scratch_bytes(size_t kw, size_t vw, size_t dirs) {
     return (panels + 2 * ROWS * STRIDE + dirs * ROWS * VL) * sizeof(T);
 }
 
-/* lipsc_kernels_f32_avx2 and so on; isa.c chooses among them */
-#define JOIN_(a, b, c) a##b##_##c
-#define JOIN(a, b, c)  JOIN_(a, b, c)
-#if defined(LIPSC_TYPE_f32)
-#define TABLE JOIN(lipsc_kernels_, f32, LIPSC_ISA)
-#else
-#define TABLE JOIN(lipsc_kernels_, f64, LIPSC_ISA)
-#endif
+/* isa.c chooses among these tables */
+extern const lipsc_gradient_kernels NAMED(gradient);
+#define TABLE NAMED(kernels)
 extern const lipsc_kernels TABLE;
-const lipsc_kernels TABLE = {NR,          sizeof(T), scratch_bytes, gemm,   statistics,
-                             head_output, forward,   adjoint_rows,  adjoint};
+const lipsc_kernels TABLE = {NR,         sizeof(T),       scratch_bytes, gemm,
+                             statistics, head_output,     forward,       adjoint_rows,
+                             adjoint,    &NAMED(gradient)};

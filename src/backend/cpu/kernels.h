@@ -49,6 +49,29 @@ typedef struct {
     void *mean;               /* (dirs*n) J: rowsum(P o dS'); J^T: g_i . excess_i      */
 } lipsc_head_dirs;
 
+/* Pairs (u, v) of one head, `dirs` blocks of n rows, and the gradient of <u, J v>: added to
+ * gq, gk, gz (and gdq, gdk, score), which the caller clears. */
+typedef struct {
+    size_t dirs;
+    const void *dq, *dk, *dz; /* directions of q, k, z that v makes                   */
+    const void *g;            /* u pulled back to the head's output, (dirs*n, vw)      */
+    void *gq, *gk, *gz;       /* gradients in q, k, z                                  */
+    void *gdq, *gdk;          /* in dq, dk; NULL: not wanted                           */
+    void *score;              /* (dirs*n) in the log weight of each key, or NULL       */
+    void *rows;               /* (dirs*n) records of row_bytes: the rows' statistics   */
+} lipsc_head_pairs;
+
+typedef struct {
+    size_t row_bytes;
+    size_t (*scratch_bytes)(size_t kw, size_t vw, size_t dirs); /* of one thread */
+    /* first pass: the statistics of rows i0..i1-1 */
+    void (*rows)(const lipsc_head *h, const lipsc_head_pairs *d, size_t i0, size_t i1,
+                 void *scratch);
+    /* second pass: the tile [i0,i1) x [j0,j1) */
+    void (*tile)(const lipsc_head *h, const lipsc_head_pairs *d, size_t i0, size_t i1,
+                 size_t j0, size_t j1, void *scratch);
+} lipsc_gradient_kernels;
+
 typedef struct {
     size_t nr;   /* columns of a panel */
     size_t item; /* sizeof(T)          */
@@ -72,6 +95,8 @@ typedef struct {
                          size_t i1);
     void (*adjoint)(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, size_t i1,
                     size_t j0, size_t j1, void *scratch);
+
+    const lipsc_gradient_kernels *gradient; /* gradient_kernels.c */
 } lipsc_kernels;
 
 /* The table for this machine. */

@@ -116,9 +116,8 @@ void lipsc_cpu_combine_heads(const lipsc_cpu_weights *w, int threads, size_t row
     lipsc_cpu_gemms(w->kernels, threads, rows, 1, &g, 0);
 }
 
-/* g = x O in head layout */
-static void split_heads(const lipsc_cpu_weights *w, int threads, size_t rows, const void *x,
-                        void *heads) {
+void lipsc_cpu_split_heads(const lipsc_cpu_weights *w, int threads, size_t rows,
+                           const void *x, void *heads) {
     if (!w->o_out) {
         concatenate(w, rows, heads, (char *)x, 1);
         return;
@@ -136,11 +135,10 @@ static void split_heads(const lipsc_cpu_weights *w, int threads, size_t rows, co
     lipsc_cpu_gemms(w->kernels, threads, rows, 1, &g, 0);
 }
 
-/* y = gq Wq + gk Wk + gz Wv */
-static void project_back(const lipsc_cpu_input *in, size_t rows, void *y) {
-    const lipsc_cpu_weights *w = in->w;
+void lipsc_cpu_project_back(const lipsc_cpu_weights *w, int threads, size_t rows,
+                            const void *q, const void *k, const void *z, void *y) {
     const size_t d = w->layer->d;
-    const void *a[3] = {in->dq, in->dk, in->dz}, *b[3] = {w->q_out, w->k_out, w->v_out};
+    const void *a[3] = {q, k, z}, *b[3] = {w->q_out, w->k_out, w->v_out};
     const size_t heads[3] = {w->layer->heads, w->layer->kv_heads, w->layer->kv_heads};
     lipsc_gemm g[3];
     for (int i = 0; i < 3; i++) {
@@ -158,11 +156,10 @@ static void project_back(const lipsc_cpu_input *in, size_t rows, void *y) {
                             .columns = d,
                             .add = i > 0};
     }
-    lipsc_cpu_gemms(w->kernels, in->threads, rows, 3, g, 1);
+    lipsc_cpu_gemms(w->kernels, threads, rows, 3, g, 1);
 }
 
-/* Norm and rotation of the projected directions, or their transposes in reverse order. */
-static void turn_directions(const lipsc_cpu_input *in, size_t dirs, int trans) {
+void lipsc_cpu_turn(const lipsc_cpu_input *in, size_t dirs, int trans, void *dq, void *dk) {
     const lipsc_cpu_weights *w = in->w;
     const lipsc_layer *layer = w->layer;
     const lipsc_stages *s = w->stages;
@@ -174,7 +171,7 @@ static void turn_directions(const lipsc_cpu_input *in, size_t dirs, int trans) {
     for (size_t t = 0; t < total; t++) {
         const int query = t < layer->heads;
         const size_t h = query ? t : t - layer->heads;
-        char *x = (char *)(query ? in->dq : in->dk) + h * rows * kw * item;
+        char *x = (char *)(query ? dq : dk) + h * rows * kw * item;
         const void *gain = query ? w->q_gain : w->k_gain;
         const char *unit = query ? in->q_unit : in->k_unit;
         const char *inverse = query ? in->q_inverse : in->k_inverse;
@@ -272,15 +269,14 @@ static void core_adjoint(const lipsc_cpu_input *in, size_t dirs) {
 /* ---- products
  * --------------------------------------------------------------------------------- */
 
-/* D^{1/2} J D^{-1/2}: rows come in divided by the roots and leave multiplied by them, and
- * the transpose the other way round. */
-static void stage_rows(const lipsc_cpu_input *in, int trans, int outgoing, size_t dirs,
-                       size_t width, const char *src, char *dst) {
+void lipsc_cpu_stage_rows(const lipsc_cpu_input *in, int trans, int outgoing, size_t dirs,
+                          size_t width, const void *src, void *dst) {
     const size_t vector = in->n * width * in->w->kernels->item;
     const void *factor = trans == outgoing ? in->inverse_root : in->root;
     for (size_t k = 0; k < dirs; k++)
         (outgoing ? in->w->stages->scatter : in->w->stages->gather)(
-            in->n, width, in->order, factor, src + k * vector, dst + k * vector);
+            in->n, width, in->order, factor, (const char *)src + k * vector,
+            (char *)dst + k * vector);
 }
 
 static void product_block(const lipsc_cpu_input *in, int trans, size_t dirs, const void *x,
@@ -291,22 +287,22 @@ static void product_block(const lipsc_cpu_input *in, int trans, size_t dirs, con
     void *out = y;
     if (staged) { /* J maps (n, d) to (n, width): the buffers swap roles for J^T */
         void *rows_in = trans ? in->rows_out : in->rows_in;
-        stage_rows(in, trans, 0, dirs, trans ? w->width : d, x, rows_in);
+        lipsc_cpu_stage_rows(in, trans, 0, dirs, trans ? w->width : d, x, rows_in);
         x = rows_in;
         out = trans ? in->rows_in : in->rows_out;
     }
     if (trans) {
-        split_heads(w, in->threads, rows, x, in->heads);
+        lipsc_cpu_split_heads(w, in->threads, rows, x, in->heads);
         core_adjoint(in, dirs);
-        turn_directions(in, dirs, 1);
-        project_back(in, rows, out);
+        lipsc_cpu_turn(in, dirs, 1, in->dq, in->dk);
+        lipsc_cpu_project_back(w, in->threads, rows, in->dq, in->dk, in->dz, out);
     } else {
         lipsc_cpu_project(w, in->threads, rows, x, in->dq, in->dk, in->dz, 0);
-        turn_directions(in, dirs, 0);
+        lipsc_cpu_turn(in, dirs, 0, in->dq, in->dk);
         core_forward(in, dirs);
         lipsc_cpu_combine_heads(w, in->threads, rows, in->heads, out);
     }
-    if (staged) stage_rows(in, trans, 1, dirs, trans ? d : w->width, out, y);
+    if (staged) lipsc_cpu_stage_rows(in, trans, 1, dirs, trans ? d : w->width, out, y);
 }
 
 lipsc_status lipsc_cpu_product(void *input, int trans, size_t k, const void *x, void *y) {

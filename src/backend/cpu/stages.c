@@ -79,4 +79,23 @@ static void norm_derivative(size_t rows, size_t n, size_t w, size_t dim, const v
     }
 }
 
-const lipsc_stages TABLE = {gather, scatter, rotate, norm, norm_derivative};
+static void norm_second(size_t rows, size_t n, size_t w, size_t dim, const void *gain,
+                        const void *unit, const void *inverse, const void *e_rows,
+                        const void *t_rows, void *grad) {
+    const T *g = gain;
+    for (size_t i = 0; i < rows; i++) {
+        const T *u = (const T *)unit + i % n * w, over = ((const T *)inverse)[i % n];
+        const T *e = (const T *)e_rows + i * w, *t = (const T *)t_rows + i * w;
+        T *out = (T *)grad + i * w, ue = 0, ut = 0, te = 0;
+        for (size_t c = 0; c < dim; c++) {
+            ue += u[c] * e[c];
+            ut += u[c] * g[c] * t[c];
+            te += g[c] * t[c] * e[c];
+        }
+        const T factor = over * over / (T)sqrt((double)dim), along = te - 3 * ut * ue;
+        for (size_t c = 0; c < dim; c++)
+            out[c] -= factor * (along * u[c] + ue * g[c] * t[c] + ut * e[c]);
+    }
+}
+
+const lipsc_stages TABLE = {gather, scatter, rotate, norm, norm_derivative, norm_second};

@@ -26,6 +26,13 @@ typedef struct {
      * inverse * (y - unit (unit . y)) with y = gain * x */
     void (*norm_derivative)(size_t rows, size_t n, size_t w, size_t dim, const void *gain,
                             const void *unit, const void *inverse, int trans, void *x);
+    /* The same derivative's own derivative: to the gradient in x (rows, w) before the norm
+     * adds that of <t, Norm'(x) e>, e and t (rows, w), t before the gains:
+     *     - inverse^2/sqrt(dim) ((t'.e) unit + (unit.e) t' + (unit.t') e
+     *                            - 3 (unit.t') (unit.e) unit),   t' = gain * t */
+    void (*norm_second)(size_t rows, size_t n, size_t w, size_t dim, const void *gain,
+                        const void *unit, const void *inverse, const void *e, const void *t,
+                        void *grad);
 } lipsc_stages;
 
 extern const lipsc_stages lipsc_stages_f32, lipsc_stages_f64;

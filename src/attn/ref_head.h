@@ -1,0 +1,274 @@
+/* ref_head.h - one head of the definition: its projections, a row of its softmax, its part
+ * of the output.  Shared by the files of the definition (ref.c, ref_gradient.c) and by
+ * nothing else; ref.c says what the formulas are. */
+#ifndef LIPSC_ATTN_REF_HEAD_H
+#define LIPSC_ATTN_REF_HEAD_H
+
+#include "attn/attn.h"
+#include "core/error.h"
+#include "core/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One head at one input.  Arrays have one row per token. */
+typedef struct {
+    const lipsc_layer *layer;
+    const lipsc_input *input;
+    const double *Q, *K, *V, *bq, *bk, *bv; /* rows of this head; K NULL: identity    */
+    const double *O;                        /* first column of this head, or NULL     */
+    size_t first;                           /* first output component, without O      */
+    double *raw_q, *raw_k;                  /* (n, key_dim) before norm and rotation  */
+    double *q, *k, *z;                      /* (n, key_dim) twice, (n, value_dim)     */
+    double *dq, *dk, *dz;                   /* directions or gradients of these       */
+    double *p, *ds;                         /* (n) a row of P and of dS               */
+    double *token, *value;                  /* (d) and (value_dim)                    */
+} head;
+
+static inline double dot(size_t n, const double *a, const double *b) {
+    double sum = 0.0;
+    for (size_t l = 0; l < n; l++) sum += a[l] * b[l];
+    return sum;
+}
+
+/* y = W x + b, W (rows, cols); W NULL: the identity; b NULL: none */
+static inline void affine(size_t rows, size_t cols, const double *W, const double *b,
+                          const double *x, double *y) {
+    for (size_t r = 0; r < rows; r++) {
+        y[r] = W ? dot(cols, W + r * cols, x) : x[r];
+        if (b) y[r] += b[r];
+    }
+}
+
+/* x += W^T y */
+static inline void add_transposed(size_t rows, size_t cols, const double *W,
+                                  const double *y, double *x) {
+    for (size_t r = 0; r < rows; r++) {
+        if (!W) x[r] += y[r];
+        for (size_t c = 0; W && c < cols; c++) x[c] += W[r * cols + c] * y[r];
+    }
+}
+
+/* ---- Norm and rotation of one query or key ---------------------------------- */
+
+/* Norm(x) = g o sqrt(k) x / r,  r = sqrt(|x|^2 + k eps) */
+static inline double norm_radius(size_t k, double eps, const double *x) {
+    return sqrt(dot(k, x, x) + (double)k * eps);
+}
+
+/* y := g o sqrt(k) y / r, for y = x itself */
+static inline void norm(size_t k, const double *gain, double eps, double *y) {
+    const double factor = sqrt((double)k) / norm_radius(k, eps, y);
+    for (size_t l = 0; l < k; l++) y[l] *= factor * gain[l];
+}
+
+/* h := (sqrt(k)/r) g o (h - u (u.h)),  u = x/r */
+static inline void norm_jvp(size_t k, const double *gain, double eps, const double *x,
+                            double *h) {
+    const double r = norm_radius(k, eps, x), along = dot(k, x, h) / (r * r);
+    for (size_t l = 0; l < k; l++)
+        h[l] = sqrt((double)k) / r * gain[l] * (h[l] - x[l] * along);
+}
+
+/* w := (sqrt(k)/r) (t - u (u.t)),  t = g o w */
+static inline void norm_vjp(size_t k, const double *gain, double eps, const double *x,
+                            double *w) {
+    const double r = norm_radius(k, eps, x);
+    for (size_t l = 0; l < k; l++) w[l] *= gain[l];
+    const double along = dot(k, x, w) / (r * r);
+    for (size_t l = 0; l < k; l++) w[l] = sqrt((double)k) / r * (w[l] - x[l] * along);
+}
+
+/* Turns the pairs (l, l + rotary_dim/2) by direction * position * freq[l].  The
+ * transposed rotation is the one by the opposite angle: direction -1. */
+static inline void rotate(const head *h, size_t token, double direction, double *y) {
+    const size_t half = h->layer->rotary_dim / 2;
+    const double position =
+        h->input->positions ? h->input->positions[token] : (double)token;
+    for (size_t l = 0; l < half; l++) {
+        const double angle = position * h->layer->rotary_freq[l];
+        const double c = cos(angle), s = direction * sin(angle);
+        const double a = y[l], b = y[l + half];
+        y[l] = a * c - b * s;
+        y[l + half] = b * c + a * s;
+    }
+}
+
+/* ---- Project ----------------------------------------------------------------- */
+
+static inline void project(const head *h) {
+    const lipsc_layer *layer = h->layer;
+    const size_t d = layer->d, k = layer->key_dim, dv = layer->value_dim;
+    for (size_t i = 0; i < h->input->n; i++) {
+        const double *x = h->input->X + i * d;
+        double *q = h->q + i * k, *key = h->k + i * k;
+        affine(k, d, h->Q, h->bq, x, q);
+        affine(k, d, h->K, h->bk, x, key);
+        affine(dv, d, h->V, h->bv, x, h->z + i * dv);
+        memcpy(h->raw_q + i * k, q, k * sizeof *q);
+        memcpy(h->raw_k + i * k, key, k * sizeof *key);
+        if (layer->q_gain) norm(k, layer->q_gain, layer->norm_eps, q);
+        if (layer->k_gain) norm(k, layer->k_gain, layer->norm_eps, key);
+        rotate(h, i, 1.0, q);
+        rotate(h, i, 1.0, key);
+        for (size_t l = 0; l < k; l++) q[l] *= layer->scale;
+    }
+}
+
+/* Direction x of the tokens -> dq, dk, dz. */
+static inline void project_jvp(const head *h, const double *x) {
+    const lipsc_layer *layer = h->layer;
+    const size_t d = layer->d, k = layer->key_dim, dv = layer->value_dim;
+    for (size_t i = 0; i < h->input->n; i++) {
+        double *dq = h->dq + i * k, *dk = h->dk + i * k;
+        const double root = h->input->weights ? sqrt(h->input->weights[i]) : 1.0;
+        for (size_t c = 0; c < d; c++) h->token[c] = x[i * d + c] / root;
+        affine(k, d, h->Q, NULL, h->token, dq);
+        affine(k, d, h->K, NULL, h->token, dk);
+        affine(dv, d, h->V, NULL, h->token, h->dz + i * dv);
+        if (layer->q_gain)
+            norm_jvp(k, layer->q_gain, layer->norm_eps, h->raw_q + i * k, dq);
+        if (layer->k_gain)
+            norm_jvp(k, layer->k_gain, layer->norm_eps, h->raw_k + i * k, dk);
+        rotate(h, i, 1.0, dq);
+        rotate(h, i, 1.0, dk);
+        for (size_t l = 0; l < k; l++) dq[l] *= layer->scale;
+    }
+}
+
+/* Gradients dq, dk, dz -> added to the gradient x of the tokens. */
+static inline void project_vjp(const head *h, double *x) {
+    const lipsc_layer *layer = h->layer;
+    const size_t d = layer->d, k = layer->key_dim, dv = layer->value_dim;
+    for (size_t i = 0; i < h->input->n; i++) {
+        double *dq = h->dq + i * k, *dk = h->dk + i * k;
+        for (size_t l = 0; l < k; l++) dq[l] *= layer->scale;
+        rotate(h, i, -1.0, dq);
+        rotate(h, i, -1.0, dk);
+        if (layer->q_gain)
+            norm_vjp(k, layer->q_gain, layer->norm_eps, h->raw_q + i * k, dq);
+        if (layer->k_gain)
+            norm_vjp(k, layer->k_gain, layer->norm_eps, h->raw_k + i * k, dk);
+        memset(h->token, 0, d * sizeof *h->token);
+        add_transposed(k, d, h->Q, dq, h->token);
+        add_transposed(k, d, h->K, dk, h->token);
+        add_transposed(dv, d, h->V, h->dz + i * dv, h->token);
+        const double root = h->input->weights ? sqrt(h->input->weights[i]) : 1.0;
+        for (size_t c = 0; c < d; c++) x[i * d + c] += h->token[c] / root;
+    }
+}
+
+/* ---- Core --------------------------------------------------------------------- */
+
+static inline int visible(const lipsc_layer *layer, const lipsc_input *input, size_t i,
+                          size_t j) {
+    switch (layer->mask) {
+    case LIPSC_MASK_NONE:
+        return 1;
+    case LIPSC_MASK_CAUSAL:
+        return j <= i;
+    case LIPSC_MASK_SLIDING:
+        return j <= i && i - j < layer->window;
+    case LIPSC_MASK_TIMES:
+        return input->times[j] <= input->times[i];
+    }
+    return 0;
+}
+
+/* p = P_i; returns the place of its largest entry.  An entry that is hidden, or too
+ * small for a double, is zero. */
+static inline size_t core_row(const head *h, size_t i) {
+    const size_t n = h->input->n, k = h->layer->key_dim;
+    size_t top = i; /* a token always sees itself */
+    for (size_t j = 0; j < n; j++) {
+        if (!visible(h->layer, h->input, i, j)) {
+            h->p[j] = -INFINITY;
+            continue;
+        }
+        h->p[j] = dot(k, h->q + i * k, h->k + j * k);
+        if (h->input->weights) h->p[j] += log(h->input->weights[j]);
+    }
+    for (size_t j = 0; j < n; j++)
+        if (h->p[j] > h->p[top]) top = j;
+    const double largest = h->p[top];
+    double sum = 0.0;
+    for (size_t j = 0; j < n; j++) sum += h->p[j] = exp(h->p[j] - largest);
+    for (size_t j = 0; j < n; j++) h->p[j] /= sum;
+    return top;
+}
+
+/* ---- Output -------------------------------------------------------------------- */
+
+/* y += factor O_h value; without O the head has its own components */
+static inline void output_add(const head *h, double factor, double *y) {
+    const lipsc_layer *layer = h->layer;
+    const size_t dv = layer->value_dim, stride = layer->heads * dv;
+    if (!h->O)
+        for (size_t c = 0; c < dv; c++) y[h->first + c] += factor * h->value[c];
+    else
+        for (size_t r = 0; r < layer->out_dim; r++)
+            y[r] += factor * dot(dv, h->O + r * stride, h->value);
+}
+
+/* value = factor O_h^T y */
+static inline void output_vjp(const head *h, double factor, const double *y) {
+    const lipsc_layer *layer = h->layer;
+    const size_t dv = layer->value_dim, stride = layer->heads * dv;
+    for (size_t c = 0; c < dv; c++) {
+        h->value[c] = h->O ? 0.0 : factor * y[h->first + c];
+        for (size_t r = 0; h->O && r < layer->out_dim; r++)
+            h->value[c] += factor * h->O[r * stride + c] * y[r];
+    }
+}
+
+/* ---- Life of a head --------------------------------------------------------------- */
+
+/* Points h at the weights of query head `index` and projects the input. */
+static inline void head_enter(head *h, size_t index) {
+    const lipsc_layer *layer = h->layer;
+    const size_t d = layer->d, k = layer->key_dim, dv = layer->value_dim;
+    const size_t g = index * layer->kv_heads / layer->heads;
+    h->Q = layer->Q + index * k * d;
+    h->K = layer->K ? layer->K + g * k * d : NULL;
+    h->V = layer->V + g * dv * d;
+    h->O = layer->O ? layer->O + index * dv : NULL;
+    h->bq = layer->bq ? layer->bq + index * k : NULL;
+    h->bk = layer->bk ? layer->bk + g * k : NULL;
+    h->bv = layer->bv ? layer->bv + g * dv : NULL;
+    h->first = index * dv;
+    project(h);
+}
+
+static inline lipsc_status head_alloc(head *h, const lipsc_layer *layer,
+                                      const lipsc_input *input) {
+    const size_t n = input->n, k = layer->key_dim, dv = layer->value_dim;
+    double **const arrays[] = {&h->raw_q, &h->raw_k, &h->q, &h->k,  &h->dq,    &h->dk,
+                               &h->z,     &h->dz,    &h->p, &h->ds, &h->value, &h->token};
+    const size_t counts[] = {n * k,  n * k,  n * k, n * k, n * k, n * k,
+                             n * dv, n * dv, n,     n,     dv,    layer->d};
+    int short_of_memory = 0;
+    for (size_t a = 0; a < sizeof counts / sizeof counts[0]; a++) {
+        *arrays[a] = lipsc_alloc(counts[a], sizeof(double));
+        short_of_memory |= !*arrays[a];
+    }
+    h->layer = layer;
+    h->input = input;
+    return short_of_memory ? LIPSC_E_NOMEM : LIPSC_OK;
+}
+
+static inline void head_release(head *h) {
+    double *const arrays[] = {h->raw_q, h->raw_k, h->q, h->k,  h->dq,    h->dk,
+                              h->z,     h->dz,    h->p, h->ds, h->value, h->token};
+    for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
+}
+
+static inline lipsc_status finite_or_fail(size_t count, const double *y, lipsc_error *err) {
+    for (size_t e = 0; e < count; e++)
+        if (!isfinite(y[e]))
+            return lipsc_fail(
+                err, LIPSC_E_NONFIN,
+                "attention at this input: a score or a product is not finite");
+    return LIPSC_OK;
+}
+
+#endif

@@ -1,0 +1,239 @@
+/* tiles.h - what the files of register kernels share: blocks held in registers, packed
+ * keys, the softmax of a block, visible ranges.  Compiled once per instruction set and
+ * precision, see simd.h; kernels.c explains the tiles. */
+#ifndef LIPSC_BACKEND_CPU_TILES_H
+#define LIPSC_BACKEND_CPU_TILES_H
+
+#include "backend/cpu/kernels.h"
+
+#include "backend/cpu/simd.h"
+
+enum {
+    MR = 6,            /* rows of a register block                                   */
+    ROWS = 96,         /* queries of a tile                                          */
+    KEYS = 96,         /* keys of a tile: a multiple of NR for every instruction set */
+    STRIDE = KEYS + 16 /* row stride of a stored tile; odd in cache lines            */
+};
+
+#define LOG2E ((T)1.4426950408889634074)
+
+static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+/* How many of `left` rows the next register block takes: 6, and near the end 4 or 5 rather
+ * than a lone row that would leave the multipliers idle. */
+static inline size_t next_rows(size_t left) {
+    if (left <= MR) return left;
+    if (left <= 8) return 4;
+    if (left <= 10) return 5;
+    return MR;
+}
+
+/* acc (mr x NR) += A (mr x len) B (len x NR);  A(r,l) = a[r*ars + l*acs], B row l = b +
+ * l*ldb. mr is a constant at every call, so acc lives in registers. */
+INLINE void block_fma(const int mr, V acc[MR][2], size_t len, const T *a, size_t ars,
+                      size_t acs, const T *b, size_t ldb) {
+    for (size_t l = 0; l < len; l++) {
+        const V b0 = v_load(b), b1 = v_load(b + VL);
+#pragma GCC unroll 6
+        for (int r = 0; r < mr; r++) {
+            const V x = v_set(a[(size_t)r * ars]);
+            acc[r][0] = v_fma(x, b0, acc[r][0]);
+            acc[r][1] = v_fma(x, b1, acc[r][1]);
+        }
+        a += acs;
+        b += ldb;
+    }
+}
+
+INLINE void block_zero(const int mr, V acc[MR][2]) {
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) acc[r][0] = acc[r][1] = v_set(0);
+}
+
+/* Runs CALL(mr) with mr a literal, so that each block size is compiled on its own. */
+#define FOR_BLOCK_SIZE(mr, CALL) \
+    switch (mr) {                \
+    case 6:                      \
+        CALL(6);                 \
+        break;                   \
+    case 5:                      \
+        CALL(5);                 \
+        break;                   \
+    case 4:                      \
+        CALL(4);                 \
+        break;                   \
+    case 3:                      \
+        CALL(3);                 \
+        break;                   \
+    case 2:                      \
+        CALL(2);                 \
+        break;                   \
+    default:                     \
+        CALL(1);                 \
+        break;                   \
+    }
+
+/* ---- tiles --------------------------------------------------------------------------- */
+
+/* rows j0..j1-1 of src (., w) as panels of NR keys: panel p is (w, NR), absent keys zero */
+static inline void pack_keys(const T *src, size_t w, size_t j0, size_t j1, T *dst) {
+    for (size_t j = j0; j < j1; j += NR, dst += w * NR) {
+        const size_t lanes = min_size(NR, j1 - j);
+        for (size_t lane = 0; lane < lanes; lane++) {
+            const T *row = src + (j + lane) * w;
+            for (size_t l = 0; l < w; l++) dst[l * NR + lane] = row[l];
+        }
+        for (size_t lane = lanes; lane < NR; lane++)
+            for (size_t l = 0; l < w; l++) dst[l * NR + lane] = 0;
+    }
+}
+
+/* lanes of keys j .. j+NR-1 that row i sees */
+INLINE void visible(const lipsc_head *h, size_t i, size_t j, VI seen[2]) {
+    const I first = (I)((ptrdiff_t)h->lo[i] - (ptrdiff_t)j);
+    const I end = (I)((ptrdiff_t)h->hi[i] - (ptrdiff_t)j);
+    for (int half = 0; half < 2; half++) {
+        const VI lane = v_lanes() + half * VL;
+        seen[half] = (lane >= first) & (lane < end);
+    }
+}
+
+/* log weights of keys j .. j+NR-1, 0 without weights and beyond the last token */
+INLINE void load_bias(const lipsc_head *h, size_t j, V bias[2]) {
+    bias[0] = bias[1] = v_set(0);
+    if (!h->bias) return;
+    T edge[NR];
+    for (size_t l = 0; l < NR; l++)
+        edge[l] = j + l < h->n ? ((const T *)h->bias)[j + l] : 0;
+    bias[0] = v_load(edge);
+    bias[1] = v_load(edge + VL);
+}
+
+/* P of rows i .. i+mr-1 and keys j .. j+NR-1 from the scores in acc:
+ *     P_ij = exp(s_ij - rowmax_i) rowinv_i,   0 where masked */
+INLINE void softmax_block(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
+                          V acc[MR][2]) {
+    const T *rowmax = h->rowmax, *rowinv = h->rowinv;
+    V bias[2];
+    load_bias(h, j, bias);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        const V top = v_set(rowmax[i + (size_t)r]), inv = v_set(rowinv[i + (size_t)r]);
+        for (int half = 0; half < 2; half++) {
+            const V s = acc[r][half] + bias[half];
+            acc[r][half] = v_exp2((s - top) * v_set(LOG2E)) * inv;
+        }
+        if (masked) {
+            VI seen[2];
+            visible(h, i + (size_t)r, j, seen);
+            for (int half = 0; half < 2; half++)
+                acc[r][half] = v_keep(acc[r][half], seen[half]);
+        }
+    }
+}
+
+/* The same from q and a panel of keys, into tile. */
+INLINE void store_softmax(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
+                          const T *panel, T *tile) {
+    V acc[MR][2];
+    block_zero(mr, acc);
+    block_fma(mr, acc, h->kw, (const T *)h->q + i * h->kw, h->kw, 1, panel, NR);
+    softmax_block(mr, h, i, j, masked, acc);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        v_store(tile + r * STRIDE, acc[r][0]);
+        v_store(tile + r * STRIDE + VL, acc[r][1]);
+    }
+}
+
+/* The keys of tile [j0,j1) that some row of [i, i+mr) sees, from a panel's first key on. */
+typedef struct {
+    size_t from, end; /* from: first key of a panel; from >= end: none */
+} key_span;
+
+static inline key_span span_of(const lipsc_head *h, size_t i, size_t mr, size_t j0,
+                               size_t j1) {
+    key_span s;
+    s.from = max_size(j0, h->lo[i]);
+    s.from = j0 + (s.from - j0) / NR * NR;
+    s.end = min_size(j1, h->hi[i + mr - 1]);
+    return s;
+}
+
+static inline int is_masked(const lipsc_head *h, size_t i, size_t mr, size_t j) {
+    return j < h->lo[i + mr - 1] || j + NR > h->hi[i];
+}
+
+/* c (mr x NR) += A B with A rows either along a tile's rows or, transposed, its columns */
+INLINE void accumulate_block(const int mr, size_t len, const T *a, size_t ars, size_t acs,
+                             const T *b, size_t ldb, T *c, size_t ldc) {
+    V acc[MR][2];
+    block_zero(mr, acc);
+    block_fma(mr, acc, len, a, ars, acs, b, ldb);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        T *row = c + (size_t)r * ldc;
+        v_store(row, v_load(row) + acc[r][0]);
+        v_store(row + VL, v_load(row + VL) + acc[r][1]);
+    }
+}
+
+/* c (rows of the tile) += tile B */
+static inline void accumulate_rows(size_t mr, size_t len, const T *a, const T *b,
+                                   size_t ldb, T *c) {
+#define CALL(m) accumulate_block(m, len, a, STRIDE, 1, b, ldb, c, ldb)
+    FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+}
+
+/* c (columns of the tile) += tile^T B */
+static inline void accumulate_columns(size_t mr, size_t len, const T *a, const T *b,
+                                      size_t ldb, T *c) {
+#define CALL(m) accumulate_block(m, len, a, 1, STRIDE, b, ldb, c, ldb)
+    FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+}
+
+/* Rows of [i0,i1) that see a key of [j, j+keys). */
+static inline void rows_that_see(const lipsc_head *h, size_t i0, size_t i1, size_t j,
+                                 size_t keys, size_t *from, size_t *end) {
+    size_t a = i0, b = i1;
+    while (a < b && h->hi[a] <= j) a++;
+    while (b > a && h->lo[b - 1] >= j + keys) b--;
+    *from = a;
+    *end = b;
+}
+
+static inline void zero_block(size_t mr, T *tile) {
+    for (size_t r = 0; r < mr; r++) memset(tile + r * STRIDE, 0, NR * sizeof(T));
+}
+
+/* ---- dot products of rows --------------------------------------------------------- */
+
+/* sum_l a_l b_l (+ sum_l c_l d_l) in the order in which a register block makes it, for
+ * several independent rows at a time so that the multiply-adds overlap. */
+enum { CHAINS = 8 };
+INLINE void chained_dots(size_t rows, size_t w, const T *const a[CHAINS],
+                         const T *const b[CHAINS], T sum[CHAINS]) {
+    if (rows == CHAINS) {
+        for (size_t l = 0; l < w; l++)
+#pragma GCC unroll 8
+            for (int r = 0; r < CHAINS; r++) sum[r] = s_fma(a[r][l], b[r][l], sum[r]);
+    } else {
+        for (size_t r = 0; r < rows; r++)
+            for (size_t l = 0; l < w; l++) sum[r] = s_fma(a[r][l], b[r][l], sum[r]);
+    }
+}
+
+/* ---- names: NAMED(kernels) is lipsc_kernels_f32_avx2 and so on -------------------- */
+
+#define JOIN_(a, b, c) a##b##_##c
+#define JOIN(a, b, c)  JOIN_(a, b, c)
+#if defined(LIPSC_TYPE_f32)
+#define NAMED(name) JOIN(lipsc_##name##_, f32, LIPSC_ISA)
+#else
+#define NAMED(name) JOIN(lipsc_##name##_, f64, LIPSC_ISA)
+#endif
+
+#endif
