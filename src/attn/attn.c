@@ -117,6 +117,17 @@ static lipsc_status build(lipsc_attn *attn, const lipsc_input *input, lipsc_erro
     return attn->backend->input_new(weights, &attn->rows, attn->threads, &attn->state, err);
 }
 
+/* One thread where a pair of products takes at most about 0.1 ms: starting a second one
+ * costs more than it brings, and very much more on a machine that is busy.  No result
+ * depends on the number of threads. */
+static int useful_threads(const lipsc_layer *l, size_t n, int threads) {
+    const double small_pair = 1e6; /* floating-point operations */
+    const double tokens = (double)n, width = (double)l->heads * (double)l->key_dim;
+    const double pair =
+        16.0 * tokens * (double)l->d * width + 16.0 * tokens * tokens * width;
+    return pair < small_pair ? 1 : threads;
+}
+
 lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
                            const lipsc_input *input, lipsc_dtype dtype, int threads,
                            lipsc_attn **out, lipsc_error *err) {
@@ -132,7 +143,8 @@ lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
     attn->packed = packed;
     attn->layer = layer;
     attn->dtype = dtype;
-    attn->threads = threads ? threads : omp_get_max_threads();
+    attn->threads =
+        useful_threads(&attn->layer, input->n, threads ? threads : omp_get_max_threads());
     attn->backend = lipsc_packed_backend(packed);
     status = build(attn, input, err);
     if (status) {
