@@ -138,6 +138,10 @@ static lipsc_status orthonormalise(lanczos *z, size_t len, size_t j, void *basis
                           z->coef, z->ld, z->small, rank);
 }
 
+/* What a given start vector is mixed with: enough that a direction which has become the
+ * top one since is found within a few steps. */
+static const double start_noise = 0.05;
+
 /* Random vectors orthogonal to V become V_next; none when V is all of R^n. */
 static lipsc_status start(lanczos *z) {
     const lipsc_svd_run *run = z->run;
@@ -146,6 +150,11 @@ static lipsc_status start(lanczos *z) {
     double length = 0.0; /* of random vectors: says nothing of |A| */
     run->space->random(run->set.seed, (uint64_t)z->started * z->n, k * z->n,
                        column(z, z->V, z->n, z->jv));
+    if (run->start && !z->started) { /* start_noise times a random unit vector is added */
+        const double one = 1.0;
+        run->space->scale(z->n, start_noise / sqrt((double)z->n), z->V);
+        run->space->combine(z->n, 1, run->start, 1, &one, 1.0, z->V);
+    }
     z->started += k;
     z->s_from = z->ju;
     memset(z->S, 0, z->block * z->cap * sizeof *z->S);
@@ -321,7 +330,7 @@ static lipsc_status iterate(lanczos *z) {
     const lipsc_svd_settings *set = &run->set;
     lipsc_status status = start(z);
     if (status) return status;
-    z->hold = FIRST_TRUSTED_STEP;
+    z->hold = run->start ? 0 : FIRST_TRUSTED_STEP;
     for (;;) {
         /* one pair per value stays in reserve for the evaluation */
         if (run->products + (long)(z->next + set->count) > set->max_products)
@@ -355,7 +364,7 @@ lipsc_status lipsc_svd_lanczos(lipsc_svd_run *run) {
     }
     if (z.exhausted)
         run->upper_prob = 0.0; /* below sigma: sigma itself is reported */
-    else if (z.first_steps)
+    else if (z.first_steps && !run->start)
         run->upper_prob =
             lipsc_svd_upper_prob(z.first_theta, z.n, z.first_steps, run->set.probability);
     close_basis(&z);

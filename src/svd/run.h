@@ -10,6 +10,7 @@ typedef struct {
     const lipsc_space *space; /* of op */
     lipsc_svd_settings set;   /* checked, defaults resolved (basis may still be 0) */
     double eps;               /* of the space's precision                          */
+    const void *start;        /* one vector of n, |start| = 1, or NULL             */
 
     /* the answer: set.count values; vectors beyond `found` are zero */
     size_t found;

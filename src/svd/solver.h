@@ -11,4 +11,11 @@
 lipsc_status lipsc_svd_linop(const lipsc_linop *op, const lipsc_svd_settings *set,
                              double *sigma, void *u, void *v, lipsc_svd_info *info);
 
+/* The same, begun near `start`: one unit vector of op->n in back-end memory, such as the
+ * answer for an operator close by; NULL: random.  A little noise keeps other directions in
+ * reach, but the start is not random any more and info->upper_prob is NaN. */
+lipsc_status lipsc_svd_linop_from(const lipsc_linop *op, const lipsc_svd_settings *set,
+                                  const void *start, double *sigma, void *u, void *v,
+                                  lipsc_svd_info *info);
+
 #endif

@@ -125,9 +125,15 @@ static lipsc_status solve(lipsc_svd_run *run) {
 
 lipsc_status lipsc_svd_linop(const lipsc_linop *op, const lipsc_svd_settings *set,
                              double *sigma, void *u, void *v, lipsc_svd_info *info) {
+    return lipsc_svd_linop_from(op, set, NULL, sigma, u, v, info);
+}
+
+lipsc_status lipsc_svd_linop_from(const lipsc_linop *op, const lipsc_svd_settings *set,
+                                  const void *start, double *sigma, void *u, void *v,
+                                  lipsc_svd_info *info) {
     const double begin = lipsc_seconds();
     if (!op || !set || !sigma) return LIPSC_E_ARG;
-    lipsc_svd_run run = {.op = op, .space = op->space, .upper_prob = NAN};
+    lipsc_svd_run run = {.op = op, .space = op->space, .start = start, .upper_prob = NAN};
     lipsc_status status = check_settings(op, set, &run.set);
     if (status) return status;
     run.eps = run.space->dtype == LIPSC_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
