@@ -1,22 +1,16 @@
-/* safetensors_write.c - named tensors -> a safetensors file, whole or not at all.
- * The bytes go to a temporary file beside the target, are flushed to the disk, and take
- * the target's name in one step. */
-#define _XOPEN_SOURCE 700 /* POSIX 2008 with realpath */
+/* safetensors_write.c - named tensors -> a safetensors file, whole or not at all. */
 #include "core/error.h"
 #include "core/mem.h"
+#include "io/replace.h"
 #include "io/safetensors.h"
 #include "io/show.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <float.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { ALIGN = 8 };
 
@@ -127,18 +121,6 @@ static lipsc_status render_header(plan *p, const json_t *root, lipsc_error *err)
     return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for the header of a file");
 }
 
-static int write_all(int fd, const void *bytes, size_t count) {
-    const char *from = bytes;
-    while (count) {
-        const ssize_t done = write(fd, from, count);
-        if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return -1;
-        from += done;
-        count -= (size_t)done;
-    }
-    return 0;
-}
-
 static void encode(double value, lipsc_dtype dtype, uint8_t *to) {
     uint64_t bits;
     if (dtype == LIPSC_F32) {
@@ -162,103 +144,20 @@ static int write_item(int fd, const lipsc_st_item *item) {
         const size_t now = count - done < CHUNK ? count - done : CHUNK;
         for (size_t i = 0; i < now; i++)
             encode(item->data[done + i], item->dtype, bytes + i * size);
-        if (write_all(fd, bytes, now * size)) return -1;
+        if (lipsc_write_all(fd, bytes, now * size)) return -1;
         done += now;
     }
     return 0;
 }
 
-/* 0, or -1 with errno. */
-static int write_content(int fd, const plan *p) {
-    if (write_all(fd, p->header, p->header_bytes)) return -1;
+static int write_content(int fd, const void *ctx) {
+    const plan *p = ctx;
+    if (lipsc_write_all(fd, p->header, p->header_bytes)) return -1;
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < p->count; i++)
             if (p->items[i].dtype == file_order[pass] && write_item(fd, &p->items[i]))
                 return -1;
     return 0;
-}
-
-static lipsc_status write_through(const plan *p, lipsc_error *err) {
-    /* O_APPEND: standard output may be a file that already holds something. */
-    const int fd = open(p->path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (fd < 0) return lipsc_fail_system(err, p->path, "open for writing", errno);
-    int failed = write_content(fd, p) ? errno : 0;
-    if (close(fd) && !failed) failed = errno;
-    return failed ? lipsc_fail_system(err, p->path, "write", failed) : LIPSC_OK;
-}
-
-/* A new file in the folder of target, its path in temporary.  The mode is subject to
- * the umask as for any new file, which mkstemp would not do. */
-static int open_temporary(const char *target, char *temporary, size_t room) {
-    const char *slash = strrchr(target, '/');
-    const int folder = slash ? (int)(slash - target) + 1 : 0;
-    for (int attempt = 0; attempt < 1000; attempt++) {
-        snprintf(temporary, room, "%.*s.lipscope-%ld-%d.tmp", folder, target,
-                 (long)getpid(), attempt);
-        const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST) return fd;
-    }
-    return -1;
-}
-
-/* The new name must survive a power cut too.  Some file systems cannot do it: no error. */
-static void sync_folder(char *file) {
-    char *slash = strrchr(file, '/');
-    if (slash) slash[slash == file] = '\0'; /* "/file" is in "/" */
-    const int fd = open(slash ? file : ".", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    fsync(fd);
-    close(fd);
-}
-
-static lipsc_status replace(const plan *p, const char *target, const struct stat *old,
-                            lipsc_error *err) {
-    const size_t room = strlen(target) + 64;
-    char *temporary = lipsc_alloc(room, 1);
-    if (!temporary) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a path");
-    const int fd = open_temporary(target, temporary, room);
-    if (fd < 0) {
-        const int reason = errno;
-        lipsc_release(temporary);
-        return lipsc_fail_system(err, p->path, "create", reason);
-    }
-    int failed = 0;
-    if ((old && fchmod(fd, old->st_mode & 0777)) || write_content(fd, p) || fsync(fd))
-        failed = errno;
-    if (close(fd) && !failed) failed = errno;
-    if (!failed && rename(temporary, target)) failed = errno;
-    if (failed)
-        unlink(temporary);
-    else
-        sync_folder(temporary);
-    lipsc_release(temporary);
-    return failed ? lipsc_fail_system(err, p->path, "write", failed) : LIPSC_OK;
-}
-
-/* Standard output is written directly even where it is redirected to a regular file:
- * replacing that file would cut it off from whoever else writes to it. */
-static int is_descriptor_path(const char *path) {
-    static const char *const begins[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/",
-                                         "/proc/"};
-    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
-        if (strncmp(path, begins[i], strlen(begins[i])) == 0) return 1;
-    return 0;
-}
-
-static lipsc_status write_target(const plan *p, lipsc_error *err) {
-    struct stat info;
-    if (stat(p->path, &info)) {
-        if (errno != ENOENT) return lipsc_fail_system(err, p->path, "write", errno);
-        return replace(p, p->path, NULL, err);
-    }
-    if (S_ISDIR(info.st_mode)) return lipsc_fail_system(err, p->path, "write", EISDIR);
-    if (!S_ISREG(info.st_mode) || is_descriptor_path(p->path)) return write_through(p, err);
-
-    char *target = realpath(p->path, NULL); /* a link stays, what it names is replaced */
-    if (!target) return lipsc_fail_system(err, p->path, "write", errno);
-    const lipsc_status status = replace(p, target, &info, err);
-    free(target);
-    return status;
 }
 
 lipsc_status lipsc_st_write(const char *path, const lipsc_st_item *items, size_t item_count,
@@ -270,7 +169,7 @@ lipsc_status lipsc_st_write(const char *path, const lipsc_st_item *items, size_t
     lipsc_status status = describe_notes(&p, root, metadata, note_count, err);
     if (!status) status = describe_items(&p, root, err);
     if (!status) status = render_header(&p, root, err);
-    if (!status) status = write_target(&p, err);
+    if (!status) status = lipsc_file_replace(path, write_content, &p, err);
     lipsc_release(p.header);
     json_decref(root);
     return status;

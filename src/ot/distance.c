@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "ot/block.h"
+#include "ot/check.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,8 +17,8 @@ void lipsc_distance_defaults(lipsc_distance_settings *set) {
 
 /* ---- What a measure has to be ---- */
 
-static lipsc_status check_measure(const lipsc_measure *of, const char *which,
-                                  lipsc_error *err) {
+lipsc_status lipsc_measure_check(const lipsc_measure *of, const char *which,
+                                 lipsc_error *err) {
     size_t numbers;
     if (of->n == 0 || of->d == 0 || !of->points)
         return lipsc_fail(err, LIPSC_E_ARG, "the %s measure is empty", which);
@@ -53,8 +54,8 @@ static lipsc_status check(const lipsc_measure *a, const lipsc_measure *b,
         return lipsc_fail(err, LIPSC_E_ARG, "p must be a number from 1 on");
     if (!(set->sinkhorn >= 0) || !isfinite(set->sinkhorn))
         return lipsc_fail(err, LIPSC_E_ARG, "epsilon must be positive");
-    lipsc_status status = check_measure(a, "first", err);
-    if (!status) status = check_measure(b, "second", err);
+    lipsc_status status = lipsc_measure_check(a, "first", err);
+    if (!status) status = lipsc_measure_check(b, "second", err);
     if (status) return status;
     if (a->d != b->d)
         return lipsc_fail(err, LIPSC_E_ARG,
