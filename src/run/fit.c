@@ -39,11 +39,37 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* values are sorted in place */
+/* Hoare's selection: afterwards values[k] is what a sort would put there, and nothing
+ * before it is larger.  Linear where a sort is not; the bootstrap is nothing but medians.
+ */
+static void select_nth(size_t count, double *values, size_t k) {
+    for (size_t low = 0, high = count - 1; low < high;) {
+        const double pivot = values[low + (high - low) / 2];
+        size_t i = low, j = high;
+        for (;;) {
+            while (values[i] < pivot) i++;
+            while (values[j] > pivot) j--;
+            if (i >= j) break;
+            const double keep = values[i];
+            values[i++] = values[j];
+            values[j--] = keep;
+        }
+        if (k <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+}
+
+/* values change their places */
 static double median(size_t count, double *values) {
-    qsort(values, count, sizeof *values, by_value);
-    return count % 2 ? values[count / 2]
-                     : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+    const size_t half = count / 2;
+    select_nth(count, values, half);
+    if (count % 2) return values[half];
+    double below = values[0];
+    for (size_t i = 1; i < half; i++)
+        if (values[i] > below) below = values[i];
+    return 0.5 * (below + values[half]);
 }
 
 /* Linear between neighbours of the sorted values, the usual definition. */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "core/mem.h"
@@ -256,19 +257,41 @@ static lipsc_status recognise(lipsc_run *run, int *fresh, lipsc_error *err) {
 
 /* ---- The handle -------------------------------------------------------------------- */
 
-static lipsc_status open_database(lipsc_run *run, const lipsc_run_options *options,
-                                  lipsc_error *err) {
-    /* Cells come from several threads, one at a time under the caller's lock. */
-    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    int fresh = 0;
+/* "file:PATH?immutable=1", for a finished run where nothing may be written beside it. */
+static char *immutable_name(const char *path) {
+    sqlite3_str *name = sqlite3_str_new(NULL);
+    sqlite3_str_appendall(name, *path == '/' ? "file:" : "file:./");
+    for (; *path; path++) {
+        if (strchr("%?#", *path))
+            sqlite3_str_appendf(name, "%%%02x", *path);
+        else
+            sqlite3_str_append(name, path, 1);
+    }
+    sqlite3_str_appendall(name, "?immutable=1");
+    return sqlite3_str_finish(name);
+}
+
+static lipsc_status connect_database(lipsc_run *run, int flags, lipsc_error *err) {
     /* to SQLite ":memory:" and "file:..." are not names of files; to us they are */
-    char *name = sqlite3_mprintf("%s%s", *run->path == '/' ? "" : "./", run->path);
+    char *name = flags & SQLITE_OPEN_URI
+                     ? immutable_name(run->path)
+                     : sqlite3_mprintf("%s%s", *run->path == '/' ? "" : "./", run->path);
+    /* Cells come from several threads, one at a time under the caller's lock. */
+    flags |= SQLITE_OPEN_NOMUTEX;
     const int opened = name ? sqlite3_open_v2(name, &run->db, flags, NULL) : SQLITE_NOMEM;
     sqlite3_free(name);
     if (opened != SQLITE_OK)
         return run->db ? fail_database(run, "open", err) : fail_memory(run, err);
     sqlite3_busy_timeout(run->db, BUSY_MS);
-    lipsc_status status = recognise(run, &fresh, err);
+    return LIPSC_OK;
+}
+
+static lipsc_status open_database(lipsc_run *run, const lipsc_run_options *options,
+                                  lipsc_error *err) {
+    int fresh = 0;
+    lipsc_status status =
+        connect_database(run, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err);
+    if (!status) status = recognise(run, &fresh, err);
     if (!status && sqlite3_db_readonly(run->db, "main"))
         status = lipsc_fail(err, LIPSC_E_IO, "%s: the file is read-only", run->path);
     if (!status && !fresh) status = compare(run, options, err);
@@ -286,10 +309,7 @@ static lipsc_status open_database(lipsc_run *run, const lipsc_run_options *optio
     return status;
 }
 
-lipsc_status lipsc_run_open(const char *path, const lipsc_run_options *options,
-                            lipsc_run **out, lipsc_error *err) {
-    if (!path || !options || !json_is_object(options->settings) || !out)
-        return lipsc_fail(err, LIPSC_E_ARG, "a run needs a path, settings and a result");
+static lipsc_run *new_handle(const char *path) {
     lipsc_run *run = lipsc_alloc_zero(1, sizeof *run);
     const size_t room = strlen(path) + 1;
     if (run) {
@@ -298,9 +318,18 @@ lipsc_status lipsc_run_open(const char *path, const lipsc_run_options *options,
     }
     if (!run || !run->path) {
         lipsc_run_close(run);
-        return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
+        return NULL;
     }
     memcpy(run->path, path, room);
+    return run;
+}
+
+lipsc_status lipsc_run_open(const char *path, const lipsc_run_options *options,
+                            lipsc_run **out, lipsc_error *err) {
+    if (!path || !options || !json_is_object(options->settings) || !out)
+        return lipsc_fail(err, LIPSC_E_ARG, "a run needs a path, settings and a result");
+    lipsc_run *run = new_handle(path);
+    if (!run) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
     lipsc_status status = lipsc_lock_take(path, &run->lock, err);
     if (!status) status = open_database(run, options, err);
     if (status) {
@@ -368,5 +397,101 @@ lipsc_status lipsc_run_get(lipsc_run *run, const char *key, json_t **row,
     }
     sqlite3_reset(run->get);
     sqlite3_clear_bindings(run->get);
+    return status;
+}
+
+/* ---- Only looking ------------------------------------------------------------------ */
+
+static json_t *column_text(sqlite3_stmt *statement, int at) {
+    const char *text = (const char *)sqlite3_column_text(statement, at);
+    json_t *value = text ? json_string(text) : json_null();
+    return value ? value : json_string("?"); /* not UTF-8 */
+}
+
+static lipsc_status read_head(lipsc_run *run, json_t **head, lipsc_error *err) {
+    static const char *const texts[] = {"version", "created", "command", "command_line"};
+    sqlite3_stmt *statement = NULL;
+    lipsc_status status = prepare(
+        run, "SELECT version, created, command, command_line, settings, schema FROM run",
+        &statement, err);
+    if (!status && sqlite3_step(statement) != SQLITE_ROW)
+        status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: not a run file (table run is empty)",
+                            run->path);
+    if (!status) {
+        const char *text = (const char *)sqlite3_column_text(statement, 4);
+        json_t *settings = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+        *head = json_object();
+        for (int i = 0; i < 4; i++)
+            json_object_set_new(*head, texts[i], column_text(statement, i));
+        json_object_set_new(*head, "settings", settings ? settings : json_object());
+        json_object_set_new(*head, "schema",
+                            json_integer(sqlite3_column_int64(statement, 5)));
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static lipsc_status read_rows(lipsc_run *run, json_t **rows, lipsc_error *err) {
+    sqlite3_stmt *statement = NULL;
+    int step = SQLITE_DONE;
+    lipsc_status status =
+        prepare(run, "SELECT row, key FROM cells ORDER BY key", &statement, err);
+    *rows = json_array();
+    while (!status && (step = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(statement, 0);
+        json_t *row = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+        if (json_is_object(row) && !json_array_append_new(*rows, row)) continue;
+        json_decref(row);
+        status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: cell '%.100s' cannot be read",
+                            run->path, (const char *)sqlite3_column_text(statement, 1));
+    }
+    if (!status && step != SQLITE_DONE) status = fail_database(run, "read", err);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+/* Whether the file PATH-wal is there: cells that are not yet in the database itself. */
+static int has_log(const char *path) {
+    char *name = sqlite3_mprintf("%s-wal", path);
+    const int there = name && !access(name, F_OK);
+    sqlite3_free(name);
+    return there;
+}
+
+/* Opened for writing although nothing is written: as the last one out SQLite then takes
+ * its own files beside the run away again.  In a folder that may not be written it needs
+ * to hear that nobody else does either. */
+static lipsc_status open_reader(lipsc_run *run, lipsc_error *err) {
+    int fresh = 0;
+    lipsc_status status = connect_database(run, SQLITE_OPEN_READWRITE, err);
+    if (!status)
+        status = execute(run, "BEGIN", "read", err); /* head and rows of one moment */
+    if (!status) status = recognise(run, &fresh, err);
+    if (status == LIPSC_E_IO && !access(run->path, R_OK) && !has_log(run->path)) {
+        sqlite3_close(run->db);
+        run->db = NULL;
+        status = connect_database(run, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, err);
+        if (!status) status = recognise(run, &fresh, err);
+    }
+    if (!status && fresh)
+        status =
+            lipsc_fail(err, LIPSC_E_FORMAT, "%s: not a run file (it is empty)", run->path);
+    return status;
+}
+
+lipsc_status lipsc_run_read(const char *path, json_t **head, json_t **rows,
+                            lipsc_error *err) {
+    *head = *rows = NULL;
+    lipsc_run *run = new_handle(path);
+    if (!run) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
+    lipsc_status status = open_reader(run, err);
+    if (!status) status = read_head(run, head, err);
+    if (!status) status = read_rows(run, rows, err);
+    lipsc_run_close(run);
+    if (status) {
+        json_decref(*head);
+        json_decref(*rows);
+        *head = *rows = NULL;
+    }
     return status;
 }

@@ -132,6 +132,55 @@ static void test_store_and_resume(void **state) {
     lipsc_run_close(NULL);
 }
 
+/* For somebody who only looks: while the run goes on, and when it has ended. */
+static void test_read(void **state) {
+    (void)state;
+    char path[256], beside[300];
+    lipsc_run *run;
+    lipsc_error err;
+    json_t *head, *rows;
+    snprintf(path, sizeof path, "%s",
+             path_of("read ?%#.db")); /* SQLite has names for those */
+    assert_int_equal(open_run(path, same, &run, &err), LIPSC_OK);
+    for (int i = 0; i < 5; i++) assert_int_equal(put(run, i, &err), LIPSC_OK);
+    for (int open = 1; open >= 0; open--) {
+        assert_int_equal(lipsc_run_read(path, &head, &rows, &err), LIPSC_OK);
+        assert_int_equal(json_array_size(rows), 5);
+        for (int i = 0; i < 5; i++) { /* keys cell-0 ... cell-4: in this order */
+            json_t *want = row(i);
+            assert_true(json_equal(json_array_get(rows, (size_t)i), want));
+            json_decref(want);
+        }
+        assert_string_equal(json_string_value(json_object_get(head, "command")), "measure");
+        assert_string_equal(json_string_value(json_object_get(head, "command_line")),
+                            "lipscope measure m --text t");
+        assert_string_equal(json_string_value(json_object_get(
+                                json_object_get(head, "settings"), "model_hash")),
+                            "ab12");
+        json_decref(head);
+        json_decref(rows);
+        if (open) { /* the writer was not disturbed */
+            assert_int_equal(put(run, 4, &err), LIPSC_OK);
+            lipsc_run_close(run);
+        }
+    }
+    snprintf(beside, sizeof beside, "%s-wal", path);
+    assert_int_equal(access(beside, F_OK), -1);
+
+    assert_int_equal(lipsc_run_read(path_of("absent.db"), &head, &rows, &err), LIPSC_E_IO);
+    assert_null(head);
+    assert_null(rows);
+    assert_int_equal(access(path_of("absent.db"), F_OK), -1);
+    write_bytes(path_of("none.db"), "", 0);
+    assert_int_equal(lipsc_run_read(path_of("none.db"), &head, &rows, &err),
+                     LIPSC_E_FORMAT);
+    change(path, "UPDATE cells SET row = '[1]' WHERE key = 'cell-3'");
+    assert_int_equal(lipsc_run_read(path, &head, &rows, &err), LIPSC_E_FORMAT);
+    assert_non_null(strstr(err.text, "cell 'cell-3' cannot be read"));
+    change(path, "DELETE FROM run");
+    assert_int_equal(lipsc_run_read(path, &head, &rows, &err), LIPSC_E_FORMAT);
+}
+
 /* A child stores cells as fast as it can and tells each one that was stored through a pipe;
  * it is killed without warning.  Every cell it told of must be there. */
 static void kill_once(const char *path, int round, int *stored) {
@@ -406,6 +455,7 @@ static int remove_folder(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store_and_resume),
+        cmocka_unit_test(test_read),
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_killed_while_created),
         cmocka_unit_test(test_two_processes),
