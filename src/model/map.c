@@ -6,6 +6,7 @@
 #include "core/mem.h"
 #include "value/value.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ struct lipsc_map {
     lipsc_mask mask; /* what options.mask_override points to, where it is not NULL */
     size_t n;
     double *x;        /* (n, d): input of the map, for the twin in double           */
+    double *y;        /* (n, d): its output; NULL for heads and attention           */
     lipsc_attn *attn; /* heads and attention: the whole map                         */
     lipsc_block_point *points; /* the blocks of the others, in order                */
     size_t count;
@@ -90,8 +92,9 @@ static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
                                 : o->map == LIPSC_MAP_RESIDUAL ? LIPSC_UP_TO_RESIDUAL
                                                                : LIPSC_UP_TO_BLOCK;
     map->points = lipsc_alloc_zero(blocks, sizeof *map->points);
+    map->y = lipsc_alloc(length, sizeof *map->y);
     void *x = space->alloc(length), *y = space->alloc(length);
-    lipsc_status status = map->points && x && y ? LIPSC_OK : no_memory(map, err);
+    lipsc_status status = map->points && map->y && x && y ? LIPSC_OK : no_memory(map, err);
     if (!status) space->upload(length, map->x, x);
     while (!status && map->count < blocks) {
         status = lipsc_block_at(m, whole ? map->count : o->layer, extent, o->mask_override,
@@ -107,6 +110,7 @@ static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
     if (!status && final)
         status =
             lipsc_norm_at(m, final, o->dtype, o->threads, map->n, x, y, &map->last, err);
+    if (!status) space->download(length, final ? y : x, map->y);
     space->release(x);
     space->release(y);
     return status;
@@ -179,6 +183,7 @@ void lipsc_map_free(lipsc_map *map) {
     lipsc_norm_free(map->model, map->options.dtype, &map->last);
     lipsc_release(map->points);
     lipsc_release(map->x);
+    lipsc_release(map->y);
     lipsc_release(map);
 }
 
@@ -269,31 +274,42 @@ lipsc_attn *lipsc_map_attn(lipsc_map *map) {
 /* ---- The value
  * --------------------------------------------------------------------------------- */
 
-static lipsc_status apply_host(lipsc_map *map, size_t k, const double *x, double *y) {
+static lipsc_status apply_host(lipsc_map *map, int trans, size_t k, const double *x,
+                               double *y) {
     const lipsc_linop op = lipsc_map_linop(map);
-    void *bx = op.space->alloc(k * op.n), *by = op.space->alloc(k * op.m);
+    const size_t in = k * (trans ? op.m : op.n), out = k * (trans ? op.n : op.m);
+    void *bx = op.space->alloc(in), *by = op.space->alloc(out);
     lipsc_status status = bx && by ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) {
-        op.space->upload(k * op.n, x, bx);
-        status = op.apply(op.ctx, 0, k, bx, by);
+        op.space->upload(in, x, bx);
+        status = op.apply(op.ctx, trans, k, bx, by);
     }
-    if (!status) op.space->download(k * op.m, by, y);
+    if (!status) op.space->download(out, by, y);
     op.space->release(bx);
     op.space->release(by);
     return status;
 }
 
 /* The same map in double, at the same input: everything behind the input is computed anew.
- */
-static lipsc_status judge_apply(void *ctx, size_t k, const double *x, double *y) {
-    lipsc_map *map = ctx, *twin;
-    if (map->options.dtype == LIPSC_F64) return apply_host(map, k, x, y);
+ * *twin is map itself where that is in double already. */
+static lipsc_status open_twin(lipsc_map *map, lipsc_map **twin) {
     lipsc_map_options options = map->options;
     options.dtype = LIPSC_F64;
-    lipsc_status status = make(map->model, map->n, map->x, &options, &twin, NULL);
+    *twin = map;
+    if (map->options.dtype == LIPSC_F64) return LIPSC_OK;
+    return make(map->model, map->n, map->x, &options, twin, NULL);
+}
+
+static void close_twin(const lipsc_map *map, lipsc_map *twin) {
+    if (twin != map) lipsc_map_free(twin);
+}
+
+static lipsc_status judge_apply(void *ctx, size_t k, const double *x, double *y) {
+    lipsc_map *map = ctx, *twin;
+    lipsc_status status = open_twin(map, &twin);
     if (status) return status;
-    status = apply_host(twin, k, x, y);
-    lipsc_map_free(twin);
+    status = apply_host(twin, 0, k, x, y);
+    close_twin(map, twin);
     return status;
 }
 
@@ -304,4 +320,21 @@ lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, doub
     const lipsc_linop op = lipsc_map_linop(map);
     const lipsc_judge judge = {judge_apply, map};
     return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
+}
+
+lipsc_status lipsc_map_released(lipsc_map *map, double *value) {
+    lipsc_map *twin;
+    if (!map || !value) return LIPSC_E_ARG;
+    if (map->attn) return lipsc_attn_released(map->attn, value);
+    const size_t length = map->n * map->model->config.d;
+    double *g = lipsc_alloc(length, sizeof *g), sum = 0.0;
+    lipsc_status status = g ? open_twin(map, &twin) : LIPSC_E_NOMEM;
+    if (!status) {
+        status = apply_host(twin, 1, 1, twin->y, g);
+        close_twin(map, twin);
+    }
+    for (size_t e = 0; !status && e < length; e++) sum += g[e] * g[e];
+    if (!status) *value = sqrt(sqrt(sum));
+    lipsc_release(g);
+    return status;
 }

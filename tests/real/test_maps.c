@@ -54,15 +54,20 @@ static void residual(const fixture *f, size_t n, const double *x, const double *
     double *gain =
         read_tensor(f, distil ? "transformer.layer.0.sa_layer_norm.weight"
                               : "encoder.layer.0.attention.output.LayerNorm.weight");
+    double *bias =
+        read_tensor(f, distil ? "transformer.layer.0.sa_layer_norm.bias"
+                              : "encoder.layer.0.attention.output.LayerNorm.bias");
     for (size_t i = 0; i < n; i++) {
         double mean = 0, variance = 0;
         for (size_t c = 0; c < d; c++) mean += y[i * d + c] / (double)d;
         for (size_t c = 0; c < d; c++)
             variance += (y[i * d + c] - mean) * (y[i * d + c] - mean) / (double)d;
-        for (size_t c = 0; c < d; c++) /* the bias cancels in a difference */
-            y[i * d + c] = gain[c] * (y[i * d + c] - mean) / sqrt(variance + 1e-12);
+        for (size_t c = 0; c < d; c++)
+            y[i * d + c] =
+                gain[c] * (y[i * d + c] - mean) / sqrt(variance + 1e-12) + bias[c];
     }
     free(gain);
+    free(bias);
 }
 
 /* The map at x by the forward pass. */
@@ -168,6 +173,49 @@ static void test_differences(void **state) {
         lipsc_acts_free(acts);
         fixture_close(&f);
     }
+}
+
+/* What the published scripts return: J^T, tested above, applied to the output of the
+ * forward pass.  An f32 map is evaluated in double all the same. */
+static void test_released(void **state) {
+    (void)state;
+    char names[MOST_FIXTURES][64];
+    const size_t fixtures = list_fixtures(names);
+    if (!fixtures) skip();
+    static const lipsc_map_kind kinds[] = {LIPSC_MAP_NORM_ATTENTION, LIPSC_MAP_RESIDUAL,
+                                           LIPSC_MAP_BLOCK, LIPSC_MAP_MODEL};
+    double worst = 0;
+    for (size_t i = 0; i < fixtures; i++) {
+        fixture f;
+        fixture_open(&f, names[i]);
+        lipsc_acts *acts = fixture_run(&f, 0, LIPSC_F64);
+        const lipsc_model_info *info = lipsc_model_describe(f.model);
+        const size_t n = lipsc_acts_length(acts), count = n * info->d;
+        const double *x = lipsc_acts_block_input(acts, 0);
+        double *y = malloc(2 * count * sizeof *y), *g = y + count, value;
+        assert_non_null(y);
+        for (size_t k = !info->pre_norm; k < 4; k++)
+            for (int dtype = LIPSC_F64; dtype <= LIPSC_F32; dtype++) {
+                const lipsc_map_options options = {
+                    .map = kinds[k], .head = -1, .dtype = (lipsc_dtype)dtype, .threads = 1};
+                lipsc_error err = {0};
+                lipsc_map *map;
+                if (lipsc_map_new(f.model, acts, &options, &map, &err))
+                    fail_msg("%s", err.text);
+                if (dtype == LIPSC_F64) {
+                    evaluate(&f, kinds[k], n, x, y);
+                    apply(map, 1, 1, y, g);
+                }
+                assert_int_equal(lipsc_map_released(map, &value), LIPSC_OK);
+                worst = fmax(worst, fabs(value / sqrt(sqrt(dot(count, g, g))) - 1));
+                lipsc_map_free(map);
+            }
+        free(y);
+        lipsc_acts_free(acts);
+        fixture_close(&f);
+    }
+    print_message("as released, worst error %.1e\n", worst);
+    assert_true(worst < 1e-11); /* both in double; they differ in the order of sums */
 }
 
 /* One head and the override of the mask: what the map applies is what the definition says
@@ -320,7 +368,8 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_differences), cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_f32), cmocka_unit_test(test_refusals)};
+        cmocka_unit_test(test_differences), cmocka_unit_test(test_released),
+        cmocka_unit_test(test_heads), cmocka_unit_test(test_f32),
+        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
