@@ -1,0 +1,266 @@
+/* attack.c - starts, climbs, and the best of them: the order of things.
+ *
+ * Climbs are raced: all of them get a part of the iterations, the better half goes on with
+ * twice as many, and so on; the best of a search in f32 then goes on in double. */
+#include <math.h>
+#include <string.h>
+
+#include "attack/search.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/mem.h"
+
+void lipsc_attack_defaults(lipsc_attack_settings *set) {
+    *set = (lipsc_attack_settings){.radius = NAN, .iterations = 200, .seed = 1};
+}
+
+void lipsc_attack_result_free(lipsc_attack_result *result) {
+    lipsc_release(result->X);
+    lipsc_release(result->weights);
+    lipsc_release(result->u);
+    lipsc_release(result->v);
+    result->X = result->weights = result->u = result->v = NULL;
+}
+
+/* ---- Spots -------------------------------------------------------------------------- */
+
+lipsc_status lipsc_spot_new(const lipsc_search *s, lipsc_spot *spot) {
+    *spot = (lipsc_spot){.y = lipsc_alloc_zero(s->region.size, sizeof *spot->y),
+                         .v = lipsc_alloc_zero(s->in, sizeof *spot->v)};
+    return spot->y && spot->v ? LIPSC_OK : LIPSC_E_NOMEM;
+}
+
+void lipsc_spot_free(lipsc_spot *spot) {
+    lipsc_release(spot->y);
+    lipsc_release(spot->v);
+    spot->y = spot->v = NULL;
+}
+
+void lipsc_spot_copy(const lipsc_search *s, const lipsc_spot *from, lipsc_spot *to) {
+    memcpy(to->y, from->y, s->region.size * sizeof *to->y);
+    memcpy(to->v, from->v, s->in * sizeof *to->v);
+    memcpy(to->start, from->start, sizeof to->start);
+    to->sigma = from->sigma;
+}
+
+void lipsc_search_keep(lipsc_search *s, const lipsc_spot *spot) {
+    if (s->tempered) return;
+    if (spot->sigma > s->best.sigma || !*s->best.start) lipsc_spot_copy(s, spot, &s->best);
+}
+
+void lipsc_search_precision(lipsc_search *s, lipsc_dtype dtype) {
+    s->dtype = dtype;
+    s->least_gain = dtype == LIPSC_F32 ? 2e-6 : 1e-10;
+}
+
+int lipsc_search_stopped(const lipsc_search *s) {
+    return s->set->stop && s->set->stop(s->set->ctx);
+}
+
+void lipsc_search_tell(const lipsc_search *s) {
+    if (s->set->progress)
+        s->set->progress(s->set->ctx, s->doing, s->evaluations, s->best.sigma);
+}
+
+/* ---- The search --------------------------------------------------------------------- */
+
+lipsc_status lipsc_search_open(const lipsc_layer *layer, const lipsc_attack_settings *set,
+                               lipsc_search *s, lipsc_error *err) {
+    enum { DENSE_ORDER = 100 };
+    memset(s, 0, sizeof *s);
+    s->set = set;
+    s->doing = "";
+    lipsc_status status = lipsc_packed_new(layer, 0, &s->packed, err);
+    if (!status) {
+        s->layer = lipsc_packed_layer(s->packed);
+        s->whole = *s->layer;
+        status = lipsc_region_make(set, s->layer->d, &s->region, err);
+    }
+    if (status) return status;
+    s->in = set->n * s->layer->d;
+    if (!lipsc_mul_size(set->n, lipsc_layer_width(s->layer), &s->out))
+        return lipsc_fail(err, LIPSC_E_RANGE, "an input of %zu tokens is too large",
+                          set->n);
+    s->dense = s->in <= DENSE_ORDER && s->out <= DENSE_ORDER;
+    lipsc_search_precision(s, set->dtype);
+    const size_t size = s->region.size * sizeof(double);
+    s->X = lipsc_alloc(s->in, sizeof *s->X);
+    if (set->masses) s->weights = lipsc_alloc(set->n, sizeof *s->weights);
+    s->u = lipsc_alloc(LIPSC_PAIRS, s->out * sizeof *s->u);
+    s->v = lipsc_alloc(LIPSC_PAIRS, s->in * sizeof *s->v);
+    s->mixed_u = lipsc_alloc(s->out, sizeof *s->mixed_u);
+    s->mixed_v = lipsc_alloc(s->in, sizeof *s->mixed_v);
+    s->grad_X = lipsc_alloc(s->in, sizeof *s->grad_X);
+    s->grad_t = lipsc_alloc(set->n, sizeof *s->grad_t);
+    s->forms = lipsc_alloc(LIPSC_FORMS, size);
+    s->to = lipsc_alloc(1, size);
+    s->g = lipsc_alloc(1, size);
+    s->p = lipsc_alloc(1, size);
+    status = lipsc_memory_new(s->region.size, &s->memory);
+    if (!status) status = lipsc_spot_new(s, &s->best);
+    if (!status) status = lipsc_spot_new(s, &s->construction);
+    if (s->X && (s->weights || !set->masses) && s->u && s->v && s->mixed_u && s->mixed_v &&
+        s->grad_X && s->grad_t && s->forms && s->to && s->g && s->p && !status)
+        return LIPSC_OK;
+    return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for an input of %zu tokens",
+                      set->n);
+}
+
+void lipsc_search_close(lipsc_search *s) {
+    double *const arrays[] = {s->X,       s->weights, s->u,      s->v,
+                              s->mixed_u, s->mixed_v, s->grad_X, s->grad_t,
+                              s->forms,   s->to,      s->g,      s->p};
+    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++) lipsc_release(arrays[a]);
+    lipsc_memory_free(&s->memory);
+    lipsc_spot_free(&s->best);
+    lipsc_spot_free(&s->construction);
+    lipsc_packed_free(s->packed);
+}
+
+/* Best first. */
+static void sort_climbs(size_t count, lipsc_climb *climbs) {
+    for (size_t i = 1; i < count; i++)
+        for (size_t j = i; j > 0 && climbs[j].spot.sigma > climbs[j - 1].spot.sigma; j--) {
+            const lipsc_climb t = climbs[j];
+            climbs[j] = climbs[j - 1];
+            climbs[j - 1] = t;
+        }
+}
+
+static lipsc_status race(lipsc_search *s, size_t count, lipsc_climb *climbs) {
+    enum { MOST_ROUNDS = 3 }; /* a slow climb is not always a low one */
+    size_t rounds = 0;
+    lipsc_status status = LIPSC_OK;
+    s->doing = "climbing";
+    while (rounds < MOST_ROUNDS && (count >> rounds) > 1) rounds++;
+    for (size_t alive = count; !status; alive = (alive + 1) / 2, rounds--) {
+        for (size_t i = 0; !status && i < alive; i++)
+            status = lipsc_climb_advance(s, &climbs[i], s->set->iterations >> rounds);
+        sort_climbs(alive, climbs);
+        if (rounds == 0) break;
+    }
+    return status;
+}
+
+static void begin_again(lipsc_climb *climb) {
+    climb->begun = climb->finished = 0;
+    climb->iterations = climb->marked = 0;
+}
+
+/* Hills of large scores are steep: near their top f32 sees only its own rounding. */
+static lipsc_status polish(lipsc_search *s, lipsc_climb *best) {
+    if (s->dtype == LIPSC_F64) return LIPSC_OK;
+    lipsc_search_precision(s, LIPSC_F64);
+    s->doing = "climbing in double";
+    begin_again(best);
+    return lipsc_climb_advance(s, best, s->set->iterations / 2);
+}
+
+/* Scores multiplied by factor from here on. */
+static lipsc_status temper(lipsc_search *s, double factor) {
+    lipsc_layer layer = s->whole;
+    lipsc_packed *packed;
+    layer.scale *= factor;
+    const lipsc_status status = lipsc_packed_new(&layer, 0, &packed, NULL);
+    if (status) return status;
+    lipsc_packed_free(s->packed);
+    s->packed = packed;
+    s->layer = lipsc_packed_layer(packed);
+    s->tempered = factor < 1.0;
+    return LIPSC_OK;
+}
+
+/* Where scores are as large as those of trained layers, a token that hesitates between two
+ * others stops to do so after a step of 1/a, and the ridge is too narrow to climb along.
+ * With the scores made smaller the ridge is wide and leads to much the same place: the
+ * climbs are raced there, and the best follow it while the scores grow back. */
+static lipsc_status anneal(lipsc_search *s, size_t count, lipsc_climb *climbs) {
+    enum { FOLLOWED = 2 };
+    const double gentle = 25.0, growth = 2.5, enough_for_f32 = 200.0;
+    const double first = gentle / s->largest_score;
+    lipsc_status status = temper(s, first);
+    if (!status) status = race(s, count, climbs);
+    s->doing = "annealing";
+    for (size_t i = 0; !status && i < count && i < FOLLOWED; i++)
+        for (double factor = first * growth, last = first; !status && last < 1.0;
+             factor *= growth) {
+            last = fmin(factor, 1.0);
+            if (last * s->largest_score > enough_for_f32)
+                lipsc_search_precision(s, LIPSC_F64);
+            status = temper(s, last);
+            begin_again(&climbs[i]);
+            if (!status)
+                status = lipsc_climb_advance(s, &climbs[i], s->set->iterations / 4);
+            if (!status && last >= 1.0) lipsc_search_precision(s, s->set->dtype);
+        }
+    return status;
+}
+
+static lipsc_status search(lipsc_search *s) {
+    enum { FEW = 8, MANY = 32 };
+    const double narrow = 100.0; /* scores from which ridges are too narrow to climb */
+    const size_t count = s->set->restarts ? s->set->restarts : s->dense ? MANY : FEW;
+    lipsc_climb *climbs = lipsc_alloc_zero(count, sizeof *climbs);
+    lipsc_status status = climbs ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t i = 0; !status && i < count; i++) status = lipsc_climb_new(s, &climbs[i]);
+    if (!status) status = lipsc_starts_find(s, count, climbs);
+    if (!status && s->largest_score > narrow) {
+        status = anneal(s, count, climbs);
+    } else if (!status) {
+        status = race(s, count, climbs);
+        if (!status) status = polish(s, &climbs[0]);
+    }
+    if (s->tempered) { /* stopped on the way */
+        const lipsc_status back = temper(s, 1.0);
+        if (back) status = back;
+    }
+    for (size_t i = 0; climbs && i < count; i++) lipsc_climb_free(&climbs[i]);
+    lipsc_release(climbs);
+    return status;
+}
+
+/* The best spot in double; that of the best construction where, in double, it is better. */
+static lipsc_status conclude(lipsc_search *s, lipsc_attack_result *out, lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    out->best_construction = NAN;
+    if (s->construction.sigma > 0.0) {
+        status = lipsc_certify(s, &s->construction, out, err);
+        if (!status) out->best_construction = out->sigma;
+    }
+    if (!status) status = lipsc_certify(s, &s->best, out, err);
+    if (!status && out->sigma < out->best_construction)
+        status = lipsc_certify(s, &s->construction, out, err);
+    out->evaluations = s->evaluations;
+    return status;
+}
+
+lipsc_status lipsc_attack_run(const lipsc_layer *layer, const lipsc_attack_settings *set,
+                              lipsc_attack_result *out, lipsc_error *err) {
+    const double begin = lipsc_seconds();
+    lipsc_search s;
+    lipsc_attack_settings used = *set;
+    if (used.tol == 0.0) used.tol = 1e-8;
+    memset(out, 0, sizeof *out);
+    lipsc_status status = lipsc_search_open(layer, &used, &s, err), outcome = status;
+    if (!status) {
+        outcome = search(&s);
+        if (outcome == LIPSC_E_RANGE)
+            status = lipsc_fail(err, outcome,
+                                "at radius %g scores are too large for double precision to "
+                                "tell them apart",
+                                lipsc_region_reach(&s.region));
+        else if (outcome && outcome != LIPSC_E_STOPPED)
+            status = lipsc_fail(err, outcome, "%s", lipsc_strerror(outcome));
+        else if (!*s.best.start && outcome)
+            status = lipsc_fail(err, outcome, "stopped before the first value");
+        else if (!*s.best.start)
+            status = lipsc_fail(err, LIPSC_E_NONFIN,
+                                "scores or products overflow at every start");
+        else
+            status = conclude(&s, out, err);
+    }
+    lipsc_search_close(&s);
+    if (status) lipsc_attack_result_free(out);
+    out->seconds = lipsc_seconds() - begin;
+    return status ? status : outcome;
+}

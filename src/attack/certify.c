@@ -1,0 +1,88 @@
+/* certify.c - the value found in double, with its direction, and what bounds the whole
+ * domain from above. */
+#include <math.h>
+#include <string.h>
+
+#include "attack/search.h"
+#include "bound/zoo.h"
+#include "core/error.h"
+#include "core/mem.h"
+
+/* ---- From above --------------------------------------------------------------------- */
+
+/* Whether the rule bounds sigma at every input of the region.  Free masses need one that
+ * holds for all of them: `atoms` counts on those at hand. */
+static int covers(const lipsc_search *s, const lipsc_zoo_row *row) {
+    if (*row->refused || row->rule->kind != LIPSC_KIND_UPPER ||
+        row->rule->domain != LIPSC_DOMAIN_BALL || !row->comparable)
+        return 0;
+    return !s->region.masses || row->rule->norm == LIPSC_NORM_W2 ||
+           row->rule->norm == LIPSC_NORM_D2;
+}
+
+static lipsc_status bound_above(const lipsc_search *s, lipsc_attn *attn,
+                                lipsc_attack_result *out) {
+    /* the parametrisation rounds: a token may be longer than the radius by an eps */
+    const double reach = lipsc_region_reach(&s->region) * (1.0 + 1e-12);
+    lipsc_zoo_case zoo;
+    lipsc_status status = lipsc_zoo_case_make(attn, reach, 2.0, NULL, &zoo, NULL);
+    out->upper = out->log_upper = NAN;
+    for (size_t b = 0; !status && b < lipsc_zoo_count; b++) {
+        lipsc_zoo_row row;
+        const lipsc_zoo_rule *rule = &lipsc_zoo_rules[b];
+        if (rule->kind != LIPSC_KIND_UPPER || rule->domain != LIPSC_DOMAIN_BALL) continue;
+        status = lipsc_zoo_evaluate(&zoo, rule, &row);
+        if (status || !covers(s, &row)) continue;
+        const double log_value = isnan(row.log_value) ? -INFINITY : row.log_value;
+        if (!(out->log_upper <= log_value)) out->log_upper = log_value;
+    }
+    lipsc_zoo_case_free(&zoo);
+    if (isfinite(exp(out->log_upper))) out->upper = exp(out->log_upper);
+    if (!isfinite(out->log_upper)) out->log_upper = NAN; /* a bound of zero */
+    return status == LIPSC_E_NOMEM ? status : LIPSC_OK;  /* no bound: none is told */
+}
+
+/* ---- At the input ------------------------------------------------------------------- */
+
+static lipsc_status allocate(const lipsc_search *s, lipsc_attack_result *out) {
+    out->n = s->region.n;
+    out->d = s->region.d;
+    out->width = s->out / s->region.n;
+    if (out->X) return LIPSC_OK; /* of a spot certified before */
+    out->X = lipsc_alloc(s->in, sizeof *out->X);
+    out->v = lipsc_alloc(s->in, sizeof *out->v);
+    out->u = lipsc_alloc(s->out, sizeof *out->u);
+    if (s->weights) out->weights = lipsc_alloc(out->n, sizeof *out->weights);
+    return out->X && out->v && out->u && (out->weights || !s->weights) ? LIPSC_OK
+                                                                       : LIPSC_E_NOMEM;
+}
+
+lipsc_status lipsc_certify(lipsc_search *s, const lipsc_spot *spot,
+                           lipsc_attack_result *out, lipsc_error *err) {
+    enum { PRODUCTS = 2000 };
+    lipsc_svd_settings set;
+    lipsc_svd_info info;
+    lipsc_attn *attn = NULL;
+    lipsc_status status = allocate(s, out);
+    if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
+    lipsc_region_place(&s->region, spot->y, out->X, out->weights);
+    const lipsc_input input = {.n = out->n,
+                               .X = out->X,
+                               .weights = out->weights ? out->weights : s->set->weights,
+                               .times = s->set->times};
+    status = lipsc_attn_at(s->packed, NULL, &input, LIPSC_F64, s->set->threads, &attn, err);
+    if (status) return status;
+    lipsc_svd_defaults(&set);
+    set.tol = s->set->tol;
+    set.max_products = PRODUCTS;
+    set.seed = s->set->seed;
+    if (s->dense) set.method = LIPSC_DENSE;
+    status = lipsc_attn_sigma(attn, &set, &out->sigma, out->u, out->v, &info);
+    out->residual = info.residual;
+    out->converged = status == LIPSC_OK;
+    memcpy(out->start, spot->start, sizeof out->start);
+    if (status == LIPSC_OK || status == LIPSC_E_NOCONV) status = bound_above(s, attn, out);
+    if (status) lipsc_fail(err, status, "%s", lipsc_strerror(status));
+    lipsc_attn_free(attn);
+    return status;
+}

@@ -1,0 +1,257 @@
+/* joint.c - two outliers for each of several heads at once (docs/maths.md 5.2 is for one
+ * head).
+ *
+ * Bulk at x, and for each head h of a chosen set a pair of outliers c_h +- b_h: the b_h are
+ * orthogonal to every w_h = A_h x + c_h, so that head h shares its attention evenly between
+ * the two of its own pair, which it prefers to all other tokens by its place c_h.  Moving
+ * the pairs by +-v_h moves every bulk output by sum_h W_h V_h b_h (w_h.v_h); with v_h along
+ * w_h and all outputs along e this is
+ *
+ *     sqrt((n - 2m)/2) ( sum_h |w_h|^2 |W_h V_h b_h . e|^2 )^{1/2},
+ *
+ * m the number of pairs: about what |J| reaches.  b_h is V_h^T W_h^T e with the w's taken
+ * off; e and x are found by power steps in turn.  Heads that like the same x add up. */
+#include <math.h>
+#include <string.h>
+
+#include "attack/search.h"
+#include "bound/outlier.h"
+#include "core/mem.h"
+
+enum { MOST_PAIRS = 8, ROUNDS = 60 };
+
+typedef struct {
+    const lipsc_layer *layer;
+    const lipsc_head_facts *facts; /* (heads) */
+    size_t heads, d, width;
+    double R;
+    double *x, *e;     /* (d), (width), of length one                       */
+    double *w, *s, *q; /* (heads, d): w_h; b_h, not scaled; basis of the w_h */
+    double *part;      /* (heads): |w_h| |s_h|                              */
+    double *room, *other, *storage;
+    size_t use[MOST_PAIRS];
+} joint;
+
+static double dot(size_t n, const double *x, const double *y) {
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t c = 0; c < n; c++) sum += x[c] * y[c];
+    return sum;
+}
+
+static void add(size_t n, double factor, const double *x, double *y) {
+    for (size_t c = 0; c < n; c++) y[c] += factor * x[c];
+}
+
+static double normalise(size_t n, double *x) {
+    const double length = sqrt(dot(n, x, x));
+    for (size_t c = 0; length > 0.0 && c < n; c++) x[c] /= length;
+    return length;
+}
+
+/* p += factor W_h V_h b; without O the heads stand side by side. */
+static void add_value(joint *j, size_t h, double factor, const double *b, double *p) {
+    const lipsc_layer *l = j->layer;
+    const size_t dv = l->value_dim, kv = h * l->kv_heads / l->heads;
+    for (size_t k = 0; k < dv; k++)
+        j->room[k] = factor * dot(j->d, l->V + (kv * dv + k) * j->d, b);
+    if (!l->O) add(dv, 1.0, j->room, p + h * dv);
+    for (size_t o = 0; l->O && o < j->width; o++)
+        p[o] += dot(dv, l->O + (o * l->heads + h) * dv, j->room);
+}
+
+/* s = V_h^T W_h^T e */
+static void value_back(joint *j, size_t h, const double *e, double *s) {
+    const lipsc_layer *l = j->layer;
+    const size_t dv = l->value_dim, kv = h * l->kv_heads / l->heads;
+    memset(s, 0, j->d * sizeof *s);
+    memset(j->room, 0, dv * sizeof *s);
+    if (!l->O) memcpy(j->room, e + h * dv, dv * sizeof *s);
+    for (size_t o = 0; l->O && o < j->width; o++)
+        add(dv, e[o], l->O + (o * l->heads + h) * dv, j->room);
+    for (size_t k = 0; k < dv; k++) add(j->d, j->room[k], l->V + (kv * dv + k) * j->d, s);
+}
+
+/* Takes the first `rank` vectors of q off x; twice, against rounding. */
+static void take_off(const joint *j, size_t rank, double *x) {
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t k = 0; k < rank; k++)
+            add(j->d, -dot(j->d, j->q + k * j->d, x), j->q + k * j->d, x);
+}
+
+/* From x and e: w_h, s_h orthogonal to all w, and what each head adds. */
+static void prepare(joint *j) {
+    size_t rank = 0;
+    for (size_t c = 0; c < j->d; c++) j->other[c] = j->R * j->x[c];
+    for (size_t h = 0; h < j->heads; h++) {
+        double *w = j->w + h * j->d, *q = j->q + rank * j->d;
+        lipsc_head_facts_score(&j->facts[h], 1, j->other, j->room, w);
+        memcpy(q, w, j->d * sizeof *q);
+        if (!(normalise(j->d, q) > 0.0)) continue;
+        take_off(j, rank, q);
+        if (normalise(j->d, q) > 1e-9) rank++;
+    }
+    for (size_t h = 0; h < j->heads; h++) {
+        double *w = j->w + h * j->d, *s = j->s + h * j->d;
+        value_back(j, h, j->e, s);
+        take_off(j, rank, s);
+        const double self = fmax(dot(j->d, w, j->x), 0.0);
+        j->part[h] = sqrt((dot(j->d, w, w) - self * self) * dot(j->d, s, s));
+    }
+}
+
+/* The m heads that add most; returns the root of the sum of their squares. */
+static double choose(joint *j, size_t m) {
+    double sum = 0.0;
+    for (size_t k = 0; k < m; k++) {
+        size_t best = j->heads;
+        for (size_t h = 0; h < j->heads; h++) {
+            int taken = 0;
+            for (size_t l = 0; l < k; l++) taken |= j->use[l] == h;
+            if (!taken && (best == j->heads || j->part[h] > j->part[best])) best = h;
+        }
+        j->use[k] = best;
+        sum += j->part[best] * j->part[best];
+    }
+    return sqrt(sum);
+}
+
+/* One power step for e, and a damped one for x: where a bulk token likes itself, w_h.x > 0,
+ * the pair must stand at c_h along w_h and b_h is shorter, so that |w_h|^2 - (w_h.x)^2 is
+ * what counts. */
+static void improve(joint *j, size_t m) {
+    double *step = j->q; /* made anew by prepare */
+    memset(j->e, 0, j->width * sizeof *j->e);
+    memset(step, 0, j->d * sizeof *step);
+    for (size_t k = 0; k < m; k++) {
+        const size_t h = j->use[k];
+        const double *w = j->w + h * j->d, *s = j->s + h * j->d;
+        const double weight = dot(j->d, s, s), self = fmax(dot(j->d, w, j->x), 0.0);
+        add_value(j, h, dot(j->d, w, w), s, j->e);
+        lipsc_head_facts_score_back(&j->facts[h], w, j->room, j->other);
+        add(j->d, weight, j->other, step);
+        lipsc_head_facts_score_back(&j->facts[h], j->x, j->room, j->other);
+        add(j->d, -weight * self, j->other, step);
+        add(j->d, -weight * self / j->R, w, step);
+    }
+    const double length = sqrt(dot(j->d, step, step));
+    normalise(j->width, j->e);
+    add(j->d, -dot(j->d, step, j->x), j->x, step); /* along the sphere */
+    add(j->d, length > 0.0 ? 1.0 / length : 0.0, step, j->x);
+    normalise(j->d, j->x);
+}
+
+/* Begins with what head `first` likes best. */
+static lipsc_status begin(joint *j, size_t first) {
+    enum { STEPS = 10 };
+    double sigma;
+    const lipsc_status status =
+        lipsc_score_vectors(&j->facts[first], 1, &sigma, j->other, j->x);
+    for (size_t c = 0; c < j->d; c++) j->other[c] = 1.0 + (double)(c % 7); /* any */
+    for (int step = 0; !status && step < STEPS; step++) {
+        memset(j->e, 0, j->width * sizeof *j->e);
+        add_value(j, first, 1.0, j->other, j->e);
+        normalise(j->width, j->e);
+        value_back(j, first, j->e, j->other);
+    }
+    return status;
+}
+
+/* ---- The tokens --------------------------------------------------------------------- */
+
+/* c: w_k.c reaches the score that head k wants its outliers to have, and for the other
+ * heads used it stays below theirs, by projections.  Its length. */
+static double place(const joint *j, size_t m, size_t k, double margin, double *c) {
+    enum { SWEEPS = 300 };
+    memset(c, 0, j->d * sizeof *c);
+    for (int sweep = 0; sweep < SWEEPS; sweep++)
+        for (size_t l = 0; l < m; l++) {
+            const double *w = j->w + j->use[l] * j->d;
+            const double own = fmax(j->R * dot(j->d, w, j->x), 0.0) + margin;
+            const double miss = (l == k ? own : own - margin) - dot(j->d, w, c);
+            if (l == k ? miss > 0.0 : miss < 0.0) add(j->d, miss / dot(j->d, w, w), w, c);
+        }
+    return sqrt(dot(j->d, c, c));
+}
+
+static lipsc_status lay_out(const joint *j, size_t m, size_t n, lipsc_worst *out) {
+    const double margin = log((double)n) + 4.0;
+    const size_t d = j->d;
+    lipsc_status status = lipsc_worst_new(2 * m + 1, d, 0, out);
+    if (status) return status;
+    for (size_t k = 0; k < m; k++) {
+        const double *s = j->s + j->use[k] * d, *w = j->w + j->use[k] * d;
+        double *plus = out->X + 2 * k * d, *minus = plus + d;
+        const double length = place(j, m, k, margin, minus);
+        const double across = sqrt(j->R * j->R - length * length) / sqrt(dot(d, s, s));
+        if (!(length < j->R) || !isfinite(across) || !(dot(d, w, w) > 0.0)) {
+            lipsc_worst_free(out);
+            return LIPSC_E_REFUSED;
+        }
+        for (size_t c = 0; c < d; c++) {
+            plus[c] = minus[c] + across * s[c];
+            minus[c] -= across * s[c];
+        }
+        out->count[2 * k] = out->count[2 * k + 1] = 1.0;
+    }
+    for (size_t c = 0; c < d; c++) out->X[2 * m * d + c] = j->R * j->x[c];
+    out->count[2 * m] = (double)(n - 2 * m);
+    out->n = n;
+    return LIPSC_OK;
+}
+
+static lipsc_status joint_new(joint *j) {
+    const lipsc_layer *l = j->layer;
+    const size_t d = j->d, wide = j->heads * d,
+                 inner = l->key_dim > l->value_dim ? l->key_dim : l->value_dim;
+    j->storage = lipsc_alloc_zero(2 * d + j->width + 3 * wide + j->heads + inner,
+                                  sizeof *j->storage);
+    if (!j->storage) return LIPSC_E_NOMEM;
+    j->x = j->storage;
+    j->other = j->x + d;
+    j->e = j->other + d;
+    j->w = j->e + j->width;
+    j->s = j->w + wide;
+    j->q = j->s + wide;
+    j->part = j->q + wide;
+    j->room = j->part + j->heads;
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_construct_joint(const lipsc_layer *layer, const lipsc_head_facts *facts,
+                                   double R, size_t n, size_t first, lipsc_worst *out) {
+    joint j = {.layer = layer,
+               .facts = facts,
+               .heads = layer->heads,
+               .d = layer->d,
+               .width = lipsc_layer_width(layer),
+               .R = R};
+    size_t best = 0;
+    double most = 0.0;
+    lipsc_status status = joint_new(&j);
+    for (size_t m = 1; !status && m <= MOST_PAIRS && m <= j.heads && 2 * m < n; m++) {
+        double sum = 0.0;
+        status = begin(&j, first);
+        for (int round = 0; !status && round < ROUNDS; round++) {
+            prepare(&j);
+            sum = choose(&j, m);
+            if (round + 1 < ROUNDS) improve(&j, m);
+        }
+        const double value = sum * sqrt((double)(n - 2 * m));
+        lipsc_worst worst;
+        if (status || !(value > most) || !isfinite(value)) continue;
+        status = lay_out(&j, m, n, &worst);
+        if (status == LIPSC_E_REFUSED) {
+            status = LIPSC_OK;
+            continue;
+        }
+        if (status) break;
+        if (best) lipsc_worst_free(out);
+        *out = worst;
+        most = value;
+        best = m;
+    }
+    lipsc_release(j.storage);
+    if (status && best) lipsc_worst_free(out);
+    return status ? status : best ? LIPSC_OK : LIPSC_E_REFUSED;
+}
