@@ -1,0 +1,351 @@
+/* sections.js - one section for each kind of rows that the runs hold, and none for others. */
+
+function fitTable() {
+    const known = fits.filter(f => isNumber(f.exponent)), laws = known.filter(saysSomething);
+    const vague = known.length - laws.length;
+    if (!laws.length) return null;
+    const several = series.length > 1, anyHead = laws.some(f => f.head !== null);
+    const names = [
+        ...(several ? ["run"] : []), "layer", ...(anyHead ? ["head"] : []), "against", "exponent",
+        "95 % interval", "coefficient", "lengths"
+    ];
+    const interval = f => isNumber(f.exponent_low)
+        ? `${fixed(f.exponent_low, 3)} … ${fixed(f.exponent_high, 3)}` : "–";
+    const cells = f => [
+        ...(several ? [f.series.label] : []), f.layer === null ? "model" : String(f.layer),
+        ...(anyHead ? [f.head === null ? "all" : String(f.head)] : []), f.against,
+        fixed(f.exponent, 3), interval(f), formatNumber(f.coefficient), String(f.lengths)
+    ];
+    return el("details", {class: "fits", open: laws.length <= 30},
+        el("summary", {}, `Fitted laws (${laws.length})`),
+        plainTable(names, laws.map(cells), ["run", "against"]),
+        vague ? el("p", {class: "note"},
+            `${vague} laws against the radius are not listed: it varies too little to say ` +
+            "anything (the interval of the exponent is wider than 2).") : null);
+}
+
+/* Runs side by side: the worst cell, the median at the longest length that all of them have, the
+ * exponents. */
+function compareTable() {
+    if (series.length < 2) return null;
+    const common = lengths.filter(n => series.every(s => s.rows.some(r => r.n === n))).pop();
+    const names = [
+        "run", "cells", "largest sigma", "at", ...(common ? [`median at n = ${common}`] : []),
+        "exponents"
+    ];
+    const place = row => [
+        row.layer == null ? null : "layer " + row.layer,
+        row.head == null ? null : "head " + row.head, "n = " + row.n
+    ].filter(Boolean).join(", ");
+    const line = s => {
+        const rows = s.rows.filter(r => isNumber(r.sigma));
+        const worst = rows.reduce((best, r) => r.sigma > best.sigma ? r : best, rows[0]);
+        const exponents = fits.filter(f => f.series === s && f.against === "n")
+            .map(f => f.exponent).filter(isNumber);
+        const middle = median(rows.filter(r => r.n === common).map(r => r.sigma));
+        return [
+            el("span", {class: "key"}, swatchOf(s), s.label), s.rows.length.toLocaleString("en"),
+            worst ? formatNumber(worst.sigma) : "–", worst ? place(worst) : "–",
+            ...(common ? [formatNumber(middle)] : []),
+            exponents.length
+                ? [Math.min, Math.max].map(end => fixed(end(...exponents), 2)).join(" … ") : "–"
+        ];
+    };
+    return plainTable(names, series.map(line), ["run", "at"]);
+}
+
+function swatchOf(s) {
+    const swatch = el("i", {"aria-hidden": "true"});
+    const refresh = () => {
+        swatch.style.background = categoryColor(s.index);
+    };
+    refreshers.push(refresh);
+    refresh();
+    return swatch;
+}
+
+const refreshers = []; /* of swatches, when colours change */
+const settings = {
+    layers: new Set(layers),
+    series: new Set(series),
+    head: heads.includes(null) ? null : "each",
+    windows: true,
+    color: series.length > 1 ? "run" : "layer",
+    heatSeries: [...series].sort((a, b) => b.rows.length - a.rows.length)[0],
+    heatHead: heads.includes(null) ? null : heads[0],
+    across: heads.some(h => h !== null) && heads.filter(h => h !== null).length > 1 ? "head" : "n",
+    length: lengths[lengths.length - 1] ?? null,
+    zoo: null,
+    norm: null,
+    attack: "all"
+};
+
+/* A choice that is one of the settings. */
+const pick = (label, options, name, ids) => choice(label, options, settings[name], value => {
+    settings[name] = value;
+    refreshers.forEach(refresh => refresh());
+    redraw(ids);
+});
+
+/* What is drawn of the cells, in all charts that show cells one by one. */
+function cellControls() {
+    const ids = ["growth", "radius", "upper", "released"], controls = [];
+    const changed = () => redraw(ids);
+    const add = (items, name, labelOf, colorOf, title) => {
+        if (items.length < 2) return;
+        const node = chips(items, settings[name], labelOf, colorOf, changed, title);
+        refreshers.push(node.refresh);
+        controls.push(node);
+    };
+    add(layers, "layers", layer => layer === null ? "model" : String(layer),
+        layer => settings.color === "layer" ? layerColor(layer) : null, "Layers");
+    add(series, "series", s => s.label,
+        s => settings.color === "run" ? categoryColor(s.index) : null, "Runs");
+    const radii = rowsOf.measure.map(row => row.radius_rms);
+    const colors = [
+        ...(layers.length > 1 || series.length === 1 ? [["layer", "layer"]] : []),
+        ...(series.length > 1 ? [["run", "run"]] : []),
+        ...(radii.some(isPositive) ? [["radius", "radius"]] : [])
+    ];
+    if (colors.length > 1) controls.push(pick("colour by", colors, "color", ids));
+    const alone = [...heads.map(h => [h, headName(h)]), ["each", "each head alone"]];
+    if (heads.length > 1) controls.push(pick("heads", alone, "head", ids));
+    const ramp = el("div", {class: "ramp"});
+    refreshers.push(() => {
+        if (settings.color === "radius") fillRamp(ramp, logRange(radii, 0), "radius");
+        else ramp.replaceChildren();
+    });
+    controls.push(check("windows", true, on => {
+        settings.windows = on;
+        redraw(["growth"]);
+    }), ramp);
+    return controls;
+}
+
+function heatSection() {
+    const byHead = heads.filter(h => h !== null).length > 1, controls = [];
+    const ramp = el("div", {class: "ramp"});
+    if (series.length > 1)
+        controls.push(pick("run", series.map(s => [s, s.label]), "heatSeries", ["heat"]));
+    if (byHead) controls.push(pick("length", lengths.map(n => [n, String(n)]), "length", ["heat"]));
+    if (byHead && lengths.length > 1)
+        controls.push(pick("across", [["head", "heads"], ["n", "lengths"]], "across", ["heat"]));
+    const make = (s, options) => {
+        const result = heatChart(s, options);
+        if (result && !options.saved) fillRamp(ramp, result.ramp, "median sigma");
+        return result;
+    };
+    section("layers", byHead ? "Layers and heads" : "Layers",
+        makeChart("heat", byHead ? "sigma by layer and head" : "sigma by layer and length",
+            "Medians over windows; the colour is logarithmic.", make, settings,
+            [...controls, ramp]));
+}
+
+function measureSections() {
+    const has = name => rowsOf.measure.some(row => isPositive(row[name]));
+    const bounds = ["upper", "upper_prob"].filter(has);
+    if (!rowsOf.measure.length) return;
+    if (series.length > 1) section("compare", "Runs", compareTable());
+    section("growth", "Length",
+        makeChart("growth", "sigma against length",
+            "Small marks are windows, large ones medians over windows; lines are fitted laws " +
+            "with the 95 % interval of the exponent. Both axes are logarithmic.",
+            growthChart, settings, cellControls()),
+        fitTable());
+    heatSection();
+    if (has("radius_rms"))
+        section("radius", "Radius",
+            makeChart("radius", "sigma against radius",
+                "Each mark is a cell, at the root mean square length of its tokens. Behind a " +
+                "LayerNorm the radius hardly varies, and then nothing can be said of the " +
+                "dependence; laws are drawn where their interval is narrower than 2.",
+                radiusChart, settings));
+    if (bounds.length)
+        section("upper", "Bounds",
+            makeChart("upper", "upper bounds against the exact value",
+                "On the diagonal a bound is exact. What lies above it is how much the bound " +
+                "gives away.",
+                upperChart, settings, bounds.map((f, i) => key(boundNames[f], i))));
+    if (has("released"))
+        section("released", "As released",
+            makeChart("released", "what the released scripts compute, against sigma",
+                "The paper's scripts return |Jᵀ f(X)|^½ where the definition asks for sigma. " +
+                "If both were the same, the marks would lie on the diagonal.",
+                releasedChart, settings));
+}
+
+/* What a colour and shape stand for, in a row of controls. */
+function key(text, index) {
+    const swatch = el("i", {"aria-hidden": "true"});
+    refreshers.push(() => {
+        swatch.style.background = categoryColor(index);
+    });
+    swatch.style.background = categoryColor(index);
+    return el("span", {class: "key"}, swatch, text);
+}
+
+function fillRamp(node, [low, high], name) {
+    const stops = [...Array(9).keys()].map(i => rampColor(i / 8));
+    const bar = el("i", {"aria-hidden": "true"});
+    bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
+    node.replaceChildren(name + " ", formatNumber(low, 3), bar, formatNumber(high, 3));
+}
+
+/* Texts of those parts of a row that are there. */
+const joinParts = parts => parts.filter(part => part !== null && part !== undefined).join(", ");
+
+function zooSection() {
+    if (!rowsOf.bound.length) return;
+    const cases = [...groupBy(rowsOf.bound, zooKey)], controls = [];
+    const part = (row, name, before) => row[name] == null ? null : before + formatValue(row[name]);
+    const name = row => joinParts([
+        row.experiment, row.model == null ? null : modelName(row.model),
+        part(row, "layer", "layer "), part(row, "head", "head "), part(row, "n", "n = "),
+        part(row, "radius", "R = "), part(row, "window", "window ")
+    ]) || lastOf(report.runs[row.run].file);
+    settings.zoo = cases[0][0];
+    if (cases.length > 1)
+        controls.push(pick("case", cases.map(([k, rows]) => [k, name(rows[0])]), "zoo", ["zoo"]));
+    zooKinds.forEach((kind, i) => {
+        if (rowsOf.bound.some(r => r.kind === kind)) controls.push(key(kind, i));
+    });
+    const refused = rowsOf.bound.filter(r => r.refused).map(
+        r => el("li", {}, strong(String(r.name)), ": ", String(r.refused)));
+    section("zoo", "Every bound",
+        makeChart("zoo", "every bound beside the exact value",
+            "Tightest first. Upper bounds over a ball hold for all inputs of that radius, so " +
+            "they lie far to the right; lower bounds over a ball are reached by other inputs " +
+            "and may exceed the exact value here. An arrow means: beyond the edge.",
+            zooChart, settings, controls),
+        refused.length ? el("details", {},
+            el("summary", {}, `Refused, because a hypothesis does not hold (${refused.length})`),
+            el("ul", {}, ...refused)) : null);
+}
+
+function attackSection() {
+    if (!rowsOf.attack.length) return;
+    const cases = [...groupBy(rowsOf.attack, attackKey)], controls = [];
+    const name = row => joinParts([
+        attackSeries.length > 1 ? row.series.label : null, row.domain,
+        "R = " + formatNumber(row.radius)
+    ]);
+    const options = [["all", "all"], ...cases.map(([k, rows]) => [k, name(rows[0])])];
+    if (cases.length > 4) settings.attack = cases[0][0]; /* all at once would be a tangle */
+    if (cases.length > 1) controls.push(pick("case", options, "attack", ["attack"]));
+    attackParts.forEach(([field, text], i) => {
+        if (rowsOf.attack.some(r => isPositive(r[field]))) controls.push(key(text, i));
+    });
+    section("attack", "Attack",
+        makeChart("attack", "attack, construction and bound",
+            "An attack searches for the input with the largest sigma; a construction is an " +
+            "input written down by the theory; no input of this radius can exceed the bound.",
+            attackChart, settings, controls));
+}
+
+const isJudged = row => row.holds === true || row.holds === false ||
+    /^(yes|no|true|false|holds|fails)$/i.test(String(row.holds));
+const isHeld = row => row.holds === true || /^(yes|true|holds)$/i.test(String(row.holds));
+
+function claimSection() {
+    if (!rowsOf.claim.length) return;
+    const rows = [...rowsOf.claim].sort((a, b) => (a.order ?? 0) - (b.order ?? 0));
+    const names = [
+        ...["section"].filter(n => rows.some(r => r[n] != null)), "claim", "paper", "measured",
+        "holds"
+    ];
+    const badge = (kind, text) => el("span", {class: "badge " + kind}, text);
+    const verdict = r => !isJudged(r) ? badge("", "not tested")
+        : isHeld(r) ? badge("good", "✓ holds") : badge("bad", "✗ fails");
+    const cell = (r, name) => el("td", {}, name === "holds" ? verdict(r) : formatValue(r[name]),
+        name === "claim" && r.says != null ? el("p", {class: "says"}, formatValue(r.says)) : null);
+    const line = r => el("tr", {}, ...names.map(name => cell(r, name)));
+    const body = el("tbody"), kinds = distinct(rows.map(r => r.kind).filter(Boolean));
+    const fill = keep => body.replaceChildren(...rows.filter(keep).map(line));
+    const filters = [
+        ["all", () => true], ["those that fail", r => isJudged(r) && !isHeld(r)],
+        ["those that hold", r => isJudged(r) && isHeld(r)],
+        ...(kinds.length > 1 ? kinds.map(k => [k + "s", r => r.kind === k]) : [])
+    ];
+    fill(() => true);
+    section(
+        "claims", "Claims",
+        el("div", {class: "controls"},
+           choice("show", filters.map(([name, keep]) => [keep, name]), filters[0][1], fill)),
+        el("div", {class: "scroller tall"},
+           el("table", {class: "plain claims"},
+              el("thead", {}, el("tr", {}, ...names.map(n => el("th", {scope: "col"}, n)))),
+              body)));
+}
+
+const firstColumns = ["experiment", "name", "layer", "head", "n", "window", "sigma"];
+
+/* A table of rows of one kind: the columns that vary, and a line of what is the same. */
+function rowsTable(kind) {
+    const rows = rowsOf[kind];
+    if (!rows.length) return [];
+    const given = name => rows[0][name] !== null && rows[0][name] !== undefined;
+    const fields = report.runs.flatMap(run => run.fields).filter(name => name !== "model");
+    const names = distinct([...firstColumns, ...fields, "model"]).filter( /* paths are long */
+        name => !["lower", "version"].includes(name) && rows.some(row => name in row));
+    const varies = name => {
+        const first = JSON.stringify(rows[0][name] ?? null);
+        return rows.some(row => (row[name] ?? null) !== rows[0][name] &&
+            JSON.stringify(row[name] ?? null) !== first);
+    };
+    const shown = names.filter(
+        name => varies(name) || ["layer", "n", "sigma"].includes(name) && given(name));
+    const same = names.filter(name => !shown.includes(name) && given(name));
+    const columns = shown.map(name => ({name, get: row => row[name] ?? null}));
+    if (report.runs.length > 1)
+        columns.unshift({
+            name: "run",
+            get: row => row.series ? row.series.label : lastOf(report.runs[row.run].file)
+        });
+    const table = makeTable(
+        rows, columns, kind === "measure" ? "lipscope-rows.csv" : `lipscope-${kind}-rows.csv`);
+    return [
+        el("h3", {}, {measure: "Cells", attack: "Attacks", bound: "Bounds", other: "Others"}[kind]),
+        same.length ? el("p", {class: "same"}, "The same in all: ", ...same.flatMap((name, i) =>
+            [(i ? " · " : "") + name + " ", el("code", {}, formatValue(rows[0][name]))])) : null,
+        table
+    ];
+}
+
+function rowsSection() {
+    const tables = ["measure", "attack", "bound", "other"].flatMap(rowsTable);
+    if (tables.length) section("rows", "Rows", ...tables);
+}
+
+function originOf(run) {
+    const pair = (name, value) => value === null || value === undefined || value === ""
+        ? [] : [el("dt", {}, name), el("dd", {}, el("code", {}, String(value)))];
+    const from = name =>
+        distinct(run.rows.map(r => r[name] ?? null).filter(x => x !== null)).map(String);
+    const show = value => typeof value === "object" ? JSON.stringify(value) : value;
+    const settings = Object.entries(run.settings)
+        .filter(([name]) => !["model_hash", "text_hash"].includes(name))
+        .map(([name, value]) => `${name} = ${show(value)}`);
+    return el("article", {class: "origin"}, el("h3", {}, lastOf(run.file)),
+        el("dl", {}, ...pair("file", run.file),
+            ...pair("command", run.command_line ?? "lipscope " + run.command),
+            ...pair("begun", run.created),
+            ...pair("lipscope", distinct([run.version, ...from("version")]).join(", ")),
+            ...pair("cells", run.count.toLocaleString("en")),
+            ...pair("model", from("model").join(", ")),
+            ...pair("model hash", run.settings.model_hash ?? from("model_hash").join(", ")),
+            ...pair("text hash", run.settings.text_hash ?? from("text_hash").join(", ")),
+            ...pair("settings", settings.join(", "))));
+}
+
+function originSection() {
+    section("origin", "Origin",
+        el("p", {},
+            "Every figure above comes from these run files; the hashes are SHA-256 of " +
+            "configuration and weights, and of the bytes of the text."),
+        el("div", {class: "origins"}, ...report.runs.map(originOf)));
+    const when = report.created.replace("T", " at ").replace("Z", " UTC");
+    document.getElementById("footer").append(el("p", {},
+        `Written by lipscope ${report.lipscope} on ${when}. This page holds all of its data and ` +
+        "needs no network. Charts are drawn by Vega, © 2015–2021 University of Washington " +
+        "Interactive Data Lab, BSD-3-Clause; the licence is in the source of this page."));
+}

@@ -1,0 +1,216 @@
+/* words.js - what the page says: the headline, what was differentiated, how to read it. */
+
+const mapWords = {
+    "heads":
+        "all attention heads side by side, before the output projection, differentiated at " +
+        "what the attention module receives",
+    "attention":
+        "attention with its output projection, differentiated at what the attention module " +
+        "receives",
+    "norm-attention": "the norm followed by attention, differentiated at the input of the block",
+    "residual":
+        "attention with its residual connection (in post-norm models with the norm behind it), " +
+        "differentiated at the input of the block",
+    "block": "the whole residual block, differentiated at its input",
+    "model": "the whole model, from the output of the embedding to the last hidden state"
+};
+const maskWords = {
+    none: "every token sees every token",
+    causal: "a token sees itself and those before it",
+    times: "a token sees those that are not later",
+    sliding: "a token sees a window of those before it"
+};
+
+const listWords = items => items.length < 2 ?
+    items.join("") :
+    items.slice(0, -1).join(", ") + " and " + items[items.length - 1];
+const strong = text => el("strong", {}, text);
+const stretch = value => "×" + formatNumber(value);
+
+function section(id, title, ...content) {
+    document.getElementById("nav").append(el("a", {href: "#" + id}, title));
+    const node = el("section", {id}, el("h2", {}, title), ...content);
+    main.append(node);
+    return node;
+}
+
+const tile = (value, name, warn) =>
+    el("div", {class: warn ? "tile warn" : "tile"}, el("b", {}, value), el("span", {}, name));
+
+function cellWords(row) {
+    const place = [];
+    if (row.model != null) place.push(modelName(row.model));
+    if (row.layer !== null && row.layer !== undefined)
+        place.push("layer " + row.layer + ", " + headName(row.head ?? null));
+    place.push(`window ${row.window ?? 0} of ${row.n} tokens`);
+    return place.join(", ");
+}
+
+/* The headline of a page without rows of "measure". */
+function otherWords() {
+    const best = rowsOf.attack.filter(r => isPositive(r.sigma))
+                     .reduce((top, r) => !top || r.sigma > top.sigma ? r : top, null);
+    if (best)
+        return [
+            el("h1", {}, "The worst input that was found is stretched ",
+               el("em", {}, stretch(best.sigma))),
+            el("p", {},
+               `It has ${best.n} tokens of radius ${formatNumber(best.radius)} (domain ` +
+               `${formatValue(best.domain)}): there is a change of it of size 1 that moves the ` +
+               `output by ${formatNumber(best.sigma)}, to first order. This is `,
+               strong("sigma"),
+               ", the largest singular value of the Jacobian at that input, and a lower bound " +
+               "of the Lipschitz constant over all inputs of that radius",
+               isPositive(best.upper) ?
+                   `; the proved upper bound there is ${formatNumber(best.upper)}.` :
+                   ".")
+        ];
+    const tight = rowsOf.bound.filter(r => r.kind === "upper" && !r.refused && isPositive(r.ratio))
+                      .reduce((top, r) => !top || r.ratio < top.ratio ? r : top, null);
+    if (tight)
+        return [
+            el("h1", {}, "The tightest bound is ", el("em", {}, stretch(tight.ratio)),
+               " the exact value"),
+            el("p", {}, strong(String(tight.name)),
+               ` bounds sigma, the largest singular value of the Jacobian, by ${
+                   formatNumber(tight.value)}; the exact value is ${formatNumber(tight.sigma)}.`)
+        ];
+    if (rowsOf.claim.length) return [];
+    return [
+        el("h1", {}, "No cell is finished yet"),
+        el("p", {},
+           "The run has begun, and this page was written before its first value. Write it " +
+           "again later.")
+    ];
+}
+
+/* "78 of 78 theorems hold", for each kind of claim. */
+function claimWords() {
+    const kinds = [...groupBy(rowsOf.claim, row => row.kind ?? "claim")].map(([kind, rows]) => {
+        const judged = rows.filter(isJudged), held = judged.filter(isHeld).length,
+              open = rows.length - judged.length;
+        return {
+            head: `${held} of ${judged.length} ${kind}s ${
+                kind === "experiment" ? "come out as claimed" : "hold"}`,
+            open: open ? `${open} ${open === 1 ? kind : kind + "s"} could not be tested here` : ""
+        };
+    });
+    return kinds.length ?
+        [
+            el("h1", {}, kinds.map(k => k.head).join("; ")),
+            el("p", {},
+               "Each claim is listed below with what the paper says and what was measured. ",
+               kinds.map(k => k.open).filter(Boolean).map(x => x + ". ").join(""))
+        ] :
+        null;
+}
+
+/* Which map was differentiated, with which mask, in which precision. */
+function mapWordsOf(rows) {
+    const all = name => distinct(rows.map(row => row[name]).filter(Boolean));
+    const masks = all("mask").map(m => m + (maskWords[m] ? ` (${maskWords[m]})` : ""));
+    const types = all("dtype");
+    return [
+        "The map is ",
+        ...all("map").flatMap(
+            (m, i) => [i ? "; and " : "", strong(m), mapWords[m] ? ` (${mapWords[m]})` : ""]),
+        masks.length ? ". Mask: " + listWords(masks) : "",
+        types.length
+            ? `. Products in ${listWords(types)}; every value was re-evaluated in double.` : "."
+    ];
+}
+
+function tiles(rows) {
+    const loose = rows.filter(r => r.converged === false).length;
+    const residual =
+        rows.reduce((most, r) => isNumber(r.residual) ? Math.max(most, r.residual) : most, 0);
+    const single = heads.filter(h => h !== null).length;
+    const last = lengths[lengths.length - 1];
+    return el("div", {class: "tiles"},
+        tile(rows.length.toLocaleString("en"), rows.length === 1 ? "cell" : "cells"),
+        tile(String(layers.length), layers.length === 1 ? "layer" : "layers"),
+        single ? tile(String(single), single === 1 ? "head" : "heads") : null,
+        tile(lengths.length > 1 ? `${lengths[0]} – ${last}` : String(last), "tokens"),
+        series.length > 1 ? tile(String(series.length), "runs")
+            : tile(formatNumber(median(rows.map(r => r.sigma)), 3), "median sigma"),
+        tile(formatNumber(residual, 2), "largest residual"),
+        tile(loose ? String(loose) : "all", loose ? "not converged" : "converged", loose));
+}
+
+function lede() {
+    const rows = rowsOf.measure.filter(row => isNumber(row.sigma)), claims = claimWords();
+    const worst = rows.reduce((best, row) => !best || row.sigma > best.sigma ? row : best, null);
+    if (!worst) {
+        const words = el("div", {}, ...(claims ?? []), ...otherWords());
+        main.append(el("div", {class: "lede"}, words));
+        return;
+    }
+    const models = distinct(rows.map(r => r.model).filter(Boolean)).map(modelName).join(", ");
+    const headline = el("h1", {}, "A small change of the input is stretched up to ",
+        el("em", {}, stretch(worst.sigma)));
+    const meaning = el("p", {},
+        claims ? "The largest sigma of a measured cell is at " : "That is at ",
+        strong(cellWords(worst)), ": there is a change of size 1 that moves the output by ",
+        formatNumber(worst.sigma), ", to first order. This number is ", strong("sigma"),
+        ", the largest singular value of the Jacobian in the Frobenius norm of sequences: the " +
+        "local Lipschitz constant of the map. ", ...mapWordsOf(rows));
+    const words = el("div", {}, el("p", {class: "kicker"}, models || "lipscope"),
+        ...(claims ?? [headline]), meaning, growthWords());
+    main.append(el("div", {class: "lede"}, words, tiles(rows)));
+}
+
+function growthWords() {
+    const laws = fits.filter(f => f.against === "n" && isNumber(f.exponent));
+    if (!laws.length) return null;
+    const sorted = [...laws].sort((a, b) => a.exponent - b.exponent), least = sorted[0],
+          most = sorted[sorted.length - 1];
+    const name = f => (series.length > 1 ? f.series.label + ", " : "") + layerName(f.layer) +
+        (f.head === null ? "" : ", " + headName(f.head));
+    const interval = f => isNumber(f.exponent_low) ?
+        ` (95 % between ${fixed(f.exponent_low, 2)} and ${fixed(f.exponent_high, 2)})` :
+        "";
+    return el(
+        "p", {}, "With the length, sigma grows like a power of n: ", laws.length > 1 ? "from " : "",
+        strong("n^" + fixed(least.exponent, 2)), interval(least), ` in ${name(least)}`,
+        ...(laws.length > 1 ?
+                [
+                    " to ", strong("n^" + fixed(most.exponent, 2)), interval(most),
+                    ` in ${name(most)}`
+                ] :
+                []),
+        ". For tokens of bounded size nothing outgrows √n, the exponent 0.5, in the long run; " +
+        "a fit over few lengths may. The exponent 0 means that longer inputs are stretched no " +
+        "more than short ones.");
+}
+
+function howToRead() {
+    const part = (title, ...text) => el("div", {}, el("h3", {}, title), el("p", {}, ...text));
+    main.append(el(
+        "details", {class: "how", open: true}, el("summary", {}, "How to read this page"),
+        el("div", {class: "columns"},
+           part(
+               "What a value is", "A ", strong("cell"),
+               " is one layer, with all heads or one, at one window of the text. Its sigma is " +
+               "reached by an explicit direction, evaluated in double: a ",
+               strong("lower bound"),
+               " that needs no trust but for rounding. The residual tells how close that " +
+               "direction is to the worst one; the relative error is about its square. ",
+               strong("upper"), " is proved at this input; ", strong("upper_prob"),
+               " holds with its probability over the random start."),
+           part(
+               "What it means",
+               "A sigma of 10: nudge the tokens a little in the worst direction, and the " +
+               "output moves ten times as far. It speaks of this input, not of others. Growth ",
+               el("code", {}, "sigma ≈ c·nᵉ"),
+               " is fitted to medians over windows for lengths from 8 on; the band is the 95 % " +
+               "interval of e, by resampling the windows. The ",
+               strong("radius"), " is the root mean square length of the tokens."),
+           part(
+               "What you can do",
+               "Click a layer or a run to switch it off and on, double-click to see it alone. " +
+               "Point at a mark to read its cell. ",
+               strong("SVG"), " saves a chart, ", strong("CSV"),
+               " its numbers with every digit. The table sorts by its headings and takes " +
+               "filters like ",
+               el("code", {}, "layer=3 sigma>10"), "."))));
+}
