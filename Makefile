@@ -6,7 +6,7 @@
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
 #   make fuzz-bounds  every bound against the exact value, 10000 layers
 #   make bench      this machine's speed;  make peers: beside PyTorch and JAX
-#   make peers-ot   exact transport beside POT: values and speed
+#   make peers-ot   exact transport beside POT: values and speed (AGREE=1: values only)
 #   make install    to PREFIX (default /usr/local), below DESTDIR where given
 #   make format     lay out every C file as .clang-format says
 # CC=clang chooses the compiler, WERROR=1 makes warnings errors, OPTS goes to cmake.
@@ -64,7 +64,8 @@ peers: all
 	@python3 bench/peers.py $(BUILD)/lipscope
 
 peers-ot: all
-	@python3 bench/peers_ot.py $(BUILD)/lipscope
+	@tools/deps.sh peers-ot
+	@python3 bench/peers_ot.py $(BUILD)/lipscope $(if $(AGREE),--agree)
 
 install: all
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)

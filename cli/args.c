@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mem.h"
+
 static void say(const cli_command *self, const char *format, va_list args) {
     fprintf(stderr, "lipscope%s%s: ", self ? " " : "", self ? self->name : "");
     vfprintf(stderr, format, args);
@@ -32,6 +34,33 @@ int cli_wrong_use(const cli_command *self, const char *format, ...) {
     fprintf(stderr, "Try 'lipscope%s%s --help'.\n", self ? " " : "",
             self ? self->name : "");
     return CLI_USAGE;
+}
+
+/* ---- As typed ---------------------------------------------------------------------- */
+
+char *cli_command_line(const cli_command *self, int argc, char **argv) {
+    size_t room = sizeof "lipscope " + strlen(self->name);
+    for (int i = 0; i < argc; i++) room += 4 * strlen(argv[i]) + 3;
+    char *line = lipsc_alloc(room, 1), *at = line;
+    if (!line) return NULL;
+    at += snprintf(at, room, "lipscope %s", self->name);
+    for (int i = 0; i < argc; i++) {
+        const int plain = *argv[i] && !argv[i][strspn(argv[i], "abcdefghijklmnopqrstuvwxyz"
+                                                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                               "0123456789_-+=:,./@%")];
+        *at++ = ' ';
+        if (!plain) *at++ = '\'';
+        for (const char *c = argv[i]; *c; c++) {
+            if (*c == '\'') { /* ends the quotes, a quote, and on */
+                memcpy(at, "'\\'", 3);
+                at += 3;
+            }
+            *at++ = *c;
+        }
+        if (!plain) *at++ = '\'';
+    }
+    *at = '\0';
+    return line;
 }
 
 /* ---- The nearest name ------------------------------------------------------------- */
@@ -134,6 +163,16 @@ static int store(const cli_command *self, const cli_option *option, const char *
         if (!*text)
             return cli_wrong_use(self, "the value of '--%s' is empty", option->name);
         break;
+    case CLI_TEXTS: {
+        cli_texts *texts = target;
+        if (!*text)
+            return cli_wrong_use(self, "the value of '--%s' is empty", option->name);
+        if (texts->count == CLI_MOST_TEXTS)
+            return cli_wrong_use(self, "'--%s' is given more than %d times", option->name,
+                                 (int)CLI_MOST_TEXTS);
+        texts->items[texts->count++] = text;
+        break;
+    }
     case CLI_SIZE:
         bad = cli_number_size(text, min, max, target);
         break;

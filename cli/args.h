@@ -24,7 +24,8 @@ typedef enum {
     CLI_SEED,   /* uint64_t                                                     */
     CLI_REAL,   /* double, min .. max; `wanted` says so in words                */
     CLI_CHOICE, /* int: place in `wanted`, which is like "table|tsv|json"       */
-    CLI_SIZES   /* cli_sizes, each element in min .. max                        */
+    CLI_SIZES,  /* cli_sizes, each element in min .. max                        */
+    CLI_TEXTS   /* cli_texts: may be given several times                        */
 } cli_kind;
 
 typedef struct {
@@ -49,6 +50,13 @@ typedef struct cli_command {
     const cli_option *options;
     int (*run)(const struct cli_command *self, int argc, char **argv);
 } cli_command;
+
+/* What an option that may be repeated was given, in order. */
+enum { CLI_MOST_TEXTS = 16 };
+typedef struct {
+    size_t count;
+    const char *items[CLI_MOST_TEXTS];
+} cli_texts;
 
 /* Options that most commands share; put one `cli_common common` into the settings. */
 typedef struct {
@@ -162,6 +170,10 @@ int cli_failure(const cli_command *self, const char *format, ...);
 __attribute__((format(printf, 2, 3)))
 #endif
 int cli_wrong_use(const cli_command *self, const char *format, ...);
+
+/* The words as typed, for a run file: quoted where the shell would need it.  Before
+ * cli_parse, which moves the words.  lipsc_release it; NULL when memory is short. */
+char *cli_command_line(const cli_command *self, int argc, char **argv);
 
 /* The candidate nearest to word, NULL when none is near. */
 const char *cli_nearest(const char *word, size_t count, const char *const *candidates);

@@ -39,6 +39,7 @@ typedef struct {
     lipsc_layer_file file;
     int has_file;
     lipsc_model *model;
+    long head; /* of a model; -1: all */
     cli_source source;
     lipsc_acts *acts;
 } bounds_source;
@@ -47,5 +48,31 @@ typedef struct {
 int bounds_source_open(const cli_command *self, const bounds_settings *s, const char *what,
                        bounds_source *out);
 void bounds_source_close(bounds_source *source);
+
+/* ---- Its parts, for `attack`: each says what is wrong, and returns as above ---- */
+
+int bounds_is_model(const char *what); /* a folder or random:...; otherwise a file */
+
+int bounds_file_read(const cli_command *self, const bounds_settings *s, const char *path,
+                     int need_input, bounds_source *out);
+/* Model, layer, and the text where one is given. */
+int bounds_model_open(const cli_command *self, const bounds_settings *s, const char *spec,
+                      bounds_source *out, lipsc_layer *layer);
+/* out->acts: window s->window of length n. */
+int bounds_window_run(const cli_command *self, const bounds_settings *s, const char *spec,
+                      size_t n, bounds_source *out);
+
+/* The norm in front of a layer. */
+typedef struct {
+    double *gain, *shift; /* (d) each, one block: free gain with lipsc_release */
+    double largest;       /* max|gain|                    */
+    double radius;        /* sqrt(d) max|gain| + |shift|  */
+    double eps;
+    int rms; /* the mean is not taken off */
+} bounds_norm;
+
+/* LIPSC_E_REFUSED: there is none. */
+lipsc_status bounds_norm_read(lipsc_model *model, size_t layer, bounds_norm *out,
+                              lipsc_error *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* bounds_source.c - a layer at an input for `bounds`: from a layer file or from a model. */
+/* bounds_source.c - a layer at an input for `bounds`: from a layer file or from a model.
+ * `attack` takes its parts one by one. */
 #define _POSIX_C_SOURCE 200809L
 #include "bounds.h"
 
@@ -7,19 +8,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/error.h"
 #include "core/mem.h"
+#include "data.h"
 #include "model/state.h"
 #include "value/value.h"
 
-static int is_model(const char *what) {
+int bounds_is_model(const char *what) {
     struct stat info;
-    return !strncmp(what, "random:", 7) || (!stat(what, &info) && S_ISDIR(info.st_mode));
+    return !strncmp(what, "random:", 7) || cli_is_builtin(what) ||
+           (!stat(what, &info) && S_ISDIR(info.st_mode));
 }
 
 /* ---- A layer file -------------------------------------------------------------------- */
 
-static int open_file(const cli_command *self, const bounds_settings *s, const char *path,
-                     bounds_source *out) {
+int bounds_file_read(const cli_command *self, const bounds_settings *s, const char *path,
+                     int need_input, bounds_source *out) {
     const lipsc_layer_options how = {
         .heads = s->num_heads,
         .kv_heads = s->kv_heads,
@@ -27,13 +31,21 @@ static int open_file(const cli_command *self, const bounds_settings *s, const ch
         .mask = s->sliding ? LIPSC_MASK_SLIDING
                            : (s->causal ? LIPSC_MASK_CAUSAL : LIPSC_MASK_NONE),
         .window = s->sliding,
-        .need_input = 1};
+        .need_input = need_input};
     lipsc_error err;
     if (s->source.text || s->source.ids || s->source.pixels)
         return cli_wrong_use(self, "%s is a layer file: it brings its input", path);
     if (lipsc_layer_file_read(path, &how, &out->file, &err))
         return cli_failure(self, "%s", err.text);
     out->has_file = 1;
+    return CLI_RUN;
+}
+
+static int open_file(const cli_command *self, const bounds_settings *s, const char *path,
+                     bounds_source *out) {
+    lipsc_error err;
+    const int code = bounds_file_read(self, s, path, 1, out);
+    if (code != CLI_RUN) return code;
     if (lipsc_attn_new(&out->file.layer, &out->file.input, LIPSC_F64,
                        (int)s->common.threads, &out->attn, &err))
         return cli_failure(self, "%s: %s", path, err.text);
@@ -45,9 +57,6 @@ static int open_file(const cli_command *self, const bounds_settings *s, const ch
 
 static int check_window(const cli_command *self, const char *spec, const bounds_settings *s,
                         const lipsc_model_info *info, const cli_source *source, size_t n) {
-    if (s->layer >= info->layers)
-        return cli_failure(self, "%s: --layer %zu: the model has layers 0 to %zu", spec,
-                           s->layer, info->layers - 1);
     if (source->pixels) return CLI_RUN;
     if (info->positions && n > info->positions)
         return cli_failure(self, "%s: length %zu is beyond the model's %zu positions", spec,
@@ -58,16 +67,15 @@ static int check_window(const cli_command *self, const char *spec, const bounds_
     return CLI_RUN;
 }
 
-static int run_window(const cli_command *self, const bounds_settings *s, const char *spec,
-                      bounds_source *out) {
+int bounds_window_run(const cli_command *self, const bounds_settings *s, const char *spec,
+                      size_t n, bounds_source *out) {
     lipsc_error err;
     const lipsc_model_info *info = lipsc_model_describe(out->model);
-    if (cli_source_read(&s->source, spec, info, &out->source, &err))
-        return cli_failure(self, "%s", err.text);
-    const size_t n = s->length ? s->length : s->source.ids ? out->source.count : 64;
     const int threads = s->common.threads ? (int)s->common.threads : 1;
     const int code = check_window(self, spec, s, info, &out->source, n);
     if (code != CLI_RUN) return code;
+    lipsc_acts_free(out->acts);
+    out->acts = NULL;
     const lipsc_status status =
         out->source.pixels
             ? lipsc_acts_new_pixels(out->model, LIPSC_F64, threads, out->source.shape,
@@ -89,34 +97,44 @@ static lipsc_status norm_in_front(lipsc_model *model, size_t layer, const lipsc_
     return lipsc_model_embed_norm(model, LIPSC_F64, norm, err);
 }
 
-/* R_N, and what the derivative of the norm can stretch at the tokens x (n, d). */
-static lipsc_status measure_norm(lipsc_model *model, const lipsc_norm *norm, size_t n,
-                                 const double *x, lipsc_zoo_norm *out) {
+lipsc_status bounds_norm_read(lipsc_model *model, size_t layer, bounds_norm *out,
+                              lipsc_error *err) {
+    const lipsc_norm *norm = NULL;
     const lipsc_space *space = model->backend->space(LIPSC_F64);
     const size_t d = model->config.d;
-    double *g = lipsc_alloc_zero(d, 2 * sizeof *g);
-    if (!g) return LIPSC_E_NOMEM;
-    double *b = g + d, gain = 0.0, shift = 0.0, least = INFINITY;
-    space->download(d, norm->gain, g);
-    if (norm->bias) space->download(d, norm->bias, b);
+    *out = (bounds_norm){.rms = model->config.family->rms, .eps = model->config.norm_eps};
+    const lipsc_status status = norm_in_front(model, layer, &norm, err);
+    if (status) return status;
+    if (!norm) return lipsc_fail(err, LIPSC_E_REFUSED, "the layer has no norm in front");
+    out->gain = lipsc_alloc_zero(d, 2 * sizeof *out->gain);
+    if (!out->gain) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a norm");
+    out->shift = out->gain + d;
+    space->download(d, norm->gain, out->gain);
+    if (norm->bias) space->download(d, norm->bias, out->shift);
+    double shift = 0.0;
     for (size_t c = 0; c < d; c++) {
-        gain = fmax(gain, fabs(g[c]));
-        shift = hypot(shift, b[c]);
+        out->largest = fmax(out->largest, fabs(out->gain[c]));
+        shift = hypot(shift, out->shift[c]);
     }
-    const double root_d = sqrt((double)d), eps = model->config.norm_eps;
+    out->radius = sqrt((double)d) * out->largest + shift;
+    return LIPSC_OK;
+}
+
+/* What the derivative of the norm can stretch at the tokens x (n, d). */
+static void measure_norm(const bounds_norm *norm, size_t n, size_t d, const double *x,
+                         lipsc_zoo_norm *out) {
+    double least = INFINITY;
     for (size_t i = 0; x && i < n; i++) {
-        double mean = 0.0, square = (double)d * eps;
-        for (size_t c = 0; !model->config.family->rms && c < d; c++) mean += x[i * d + c];
+        double mean = 0.0, square = (double)d * norm->eps;
+        for (size_t c = 0; !norm->rms && c < d; c++) mean += x[i * d + c];
         mean /= (double)d;
         for (size_t c = 0; c < d; c++)
             square += (x[i * d + c] - mean) * (x[i * d + c] - mean);
         least = fmin(least, sqrt(square));
     }
-    out->radius = root_d * gain + shift;
-    out->here = root_d * gain / least;
-    out->everywhere = gain / sqrt(eps);
-    lipsc_release(g);
-    return LIPSC_OK;
+    out->radius = norm->radius;
+    out->here = sqrt((double)d) * norm->largest / least;
+    out->everywhere = norm->largest / sqrt(norm->eps);
 }
 
 /* sigma of norm and attention together. */
@@ -143,18 +161,17 @@ static int read_norm(const cli_command *self, const bounds_settings *s, long hea
                      const lipsc_mask *mask, bounds_source *out) {
     const lipsc_model_info *info = lipsc_model_describe(out->model);
     const int wanted = s->radius && !strcmp(s->radius, "layernorm");
-    const lipsc_norm *norm = NULL;
+    bounds_norm norm;
     lipsc_error err = {.text = ""};
-    lipsc_status status = norm_in_front(out->model, s->layer, &norm, &err);
-    if (status || !norm)
-        return wanted ? cli_failure(self, "--radius layernorm: %s",
-                                    *err.text ? err.text : "the layer has no norm in front")
-                      : CLI_RUN;
+    lipsc_status status = bounds_norm_read(out->model, s->layer, &norm, &err);
+    if (status)
+        return wanted ? cli_failure(self, "--radius layernorm: %s", err.text) : CLI_RUN;
     const double *x = info->pre_norm ? lipsc_acts_block_input(out->acts, s->layer) : NULL;
-    status = measure_norm(out->model, norm, lipsc_acts_length(out->acts), x, &out->norm);
-    if (!status && wanted) out->radius = out->norm.radius;
+    measure_norm(&norm, lipsc_acts_length(out->acts), info->d, x, &out->norm);
+    lipsc_release(norm.gain);
+    if (wanted) out->radius = out->norm.radius;
     /* rows of their own for the map that begins with the norm */
-    if (!status && info->pre_norm && head < 0 && s->map == 1) {
+    if (info->pre_norm && head < 0 && s->map == 1) {
         status = solve_norm(s, head, mask, out, &err);
         out->has_norm = !status;
     }
@@ -162,34 +179,55 @@ static int read_norm(const cli_command *self, const bounds_settings *s, long hea
                   : CLI_RUN;
 }
 
+static const lipsc_mask *mask_override(const bounds_settings *s) {
+    static const lipsc_mask none = LIPSC_MASK_NONE, causal = LIPSC_MASK_CAUSAL;
+    return s->mask == BOUNDS_MASK_NONE     ? &none
+           : s->mask == BOUNDS_MASK_CAUSAL ? &causal
+                                           : NULL;
+}
+
+int bounds_model_open(const cli_command *self, const bounds_settings *s, const char *spec,
+                      bounds_source *out, lipsc_layer *layer) {
+    lipsc_error err;
+    size_t place = 0;
+    if (!!s->source.text + !!s->source.ids + !!s->source.pixels > 1)
+        return cli_wrong_use(self, "give one of --text, --ids and --pixels");
+    if (cli_model_open(spec, s->seed, &out->model, &err))
+        return cli_failure(self, "%s", err.text);
+    const lipsc_model_info *info = lipsc_model_describe(out->model);
+    if (s->layer >= info->layers)
+        return cli_failure(self, "%s: --layer %zu: the model has layers 0 to %zu", spec,
+                           s->layer, info->layers - 1);
+    const int one = s->head && strcmp(s->head, "all");
+    if (one && cli_number_size(s->head, 0, info->heads - 1, &place))
+        return cli_wrong_use(self, "--heads %s: expected all, or one head from 0 to %zu",
+                             s->head, info->heads - 1);
+    out->head = one ? (long)place : -1;
+    if ((s->source.text || s->source.ids || s->source.pixels) &&
+        cli_source_read(&s->source, spec, info, &out->source, &err))
+        return cli_failure(self, "%s", err.text);
+    const lipsc_map_kind map = s->map ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS;
+    if (lipsc_model_layer(out->model, s->layer, out->head, map, mask_override(s), layer,
+                          &err))
+        return cli_failure(self, "%s", err.text);
+    return CLI_RUN;
+}
+
 static int open_model(const cli_command *self, const bounds_settings *s, const char *spec,
                       bounds_source *out) {
     lipsc_error err;
-    size_t head_place = 0;
-    if (!!s->source.text + !!s->source.ids + !!s->source.pixels != 1)
-        return cli_wrong_use(self, "give one of --text, --ids and --pixels");
-    if (lipsc_model_open(spec, s->seed, &out->model, &err))
-        return cli_failure(self, "%s", err.text);
-    const size_t heads = lipsc_model_describe(out->model)->heads;
-    const int one = s->head && strcmp(s->head, "all");
-    if (one && cli_number_size(s->head, 0, heads - 1, &head_place))
-        return cli_wrong_use(self, "--heads %s: expected all, or one head from 0 to %zu",
-                             s->head, heads - 1);
-    const long head = one ? (long)head_place : -1;
-    const int code = run_window(self, s, spec, out);
-    if (code != CLI_RUN) return code;
-    const lipsc_mask none = LIPSC_MASK_NONE, causal = LIPSC_MASK_CAUSAL;
-    const lipsc_mask *mask = s->mask == BOUNDS_MASK_NONE     ? &none
-                             : s->mask == BOUNDS_MASK_CAUSAL ? &causal
-                                                             : NULL;
     lipsc_layer layer;
-    const lipsc_map_kind map = s->map ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS;
+    if (!s->source.text && !s->source.ids && !s->source.pixels)
+        return cli_wrong_use(self, "give one of --text, --ids and --pixels");
+    int code = bounds_model_open(self, s, spec, out, &layer);
+    const size_t n = s->length ? s->length : s->source.ids ? out->source.count : 64;
+    if (code == CLI_RUN) code = bounds_window_run(self, s, spec, n, out);
+    if (code != CLI_RUN) return code;
     const lipsc_input input = {.n = lipsc_acts_length(out->acts),
                                .X = lipsc_acts_attention_input(out->acts, s->layer)};
-    if (lipsc_model_layer(out->model, s->layer, head, map, mask, &layer, &err) ||
-        lipsc_attn_new(&layer, &input, LIPSC_F64, (int)s->common.threads, &out->attn, &err))
+    if (lipsc_attn_new(&layer, &input, LIPSC_F64, (int)s->common.threads, &out->attn, &err))
         return cli_failure(self, "%s", err.text);
-    return read_norm(self, s, head, mask, out);
+    return read_norm(self, s, out->head, mask_override(s), out);
 }
 
 int bounds_source_open(const cli_command *self, const bounds_settings *s, const char *what,
@@ -202,7 +240,7 @@ int bounds_source_open(const cli_command *self, const bounds_settings *s, const 
                              "invalid value '%s' for '--radius': expected layernorm or "
                              "a number that is not negative",
                              s->radius);
-    if (is_model(what)) return open_model(self, s, what, out);
+    if (bounds_is_model(what)) return open_model(self, s, what, out);
     if (named)
         return cli_wrong_use(self,
                              "--radius layernorm needs a model: a layer file has no norm");

@@ -226,7 +226,7 @@ const cli_command cli_cmd_bounds = {
         "with the reason.  FILE is a layer file as `lipscope layer` reads it.  `ratio`\n"
         "is value / sigma, where sigma is the constant in the norm of the bound.",
     .example = "  $ lipscope bounds layer.safetensors --num-heads 12 --causal\n"
-               "  $ lipscope bounds gpt2/ --text alice.txt --layers 6 --length 64\n",
+               "  $ lipscope bounds gpt2/ --text alice.txt --layers 3 --length 64\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,

@@ -1,58 +1,82 @@
-/* cmd_demo.c - lipscope demo: a short tour, computed live on what is built in. */
-#define _POSIX_C_SOURCE 200809L
+/* cmd_demo.c - lipscope demo: a tour of what is built in, computed live, and its report. */
+#define _GNU_SOURCE /* program_invocation_name */
+#include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "args.h"
+#include "commands.h"
 #include "core/clock.h"
+#include "data.h"
+#include "demo.h"
 #include "golden.h"
 #include "interrupt.h"
-#include "names.h"
-#include "sample.h"
+#include "io/show.h"
+#include "report/report.h"
 
 typedef struct {
-    const char *strong, *accent, *plain; /* escape sequences, or empty */
-} style;
+    const char *out;
+    int quick;
+} settings;
+
+static const cli_option options[] = {
+    {.kind = CLI_TEXT,
+     .letter = 'o',
+     .name = "out",
+     .value = "FILE",
+     .offset = offsetof(settings, out),
+     .help = "the page (default lipscope-demo.html in this directory)"},
+    {.kind = CLI_FLAG,
+     .name = "quick",
+     .offset = offsetof(settings, quick),
+     .help = "shorter lengths and fewer windows: a few seconds"},
+};
 
 /* Colours on a terminal that has them, unless NO_COLOR says no (no-color.org). */
-static style choose_style(void) {
+static demo_style choose_style(void) {
     const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
     if (!isatty(STDOUT_FILENO) || (no_color && *no_color) || !terminal ||
         !strcmp(terminal, "dumb"))
-        return (style){"", "", ""};
-    return (style){"\033[1m", "\033[36m", "\033[0m"};
+        return (demo_style){"", "", "", ""};
+    return (demo_style){"\033[1m", "\033[36m", "\033[2m", "\033[0m"};
 }
 
-static void heading(const style *s, const char *text) {
+/* CLI_RUN, or the exit code after a sentence. */
+static int go_on(const cli_command *self, lipsc_status status, const lipsc_error *err) {
+    if (status == LIPSC_OK) return CLI_RUN;
+    if (status == LIPSC_E_STOPPED) return cli_failure(self, "interrupted");
+    return cli_failure(self, "%s", *err->text ? err->text : lipsc_strerror(status));
+}
+
+static void heading(const demo_style *s, const char *text) {
     printf("\n%s%s%s\n", s->strong, text, s->plain);
 }
 
 /* ---- One outlier ------------------------------------------------------------------ */
 
-enum { LARGEST = 1000, BAR = 26 };
+enum { LARGEST = 1000, BAR = 40 };
 
 /* A bar for `value` out of `most`. */
-static void bar(const style *s, double value, double most) {
+static void bar(const demo_style *s, double value, double most) {
     const int length = (int)lrint(BAR * value / most);
     fputs(s->accent, stdout);
     for (int i = 0; i < length; i++) putchar('#');
     puts(s->plain);
 }
 
-static lipsc_status show_outlier(const style *s, lipsc_error *err) {
+static lipsc_status show_outlier(const demo_style *s, lipsc_error *err) {
     static const size_t lengths[] = {2, 10, 30, 100, 300, 1000};
     static double X[LARGEST];
-    const double R = 1.5, a = R * R, peak = 18.0;
+    const double peak = 18.0;
     heading(s, "One outlier");
-    puts(
-        "One token at -1.5, all others at +1.5, scores -x_i x_j.  Everybody looks at the\n"
-        "outlier, so moving it moves everybody: sigma follows sqrt(n) until the crowd\n"
-        "drowns it out, near n = e^4.5 = 90.  Every sigma lies below the bound that is\n"
-        "proved at this very input, and far below the bound of the paper, which holds for\n"
-        "all inputs of this radius.\n");
-    printf("%6s  %7s  %7s  %7s  %7s\n", "n", "sigma", "sqrt(n)", "proved", "paper");
+    puts("One token at -1.5, all others at +1.5, scores -x_i x_j.  Everybody looks at the\n"
+         "outlier, so moving it moves everybody: sigma follows sqrt(n) until the crowd\n"
+         "drowns it out, near n = e^4.5 = 90.  No sigma exceeds what is proved there.\n");
+    printf("%s%6s  %7s  %7s  %7s%s\n", s->faint, "n", "sqrt(n)", "proved", "sigma",
+           s->plain);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         const size_t n = lengths[i];
         lipsc_layer layer;
@@ -62,7 +86,7 @@ static lipsc_status show_outlier(const style *s, lipsc_error *err) {
         lipsc_svd_info info;
         lipsc_upper upper;
         double sigma;
-        cli_golden_outlier(n, R, X, &layer, &input);
+        cli_golden_outlier(n, 1.5, X, &layer, &input);
         lipsc_svd_defaults(&set);
         set.stop = cli_interrupted;
         lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, 0, &attn, err);
@@ -70,69 +94,211 @@ static lipsc_status show_outlier(const style *s, lipsc_error *err) {
         if (!status) status = lipsc_attn_upper(attn, &upper, err);
         lipsc_attn_free(attn);
         if (status) return status;
-        const double tokens = (double)n;
-        const double paper = sqrt(3.0 * (a * a * (4.0 * tokens + 1.0) + tokens));
-        printf("%6zu  %s%7.3f%s  %7.3f  %7.3f  %7.2f  ", n, s->strong, sigma, s->plain,
-               sqrt(tokens), upper.value, paper);
+        printf("%6zu  %7.3f  %7.3f  %s%7.3f%s  ", n, sqrt((double)n), upper.value,
+               s->strong, sigma, s->plain);
         bar(s, sigma, peak);
         fflush(stdout);
     }
     return LIPSC_OK;
 }
 
-/* ---- A layer of GPT-2's size ------------------------------------------------------ */
+/* ---- Three models ------------------------------------------------------------------ */
 
-static lipsc_status show_gpt2(const style *s, lipsc_error *err) {
-    heading(s, "A layer of GPT-2's size");
-    puts("Random weights, d = 768, 12 heads, 256 tokens: a Jacobian with 196608 rows and\n"
-         "columns that is never formed.  Solved in f32, re-evaluated in double.\n");
-    printf("%6s  %9s  %8s  %8s  %11s  %9s  %7s\n", "mask", "sigma", "residual", "products",
-           "<= (99.9 %)", "<= proved", "seconds");
-    for (int mask = LIPSC_MASK_NONE; mask <= LIPSC_MASK_CAUSAL; mask++) {
-        const double start = lipsc_seconds();
-        const cli_sample_shape shape = cli_sample_gpt2(256, (lipsc_mask)mask);
-        cli_sample layer = cli_sample_new(&shape);
-        lipsc_attn *attn = NULL;
-        lipsc_svd_settings set;
-        lipsc_svd_info info;
-        lipsc_upper upper;
-        double sigma;
-        lipsc_svd_defaults(&set);
-        set.value_tol = 1e-6;
-        set.stop = cli_interrupted;
-        lipsc_status status = layer.storage ? LIPSC_OK : LIPSC_E_NOMEM;
-        if (!status)
-            status = lipsc_attn_new(&layer.layer, &layer.input, LIPSC_F32, 0, &attn, err);
-        if (!status) status = lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, &info);
-        const double seconds = lipsc_seconds() - start;
-        if (!status) status = lipsc_attn_upper(attn, &upper, err);
-        lipsc_attn_free(attn);
-        cli_sample_free(&layer);
-        if (status) return status;
-        printf("%6s  %s%9.6f%s  %8.1e  %8ld  %11.4f  %9.2f  %7.2f\n",
-               cli_mask_name((lipsc_mask)mask), s->strong, sigma, s->plain, info.residual,
-               info.products, info.upper_prob, upper.value, seconds);
-        fflush(stdout);
-    }
-    puts("\nsigma is reached by a direction, so it is a lower bound that needs no trust.\n"
-         "The next bound holds with that probability over the random start of the solver,\n"
-         "the last one always.  Seconds are those of the solve.");
-    return LIPSC_OK;
+enum { TRAINED, UNTRAINED, ENCODER, MODELS };
+
+static const struct {
+    char *spec, *windows;
+    const char *about, *file;
+} models[MODELS] = {
+    [TRAINED] = {"builtin:gpt2-nano", "5", "a small GPT-2, trained", "gpt2-nano.db"},
+    [UNTRAINED] = {"random:gpt2:nano", "2", "the same, not trained", "random-gpt2.db"},
+    [ENCODER] = {"random:bert:nano", "2", "a BERT of that size, not trained",
+                 "random-bert.db"}};
+
+/* The run files of the report are kept in a folder of their own, and removed. */
+typedef struct {
+    char folder[512], files[MODELS][544];
+} scratch;
+
+static int scratch_make(const cli_command *self, scratch *t) {
+    const char *where = getenv("TMPDIR");
+    if (!where || !*where || strlen(where) > sizeof t->folder / 2) where = "/tmp";
+    char folder[sizeof t->folder];
+    snprintf(folder, sizeof folder, "%s/lipscope-demo-XXXXXX", where);
+    if (!mkdtemp(folder))
+        return cli_failure(self, "%s: cannot make a folder there: %s", where,
+                           strerror(errno));
+    memcpy(t->folder, folder, sizeof folder);
+    for (int i = 0; i < MODELS; i++)
+        snprintf(t->files[i], sizeof t->files[i], "%s/%s", folder, models[i].file);
+    return CLI_RUN;
 }
 
-static void show_next(const style *s) {
+static void scratch_remove(const scratch *t) {
+    DIR *folder = opendir(t->folder);
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder))) unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder) closedir(folder);
+    rmdir(t->folder);
+}
+
+/* `lipscope measure` with the words that are told beside the result. */
+static int measure_model(const cli_command *self, const settings *set, int which,
+                         const char *run, const demo_style *style, demo_model *out) {
+    char *words[] = {models[which].spec,
+                     "--text",
+                     "builtin:lighthouse",
+                     "--lengths",
+                     set->quick ? "8:32:x2" : "16:256:x2",
+                     "--windows",
+                     set->quick ? "2" : models[which].windows,
+                     "--upper"};
+    enum { WORDS = sizeof words / sizeof *words };
+    char line[256] = "lipscope measure";
+    measure_settings s;
+    measure_job job;
+    int operands;
+    lipsc_error err = {.text = ""};
+    for (int i = 0; i < WORDS; i++) {
+        const size_t used = strlen(line);
+        snprintf(line + used, sizeof line - used, " %s", words[i]);
+    }
+    measure_defaults(&s);
+    int code = cli_parse(&cli_cmd_measure, WORDS, words, &s, &operands);
+    if (code != CLI_RUN) return code;
+    s.run = run;
+    code = measure_begin(&job, self, &s, words[0], line);
+    if (code == CLI_RUN) {
+        printf("\n%s%s%s, %s: %zu layers, d = %zu, %s mask\n", style->strong,
+               models[which].spec, style->plain, models[which].about, job.info->layers,
+               job.info->d, job.info->mask == LIPSC_MASK_NONE ? "no" : "causal");
+        fflush(stdout);
+        lipsc_status status = measure_sweep(&job, &err);
+        if (!status) status = demo_model_read(&job, out);
+        code = go_on(self, status, &err);
+    }
+    measure_end(&job);
+    cli_sizes_free(&s.lengths);
+    if (code == CLI_RUN) demo_model_print(out, style);
+    fflush(stdout);
+    return code;
+}
+
+static const demo_layer *steepest(const demo_model *m) {
+    const demo_layer *best = &m->layers[0];
+    for (size_t i = 1; i < m->layer_count; i++)
+        if (m->layers[i].exponent > best->exponent) best = &m->layers[i];
+    return best;
+}
+
+static void explain(const demo_style *s, const demo_model m[MODELS]) {
+    const demo_model *trained = &m[TRAINED];
+    const demo_layer *steep = steepest(trained);
+    double tightest = INFINITY, loosest = 0.0, flat = 0.0;
+    for (int i = 0; i < MODELS; i++) {
+        tightest = fmin(tightest, m[i].tightest);
+        loosest = fmax(loosest, m[i].loosest);
+        for (size_t l = 0; l < m[i].layer_count && i != TRAINED; l++)
+            flat = fmax(flat, fabs(m[i].layers[l].exponent));
+    }
+    heading(s, "What this means");
+    printf(
+        "Training makes attention sharp.  The largest sigma is %.2f (layer %zu, window\n"
+        "%zu of length %zu): a small change of the input can come out that many times as\n"
+        "large.  Before training sigma is at most %.3f, %.0f times less.\n\n",
+        trained->largest, trained->largest_layer, trained->largest_window,
+        trained->largest_n, m[UNTRAINED].largest, trained->largest / m[UNTRAINED].largest);
+    printf(
+        "And the longer the text, the sharper.  Over these lengths layer %zu grows like\n"
+        "n^%.2f, the models that were not trained hardly (exponents up to %.2f).  The\n"
+        "outlier above is the extreme case: for tokens of bounded size the paper proves\n"
+        "that nothing outgrows sqrt(n) in the long run.\n\n",
+        steep->layer, steep->exponent, flat);
+    printf("Each sigma is reached by a direction that was found, and evaluated in double:\n"
+           "a lower bound that needs no trust.  The bound proved at the same input is\n"
+           "%.1f to %.1f times as large.\n",
+           tightest, loosest);
+}
+
+/* Commands that work as typed, from where this one was. */
+static void show_next(const demo_style *s, const char *page) {
+    const char *me = program_invocation_name;
     heading(s, "What to type next");
-    puts("  lipscope selftest                     is this machine computing correctly?\n"
-         "  lipscope bench                        how fast is it?\n"
-         "  lipscope layer FILE --causal --upper  your own layer, as a safetensors file\n"
-         "  lipscope help layer                   what such a file holds, and all options");
+    printf("The charts are in %s%s%s: open it in a browser.\n\n", s->strong, page,
+           s->plain);
+    printf("which of the heads it is:\n"
+           "%s measure builtin:gpt2-nano --text builtin:lighthouse --heads each\n"
+           "every bound beside the exact value:\n"
+           "%s bounds builtin:gpt2-nano --text builtin:lighthouse --length 32\n"
+           "another model (a Hugging Face folder in the same way), and its page:\n"
+           "%s measure random:gpt2 --layer 0 --text builtin:lighthouse --run a.db\n"
+           "%s report a.db -o a.html\n",
+           me, me, me, me);
+}
+
+/* ---- Together ---------------------------------------------------------------------- */
+
+/* What would fail at the end is better known before the work. */
+static int check_files(const cli_command *self, const char *page) {
+    char path[CLI_DATA_PATH];
+    struct stat info;
+    lipsc_error err;
+    if (cli_data_path("gpt2-nano", path, &err) || cli_data_path("lighthouse", path, &err))
+        return cli_failure(self, "%s", err.text);
+    if (!stat(page, &info) && !S_ISREG(info.st_mode)) return CLI_RUN; /* a device */
+    const int size = snprintf(path, sizeof path, "%s.XXXXXX", page);
+    const int fd = size < (int)sizeof path ? mkstemp(path) : -1;
+    if (fd < 0) {
+        lipsc_fail_system(&err, page, "write the page", errno);
+        return cli_failure(self, "%s; -o FILE puts it elsewhere", err.text);
+    }
+    close(fd);
+    unlink(path);
+    return CLI_RUN;
+}
+
+static int show_models(const cli_command *self, const settings *set, const demo_style *s) {
+    const double begin = lipsc_seconds();
+    demo_model found[MODELS];
+    scratch files;
+    lipsc_error err;
+    size_t rows = 0, not_converged = 0;
+    int code = scratch_make(self, &files);
+    if (code != CLI_RUN) return code;
+    heading(s, "Three models read a story");
+    puts(
+        "The map is `attention`: the module with its output projection, at the input that\n"
+        "it receives inside the model.  Under each length n: the median of sigma over\n"
+        "windows of n tokens.  e: the growth sigma ~ n^e fitted to them, with its 95 %\n"
+        "interval.  proved: what sigma cannot exceed, at the longest windows.");
+    for (int i = 0; i < MODELS && code == CLI_RUN; i++) {
+        code = measure_model(self, set, i, files.files[i], s, &found[i]);
+        if (code != CLI_RUN) break;
+        rows += found[i].rows;
+        not_converged += found[i].not_converged;
+    }
+    if (code == CLI_RUN) {
+        const char *const paths[MODELS] = {files.files[0], files.files[1], files.files[2]};
+        if (lipsc_report_write(MODELS, paths, set->out, &err))
+            code = cli_failure(self, "%s", err.text);
+    }
+    scratch_remove(&files);
+    if (code != CLI_RUN) return code;
+    explain(s, found);
+    printf("%zu values in %.0f seconds.\n", rows, lipsc_seconds() - begin);
+    show_next(s, set->out);
+    if (not_converged)
+        cli_failure(self, "%zu of %zu values did not converge", not_converged, rows);
+    return not_converged ? CLI_NOT_CONVERGED : CLI_DONE;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
+    settings set = {.out = "lipscope-demo.html"};
     int operands;
-    const int code = cli_parse(self, argc, argv, NULL, &operands);
+    int code = cli_parse(self, argc, argv, &set, &operands);
+    if (code == CLI_RUN) code = check_files(self, set.out);
     if (code != CLI_RUN) return code;
-    const style s = choose_style();
+    const demo_style s = choose_style();
     lipsc_error err = {.text = ""};
     cli_interrupt_begin();
     printf("%slipscope %s%s: how far can attention stretch a small change of its input?\n",
@@ -142,13 +308,9 @@ static int run(const cli_command *self, int argc, char **argv) {
         "Move the tokens X by a small h, and the output of attention moves by J h.  The\n"
         "largest |J h| / |h| is sigma, the local Lipschitz constant: the largest singular\n"
         "value of the Jacobian J at X.");
-    lipsc_status status = show_outlier(&s, &err);
-    if (!status) status = show_gpt2(&s, &err);
-    if (status == LIPSC_E_STOPPED) return cli_failure(self, "interrupted");
-    if (status)
-        return cli_failure(self, "%s", *err.text ? err.text : lipsc_strerror(status));
-    show_next(&s);
-    return CLI_DONE;
+    const lipsc_status status = show_outlier(&s, &err);
+    code = go_on(self, status, &err);
+    return code == CLI_RUN ? show_models(self, &set, &s) : code;
 }
 
 const cli_command cli_cmd_demo = {
@@ -156,8 +318,11 @@ const cli_command cli_cmd_demo = {
     .operands = "",
     .summary = "a short tour, computed live",
     .about =
-        "A short tour on what is built in: what sigma is, the input that makes it grow\n"
-        "like sqrt(n), and a layer of GPT-2's size with its bounds.  A few seconds.",
+        "A tour on what is built in: the input that makes sigma grow like sqrt(n), then a\n"
+        "trained GPT-2, the same before training and a BERT on one text, with what the\n"
+        "numbers mean.  Writes the page lipscope-demo.html.  Under a minute.",
     .example = "  $ lipscope demo\n",
+    .option_count = sizeof options / sizeof *options,
+    .options = options,
     .run = run,
 };

@@ -5,10 +5,11 @@
 
 #include "args.h"
 #include "core/mem.h"
+#include "gauss.h"
 #include "io/safetensors.h"
 
 typedef struct {
-    cli_common common;
+    layer_settings from; /* first: see layer_source.h */
     double p, sinkhorn;
     int conditional, normalise;
     const char *plan;
@@ -52,7 +53,8 @@ static const cli_option options[] = {
      AT(plan),
      .help = "write the plan (from, to, mass) and the potentials (f, g) as "
              "safetensors"},
-    CLI_OUTPUT_OPTIONS(settings),
+    LAYER_SOURCE_OPTIONS,
+    CLI_OUTPUT_OPTIONS(layer_settings),
 };
 
 static lipsc_status write_plan(const char *path, const lipsc_distance *found, size_t n,
@@ -80,18 +82,27 @@ static lipsc_status write_plan(const char *path, const lipsc_distance *found, si
 }
 
 static int print(const cli_command *self, const settings *s, const lipsc_distance *found,
-                 const lipsc_measure *a, const lipsc_measure *b) {
-    static const lipsc_column columns[] = {
-        {"p", LIPSC_COLUMN_REAL},           {"distance", LIPSC_COLUMN_REAL},
-        {"cost", LIPSC_COLUMN_REAL},        {"gap", LIPSC_COLUMN_REAL},
-        {"conditional", LIPSC_COLUMN_BOOL}, {"method", LIPSC_COLUMN_STRING},
-        {"epsilon", LIPSC_COLUMN_REAL},     {"imbalance", LIPSC_COLUMN_REAL},
-        {"n", LIPSC_COLUMN_INTEGER},        {"m", LIPSC_COLUMN_INTEGER},
-        {"d", LIPSC_COLUMN_INTEGER},        {"seconds", LIPSC_COLUMN_REAL}};
+                 const lipsc_ratio *ratio, const lipsc_measure *a, const lipsc_measure *b) {
+    static const lipsc_column columns[] = {{"p", LIPSC_COLUMN_REAL},
+                                           {"distance", LIPSC_COLUMN_REAL},
+                                           {"cost", LIPSC_COLUMN_REAL},
+                                           {"gap", LIPSC_COLUMN_REAL},
+                                           {"conditional", LIPSC_COLUMN_BOOL},
+                                           {"method", LIPSC_COLUMN_STRING},
+                                           {"image_distance", LIPSC_COLUMN_REAL},
+                                           {"ratio", LIPSC_COLUMN_REAL},
+                                           {"image_gap", LIPSC_COLUMN_REAL},
+                                           {"image_method", LIPSC_COLUMN_STRING},
+                                           {"epsilon", LIPSC_COLUMN_REAL},
+                                           {"imbalance", LIPSC_COLUMN_REAL},
+                                           {"n", LIPSC_COLUMN_INTEGER},
+                                           {"m", LIPSC_COLUMN_INTEGER},
+                                           {"d", LIPSC_COLUMN_INTEGER},
+                                           {"seconds", LIPSC_COLUMN_REAL}};
     lipsc_error err;
-    lipsc_table *t =
-        lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_UPRIGHT,
-                        stdout, sizeof columns / sizeof *columns, columns);
+    lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->from.common.format,
+                                     LIPSC_LAYOUT_UPRIGHT, stdout,
+                                     sizeof columns / sizeof *columns, columns);
     if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
     lipsc_table_row(t);
     lipsc_table_real(t, "p", found->p);
@@ -100,6 +111,12 @@ static int print(const cli_command *self, const settings *s, const lipsc_distanc
     lipsc_table_real(t, "gap", found->gap);
     lipsc_table_bool(t, "conditional", found->conditional);
     lipsc_table_string(t, "method", found->method);
+    if (ratio) {
+        lipsc_table_real(t, "image_distance", ratio->after);
+        lipsc_table_real(t, "ratio", ratio->ratio);
+        lipsc_table_real(t, "image_gap", ratio->gap_after);
+        lipsc_table_string(t, "image_method", ratio->method_after);
+    }
     if (found->epsilon > 0) lipsc_table_real(t, "epsilon", found->epsilon);
     lipsc_table_real(t, "imbalance", found->imbalance);
     lipsc_table_integer(t, "n", (long long)a->n);
@@ -109,6 +126,20 @@ static int print(const cli_command *self, const settings *s, const lipsc_distanc
     const lipsc_status status = lipsc_table_end(t, &err);
     lipsc_table_free(t);
     return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
+}
+
+/* The same distance between the images. */
+static int images(const cli_command *self, const settings *s, const lipsc_measure *a,
+                  const lipsc_measure *b, const lipsc_distance_settings *set,
+                  lipsc_ratio *out) {
+    layer_source layer;
+    lipsc_error err;
+    int code = layer_source_open(self, &s->from, a->times && b->times, &layer);
+    if (code == CLI_RUN && lipsc_ratio_between(&layer.layer, a, b, set,
+                                               (int)s->from.common.threads, out, &err))
+        code = cli_failure(self, "%s: %s", layer.name, err.text);
+    layer_source_close(&layer);
+    return code;
 }
 
 static int measure(const cli_command *self, const settings *s, const lipsc_measure *a,
@@ -123,29 +154,43 @@ static int measure(const cli_command *self, const settings *s, const lipsc_measu
     set.plan = s->plan != NULL;
     const lipsc_status status = lipsc_distance_between(a, b, &set, &found, &err);
     if (status && status != LIPSC_E_NOCONV) return cli_failure(self, "%s", err.text);
-    int code = CLI_DONE;
-    if (s->plan) {
+    lipsc_ratio ratio;
+    const int acted = s->from.file || s->from.model;
+    int code = acted ? images(self, s, a, b, &set, &ratio) : CLI_RUN;
+    if (code == CLI_RUN) code = CLI_DONE;
+    if (code == CLI_DONE && s->plan) {
         const lipsc_status written = write_plan(s->plan, &found, a->n, b->n, &err);
         if (written)
             code = cli_failure(self, "%s", *err.text ? err.text : lipsc_strerror(written));
     }
-    if (code == CLI_DONE) code = print(self, s, &found, a, b);
+    if (code == CLI_DONE) code = print(self, s, &found, acted ? &ratio : NULL, a, b);
     lipsc_distance_free(&found);
     if (code == CLI_DONE && status) {
-        if (!s->common.quiet)
+        if (!s->from.common.quiet)
             fprintf(stderr, "lipscope %s: %s\n", self->name, lipsc_strerror(status));
         code = CLI_NOT_CONVERGED;
     }
     return code;
 }
 
+static int gaussians(const cli_command *self, const settings *s, char **path) {
+    if (s->conditional || s->sinkhorn > 0 || s->plan || (s->p > 0 && s->p != 2.0))
+        return cli_wrong_use(self, "between Gaussians there is W_2 in closed form, nothing "
+                                   "else");
+    return gauss_distance(self, &s->from, s->from.file || s->from.model, path[0], path[1]);
+}
+
 static int run(const cli_command *self, int argc, char **argv) {
-    settings s = {.common = {0}};
+    settings s = {.from = LAYER_SETTINGS_DEFAULT};
     int operands;
     int code = cli_parse(self, argc, argv, &s, &operands);
     if (code != CLI_RUN) return code;
     if (s.sinkhorn > 0 && s.plan)
         return cli_wrong_use(self, "--plan needs an exact distance, without --sinkhorn");
+    if (s.sinkhorn > 0 && (s.from.file || s.from.model))
+        return cli_wrong_use(self, "a ratio needs exact distances, without --sinkhorn");
+    if (lipsc_gauss_file_recognised(argv[0]) && lipsc_gauss_file_recognised(argv[1]))
+        return gaussians(self, &s, argv);
     lipsc_measure_file a, b;
     lipsc_error err;
     if (lipsc_measure_file_read(argv[0], s.normalise, &a, &err))
@@ -174,9 +219,10 @@ const cli_command cli_cmd_distance = {
         "W_p = (least sum of mass |x - y|^p over all ways to carry A to B)^(1/p), exact.\n"
         "`gap` is the cost less what the dual potentials prove: zero up to rounding.\n"
         "A and B are safetensors files (points, and optionally weights that sum to 1 and\n"
-        "times in [0,1]), .npy arrays or CSV tables of points.",
-    .example =
-        "  $ lipscope distance mu.safetensors nu.csv --p 1 --plan plan.safetensors\n",
+        "times in [0,1]), .npy arrays or CSV tables of points; or two Gaussians (mean,\n"
+        "cov).  With a layer, also the distance of their images and the ratio of both.",
+    .example = "  $ lipscope distance mu.safetensors nu.csv --p 1 --plan plan.safetensors\n"
+               "  $ lipscope distance mu.safetensors nu.csv --layer layer.safetensors\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,

@@ -1,6 +1,4 @@
 /* cmd_export.c - lipscope export: one layer of a model with its input, as a layer file. */
-#include <math.h>
-
 #include "args.h"
 #include "attn/attn.h"
 #include "direction.h"
@@ -84,13 +82,6 @@ static lipsc_status window_acts(const settings *s, lipsc_model *model,
                           s->layer + 1, acts, err);
 }
 
-/* What a layer file cannot say. */
-static const char *beyond_a_file(const lipsc_layer *layer) {
-    if (layer->rotary_dim) return "rotary positions";
-    if (layer->q_gain || layer->k_gain) return "norms of queries and keys";
-    return NULL;
-}
-
 static int check_window(const cli_command *self, const char *spec, const settings *s,
                         const lipsc_model_info *info, const cli_source *source) {
     if (s->layer >= info->layers)
@@ -107,20 +98,6 @@ static int check_window(const cli_command *self, const char *spec, const setting
     return CLI_RUN;
 }
 
-/* The options with which `layer` reads the file as the model meant it. */
-static void say_how(const settings *s, const lipsc_layer *layer) {
-    const double usual = 1.0 / sqrt((double)layer->key_dim);
-    fprintf(stderr, "lipscope export: read it with: lipscope layer %s --num-heads %zu",
-            s->out, layer->heads);
-    if (layer->kv_heads != layer->heads)
-        fprintf(stderr, " --kv-heads %zu", layer->kv_heads);
-    if (layer->mask == LIPSC_MASK_CAUSAL) fputs(" --causal", stderr);
-    if (layer->mask == LIPSC_MASK_SLIDING) fprintf(stderr, " --sliding %zu", layer->window);
-    if (fabs(layer->scale - usual) > 1e-15 * usual)
-        fprintf(stderr, " --scale %.17g", layer->scale);
-    fputc('\n', stderr);
-}
-
 static int write_layer(const cli_command *self, const char *spec, const settings *s,
                        lipsc_model *model, const lipsc_acts *acts) {
     lipsc_layer raw, layer;
@@ -129,7 +106,7 @@ static int write_layer(const cli_command *self, const char *spec, const settings
     if (lipsc_model_layer(model, s->layer, -1, map, NULL, &raw, &err) ||
         lipsc_layer_check(&raw, &layer, &err))
         return cli_failure(self, "%s", err.text);
-    const char *beyond = beyond_a_file(&layer);
+    const char *beyond = cli_direction_beyond(&layer);
     if (beyond)
         return cli_failure(self, "%s: layer %zu has %s, which a layer file cannot hold",
                            spec, s->layer, beyond);
@@ -137,7 +114,7 @@ static int write_layer(const cli_command *self, const char *spec, const settings
                                .X = lipsc_acts_attention_input(acts, s->layer)};
     if (cli_direction_write(s->out, &layer, &input, LIPSC_F64, 0.0, NULL, NULL, &err))
         return cli_failure(self, "%s", err.text);
-    if (!s->common.quiet) say_how(s, &layer);
+    if (!s->common.quiet) cli_direction_how(self->name, s->out, &layer);
     return CLI_DONE;
 }
 
@@ -146,7 +123,7 @@ static int export(const cli_command *self, const char *spec, const settings *s) 
     cli_source source = {0};
     lipsc_acts *acts = NULL;
     lipsc_error err;
-    lipsc_status status = lipsc_model_open(spec, s->seed, &model, &err);
+    lipsc_status status = cli_model_open(spec, s->seed, &model, &err);
     if (!status)
         status =
             cli_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);
@@ -182,8 +159,8 @@ const cli_command cli_cmd_export = {
     .about =
         "Writes the attention weights of one layer and its input on a window of a text\n"
         "as a safetensors file that `lipscope layer` reads.",
-    .example = "  $ lipscope export gpt2/ --layer 6 --text alice.txt --length 64 -o l6.st\n"
-               "  $ lipscope layer l6.st --num-heads 12 --causal\n",
+    .example = "  $ lipscope export gpt2/ --layer 3 --text alice.txt --length 64 -o l3.st\n"
+               "  $ lipscope layer l3.st --num-heads 12 --causal\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,

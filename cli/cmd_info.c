@@ -5,10 +5,12 @@
 
 #include "args.h"
 #include "core/mem.h"
+#include "data.h"
 #include "io/checkpoint.h"
 #include "io/show.h"
 #include "model/model.h"
 #include "names.h"
+#include "source.h"
 
 typedef struct {
     cli_common common;
@@ -148,7 +150,7 @@ static void fill(lipsc_table *t, const char *spec, const lipsc_model *model) {
 static int describe(const cli_command *self, const settings *s, const char *spec) {
     lipsc_model *model;
     lipsc_error err;
-    if (lipsc_model_open(spec, s->seed, &model, &err))
+    if (cli_model_open(spec, s->seed, &model, &err))
         return cli_failure(self, "%s", err.text);
     lipsc_table *t =
         lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_UPRIGHT,
@@ -168,12 +170,17 @@ static int run(const cli_command *self, int argc, char **argv) {
     settings s = {.seed = 1};
     int operands;
     struct stat info;
+    char room[CLI_DATA_PATH];
+    const char *path;
+    lipsc_error err;
     const int code = cli_parse(self, argc, argv, &s, &operands);
     if (code != CLI_RUN) return code;
-    const int is_file = !stat(argv[0], &info) && S_ISREG(info.st_mode);
+    if (cli_data_resolve(argv[0], room, &path, &err))
+        return cli_failure(self, "%s", err.text);
+    const int is_file = !stat(path, &info) && S_ISREG(info.st_mode);
     if (s.tensors && !strncmp(argv[0], "random:", 7))
         return cli_failure(self, "%s: a random model stores no tensors", argv[0]);
-    return s.tensors || is_file ? list_tensors(self, &s, argv[0], is_file)
+    return s.tensors || is_file ? list_tensors(self, &s, path, is_file)
                                 : describe(self, &s, argv[0]);
 }
 

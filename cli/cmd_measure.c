@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "commands.h"
 #include "core/clock.h"
 #include "core/mem.h"
 #include "interrupt.h"
@@ -98,8 +99,7 @@ static const cli_option options[] = {
     {.kind = CLI_FLAG,
      .name = "as-released",
      AT(as_released),
-     .help = "|J^T f(X)|^(1/2) as well, what the paper's scripts return (maps heads and "
-             "attention)"},
+     .help = "|J^T f(X)|^(1/2) as well, what the paper's scripts return"},
     {.kind = CLI_FLAG,
      .name = "details",
      AT(details),
@@ -142,9 +142,9 @@ static int check_options(const cli_command *self, const measure_settings *s) {
     if (s->source.tokenizer && !s->source.text)
         return cli_wrong_use(self, "'--tokenizer' has no meaning without --text");
     const int attention = s->map == LIPSC_MAP_HEADS || s->map == LIPSC_MAP_ATTENTION;
-    if (!attention && (s->upper || s->as_released))
-        return cli_wrong_use(self, "'--%s' is known for the maps heads and attention only",
-                             s->upper ? "upper" : "as-released");
+    if (!attention && s->upper)
+        return cli_wrong_use(self,
+                             "'--upper' is known for the maps heads and attention only");
     return CLI_RUN;
 }
 
@@ -157,32 +157,6 @@ static int prepare_directions(const measure_job *job) {
         return cli_failure(job->self, "%s: cannot make this folder for %zu directions",
                            path, job->cell_count);
     return CLI_RUN;
-}
-
-/* The words as typed, for the run file: quoted where the shell would need it. */
-static char *command_line(int argc, char **argv) {
-    size_t room = sizeof "lipscope measure";
-    for (int i = 0; i < argc; i++) room += 4 * strlen(argv[i]) + 3;
-    char *line = lipsc_alloc(room, 1), *at = line;
-    if (!line) return NULL;
-    at += snprintf(at, room, "lipscope measure");
-    for (int i = 0; i < argc; i++) {
-        const int plain = *argv[i] && !argv[i][strspn(argv[i], "abcdefghijklmnopqrstuvwxyz"
-                                                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                               "0123456789_-+=:,./@%")];
-        *at++ = ' ';
-        if (!plain) *at++ = '\'';
-        for (const char *c = argv[i]; *c; c++) {
-            if (*c == '\'') { /* ends the quotes, a quote, and on */
-                memcpy(at, "'\\'", 3);
-                at += 3;
-            }
-            *at++ = *c;
-        }
-        if (!plain) *at++ = '\'';
-    }
-    *at = '\0';
-    return line;
 }
 
 /* ---- The run file ------------------------------------------------------------------ */
@@ -230,7 +204,7 @@ static lipsc_status restore(measure_job *job, lipsc_error *err) {
 static int open_run(measure_job *job, const char *line) {
     const char *names[MEASURE_FIELDS];
     json_t *settings = run_settings(job);
-    const lipsc_run_options how = {.command = job->self->name,
+    const lipsc_run_options how = {.command = cli_cmd_measure.name,
                                    .command_line = line,
                                    .settings = settings,
                                    .field_count = measure_field_names(names),
@@ -317,10 +291,27 @@ static int conclude(measure_job *job, lipsc_status status, const lipsc_error *er
 
 /* ---- Together ---------------------------------------------------------------------- */
 
-static int measure(measure_job *job, const char *line) {
-    const measure_settings *s = job->set;
-    lipsc_error err = {.text = ""};
-    if (lipsc_model_open(job->spec, s->seed, &job->model, &err))
+void measure_defaults(measure_settings *s) {
+    lipsc_svd_settings solver;
+    lipsc_svd_defaults(&solver);
+    *s = (measure_settings){.map = LIPSC_MAP_ATTENTION,
+                            .max_sigma = INFINITY,
+                            .probability = solver.probability,
+                            .seed = solver.seed};
+}
+
+int measure_begin(measure_job *job, const cli_command *self, const measure_settings *s,
+                  const char *spec, const char *line) {
+    lipsc_error err;
+    *job = (measure_job){
+        .self = self,
+        .set = s,
+        .spec = spec,
+        .mask = s->mask == MEASURE_MASK_NONE ? LIPSC_MASK_NONE : LIPSC_MASK_CAUSAL,
+        .dtype = s->dtype ? LIPSC_F64 : LIPSC_F32,
+        .threads = s->common.threads ? (int)s->common.threads : omp_get_max_threads()};
+    if (s->mask != MEASURE_MASK_MODEL) job->mask_override = &job->mask;
+    if (cli_model_open(job->spec, s->seed, &job->model, &err))
         return cli_failure(job->self, "%s", err.text);
     job->info = lipsc_model_describe(job->model);
     if (cli_source_read(&s->source, job->spec, job->info, &job->source, &err))
@@ -328,7 +319,20 @@ static int measure(measure_job *job, const char *line) {
     int code = measure_plan(job);
     if (code == CLI_RUN) code = prepare_directions(job);
     if (code == CLI_RUN && s->run) code = open_run(job, line);
-    if (code != CLI_RUN) return code;
+    return code;
+}
+
+void measure_end(measure_job *job) {
+    lipsc_run_close(job->run);
+    for (size_t i = 0; i < job->cell_count; i++) json_decref(job->cells[i].row);
+    lipsc_release(job->cells);
+    cli_source_free(&job->source);
+    lipsc_model_free(job->model);
+}
+
+static int measure(measure_job *job) {
+    const measure_settings *s = job->set;
+    lipsc_error err = {.text = ""};
     const size_t before = finished(job);
     const double begin = lipsc_seconds();
     cli_interrupt_begin();
@@ -339,31 +343,17 @@ static int measure(measure_job *job, const char *line) {
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    lipsc_svd_settings defaults;
-    lipsc_svd_defaults(&defaults);
-    measure_settings s = {.map = LIPSC_MAP_ATTENTION,
-                          .max_sigma = INFINITY,
-                          .probability = defaults.probability,
-                          .seed = defaults.seed};
+    measure_settings s;
     int operands;
-    char *line = command_line(argc, argv); /* parsing moves the words */
+    measure_defaults(&s);
+    char *line = cli_command_line(self, argc, argv); /* parsing moves the words */
     int code = cli_parse(self, argc, argv, &s, &operands);
     if (code == CLI_RUN) code = check_options(self, &s);
     if (code == CLI_RUN) {
-        measure_job job = {
-            .self = self,
-            .set = &s,
-            .spec = argv[0],
-            .mask = s.mask == MEASURE_MASK_NONE ? LIPSC_MASK_NONE : LIPSC_MASK_CAUSAL,
-            .dtype = s.dtype ? LIPSC_F64 : LIPSC_F32,
-            .threads = s.common.threads ? (int)s.common.threads : omp_get_max_threads()};
-        if (s.mask != MEASURE_MASK_MODEL) job.mask_override = &job.mask;
-        code = measure(&job, line);
-        lipsc_run_close(job.run);
-        for (size_t i = 0; i < job.cell_count; i++) json_decref(job.cells[i].row);
-        lipsc_release(job.cells);
-        cli_source_free(&job.source);
-        lipsc_model_free(job.model);
+        measure_job job;
+        code = measure_begin(&job, self, &s, argv[0], line);
+        if (code == CLI_RUN) code = measure(&job);
+        measure_end(&job);
     }
     cli_sizes_free(&s.lengths);
     lipsc_release(line);

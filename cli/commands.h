@@ -9,10 +9,15 @@
     X(measure)              \
     X(layer)                \
     X(bounds)               \
+    X(attack)               \
+    X(split)                \
+    X(push)                 \
+    X(distance)             \
+    X(reproduce)            \
+    X(report)               \
     X(info)                 \
     X(tokens)               \
     X(export)               \
-    X(distance)             \
     X(check)                \
     X(selftest)             \
     X(bench)

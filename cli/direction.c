@@ -71,6 +71,25 @@ lipsc_status cli_direction_write(const char *path, const lipsc_layer *layer,
     return lipsc_st_write(path, t.items, t.count, notes, MAX_NOTES, err);
 }
 
+const char *cli_direction_beyond(const lipsc_layer *layer) {
+    if (layer->rotary_dim) return "rotary positions";
+    if (layer->q_gain || layer->k_gain) return "norms of queries and keys";
+    return NULL;
+}
+
+void cli_direction_how(const char *command, const char *path, const lipsc_layer *layer) {
+    const double usual = layer->K ? 1.0 / sqrt((double)layer->key_dim) : 1.0;
+    fprintf(stderr, "lipscope %s: read it with: lipscope layer %s --num-heads %zu", command,
+            path, layer->heads);
+    if (layer->kv_heads != layer->heads)
+        fprintf(stderr, " --kv-heads %zu", layer->kv_heads);
+    if (layer->mask == LIPSC_MASK_CAUSAL) fputs(" --causal", stderr);
+    if (layer->mask == LIPSC_MASK_SLIDING) fprintf(stderr, " --sliding %zu", layer->window);
+    if (fabs(layer->scale - usual) > 1e-15 * usual)
+        fprintf(stderr, " --scale %.17g", layer->scale);
+    fputc('\n', stderr);
+}
+
 /* ---- Reading ---------------------------------------------------------------------- */
 
 static lipsc_status bad_note(const lipsc_st *st, const char *key, lipsc_error *err) {

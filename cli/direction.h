@@ -17,6 +17,12 @@ lipsc_status cli_direction_write(const char *path, const lipsc_layer *layer,
                                  const lipsc_input *input, lipsc_dtype dtype, double sigma,
                                  const double *u, const double *v, lipsc_error *err);
 
+/* What such a file cannot say of a layer (rotary positions, norms of queries and keys), or
+ * NULL. */
+const char *cli_direction_beyond(const lipsc_layer *layer);
+/* On standard error: the options with which `layer` reads the file as it was meant. */
+void cli_direction_how(const char *command, const char *path, const lipsc_layer *layer);
+
 typedef struct {
     lipsc_layer_file file;
     double sigma; /* as stored */

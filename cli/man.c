@@ -54,7 +54,8 @@ static void title(FILE *to, const char *name) {
     fputs(".TH LIPSCOPE", to);
     if (*name) fputs("\\-", to);
     for (const char *c = name; *c; c++) fputc(toupper((unsigned char)*c), to);
-    fprintf(to, " 1 \"\" \"lipscope %s\" \"lipscope\"\n.SH NAME\nlipscope", lipsc_version());
+    fprintf(to, " 1 \"\" \"lipscope %s\" \"lipscope\"\n.SH NAME\nlipscope",
+            lipsc_version());
     if (*name) fprintf(to, "\\-%s", name);
     fputs(" \\- ", to);
 }
@@ -113,9 +114,8 @@ static void program_page(FILE *to, size_t count, const cli_command *const *comma
 static int write_page(const char *folder, size_t i, size_t count,
                       const cli_command *const *commands) {
     char path[4096];
-    const int length =
-        snprintf(path, sizeof path, "%s/lipscope%s%s.1", folder, i < count ? "-" : "",
-                 i < count ? commands[i]->name : "");
+    const int length = snprintf(path, sizeof path, "%s/lipscope%s%s.1", folder,
+                                i < count ? "-" : "", i < count ? commands[i]->name : "");
     FILE *to = length > 0 && (size_t)length < sizeof path ? fopen(path, "w") : NULL;
     if (!to) return cli_failure(NULL, "%s: cannot write: %s", path, strerror(errno));
     if (i < count)

@@ -52,7 +52,8 @@ typedef struct {
 typedef struct {
     const cli_command *self;
     const measure_settings *set;
-    const char *spec; /* MODEL */
+    const char *spec;       /* MODEL */
+    const char *experiment; /* of `reproduce`: told in key and row; NULL: none */
     lipsc_model *model;
     const lipsc_model_info *info;
     cli_source source;
@@ -69,6 +70,15 @@ typedef struct {
 
 extern const char *const measure_map_names[];
 const char *measure_mask_name(const measure_job *job); /* model, none or causal */
+
+/* cmd_measure.c: settings as when no option is given. */
+void measure_defaults(measure_settings *set);
+/* Opens model, text and run file (line: the words as typed, told there), and plans the
+ * cells.  CLI_RUN, or the exit code after a sentence on standard error; measure_end either
+ * way. */
+int measure_begin(measure_job *job, const cli_command *self, const measure_settings *set,
+                  const char *spec, const char *line);
+void measure_end(measure_job *job);
 
 /* measure_plan.c: fills cells and layers_run; wrong values of options are said on standard
  * error.  CLI_RUN, or the exit code. */
@@ -92,8 +102,8 @@ int measure_direction_path(const measure_job *job, const measure_cell *cell, cha
 /* measure_sweep.c: computes every cell that has no row.  LIPSC_E_STOPPED: interrupted. */
 lipsc_status measure_sweep(measure_job *job, lipsc_error *err);
 
-/* measure_print.c: sorts the cells, prints rows and fits.  CLI_DONE or the exit code. */
-int measure_print(measure_job *job);
+/* measure_print.c: rows in their order, and fits.  CLI_DONE or the exit code. */
+int measure_print(const measure_job *job);
 /* Names of all fields that a row can have; returns how many. */
 enum { MEASURE_FIELDS = 64 };
 size_t measure_field_names(const char *names[MEASURE_FIELDS]);

@@ -38,7 +38,8 @@ void measure_key(const measure_job *job, const measure_cell *cell, char key[MEAS
     char layer[24], head[24];
     place_text(cell->layer, "none", layer);
     place_text(cell->head, "all", head);
-    snprintf(key, MEASURE_KEY, "map=%s layer=%s head=%s n=%zu window=%zu",
+    snprintf(key, MEASURE_KEY, "%s%smap=%s layer=%s head=%s n=%zu window=%zu",
+             job->experiment ? job->experiment : "", job->experiment ? ": " : "",
              measure_map_names[job->set->map], layer, head, cell->n, cell->window);
 }
 
@@ -143,6 +144,8 @@ static json_t *make_row(const measure_job *job, const measure_cell *cell,
                             : job->mask_override ? *job->mask_override
                                                  : job->info->mask;
     json_t *row = json_object();
+    if (job->experiment)
+        json_object_set_new(row, "experiment", json_string(job->experiment));
     json_object_set_new(row, "model", lipsc_json_text(job->spec));
     json_object_set_new(row, "architecture", json_string(job->info->architecture));
     json_object_set_new(row, "layer", place(cell->layer));
@@ -236,7 +239,7 @@ static lipsc_status extras(const measure_job *job, const measure_cell *cell, lip
         if (!status) r->upper = upper.value;
     }
     if (!status && job->set->as_released)
-        status = fail_plain(lipsc_attn_released(attn, &r->released), err);
+        status = fail_plain(lipsc_map_released(map, &r->released), err);
     if (!status && job->set->details) {
         const lipsc_linop op = lipsc_map_linop(map);
         r->has_spread = attn != NULL;

@@ -1,4 +1,4 @@
-/* measure_print.c - finished cells as rows, and growth laws fitted to them. */
+/* measure_print.c - finished cells as rows, with the growth laws fitted to them. */
 #include "measure.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "run/fit.h"
+#include "run/growth.h"
 
 /* ---- Columns ----------------------------------------------------------------------- */
 
@@ -109,19 +109,6 @@ static void fill_cell(lipsc_table *t, const lipsc_column *column, const json_t *
     }
 }
 
-/* ---- Order ------------------------------------------------------------------------- */
-
-static int compare_sizes(size_t a, size_t b) { return (a > b) - (a < b); }
-
-/* By layer, head, length, window; all heads together come before single ones. */
-static int by_place(const void *a, const void *b) {
-    const measure_cell *c = a, *d = b;
-    int order = compare_sizes(c->layer, d->layer);
-    if (!order) order = compare_sizes(c->head + 1, d->head + 1); /* MEASURE_NONE: first */
-    if (!order) order = compare_sizes(c->n, d->n);
-    return order ? order : compare_sizes(c->window, d->window);
-}
-
 /* ---- Fits -------------------------------------------------------------------------- */
 
 static const lipsc_column fit_columns[] = {
@@ -131,60 +118,6 @@ static const lipsc_column fit_columns[] = {
     {"exponent_high", LIPSC_COLUMN_REAL}, {"coefficient", LIPSC_COLUMN_REAL},
     {"lengths", LIPSC_COLUMN_INTEGER}};
 enum { FIT_COLUMNS = sizeof fit_columns / sizeof *fit_columns };
-
-static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
-static json_t *fit_row(const json_t *row, const char *against, const lipsc_fit *fit) {
-    json_t *out = json_object();
-    json_object_set(out, "layer", json_object_get(row, "layer"));
-    json_object_set(out, "head", json_object_get(row, "head"));
-    json_object_set(out, "map", json_object_get(row, "map"));
-    json_object_set_new(out, "against", json_string(against));
-    json_object_set_new(out, "exponent", real(fit->exponent));
-    json_object_set_new(out, "exponent_low", real(fit->low));
-    json_object_set_new(out, "exponent_high", real(fit->high));
-    json_object_set_new(out, "coefficient", real(fit->coefficient));
-    json_object_set_new(out, "lengths", json_integer((json_int_t)fit->lengths));
-    return out;
-}
-
-/* One layer and head: cells[0 .. count-1].  What cannot be fitted is left out. */
-static void fit_curve(const measure_job *job, const measure_cell *cells, size_t count,
-                      lipsc_fit_point *points, json_t *fits) {
-    static const char *const against[] = {"n", "radius"};
-    for (size_t a = 0; a < 2; a++) {
-        const json_t *first = NULL;
-        size_t used = 0;
-        lipsc_fit fit;
-        for (size_t i = 0; i < count; i++) {
-            const json_t *row = cells[i].row;
-            if (!row) continue;
-            if (!first) first = row;
-            points[used++] = (lipsc_fit_point){
-                .n = cells[i].n,
-                .x = a ? json_number_value(json_object_get(row, "radius_rms"))
-                       : (double)cells[i].n,
-                .y = json_number_value(json_object_get(row, "sigma"))};
-        }
-        if (first && !lipsc_fit_power(used, points, job->set->seed, &fit, NULL))
-            json_array_append_new(fits, fit_row(first, against[a], &fit));
-    }
-}
-
-static json_t *make_fits(const measure_job *job) {
-    json_t *fits = json_array();
-    lipsc_fit_point *points = lipsc_alloc(job->cell_count, sizeof *points);
-    const measure_cell *cells = job->cells;
-    for (size_t at = 0, count; points && at < job->cell_count; at += count) {
-        for (count = 1; at + count < job->cell_count; count++)
-            if (cells[at + count].layer != cells[at].layer ||
-                cells[at + count].head != cells[at].head)
-                break;
-        fit_curve(job, cells + at, count, points, fits);
-    }
-    lipsc_release(points);
-    return fits;
-}
 
 /* ---- Together ---------------------------------------------------------------------- */
 
@@ -205,27 +138,39 @@ static lipsc_status print_fits(const measure_job *job, const json_t *fits,
     return status;
 }
 
-int measure_print(measure_job *job) {
+static int print(const measure_job *job, size_t row_count, json_t *const *rows) {
     const lipsc_format format = (lipsc_format)job->set->common.format;
     lipsc_column columns[FIELDS];
     lipsc_error err = {.text = "out of memory"};
     const size_t count = choose_columns(job->set, columns);
-    qsort(job->cells, job->cell_count, sizeof *job->cells, by_place);
+    json_t *fits = lipsc_rows_fit(row_count, rows, job->set->seed);
     lipsc_table *t =
         lipsc_table_new(job->self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
-    if (!t) return cli_failure(job->self, "%s", err.text);
-    for (size_t i = 0; i < job->cell_count; i++) {
-        if (!job->cells[i].row) continue;
+    lipsc_status status = t && fits ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t i = 0; i < row_count && !status; i++) {
         lipsc_table_row(t);
         for (size_t c = 0; c < count; c++)
-            fill_cell(t, &columns[c], json_object_get(job->cells[i].row, columns[c].name));
+            fill_cell(t, &columns[c], json_object_get(rows[i], columns[c].name));
     }
-    json_t *fits = make_fits(job);
-    lipsc_table_member(t, "fits", json_incref(fits));
-    lipsc_status status = lipsc_table_end(t, &err);
+    if (!status) {
+        lipsc_table_member(t, "fits", json_incref(fits));
+        status = lipsc_table_end(t, &err);
+    }
     if (!status && format == LIPSC_FORMAT_TABLE && json_array_size(fits))
         status = print_fits(job, fits, &err);
     json_decref(fits);
     lipsc_table_free(t);
     return status ? cli_failure(job->self, "%s", err.text) : CLI_DONE;
+}
+
+int measure_print(const measure_job *job) {
+    json_t **rows = lipsc_alloc(job->cell_count, sizeof *rows);
+    size_t count = 0;
+    if (!rows) return cli_failure(job->self, "out of memory");
+    for (size_t i = 0; i < job->cell_count; i++)
+        if (job->cells[i].row) rows[count++] = job->cells[i].row;
+    lipsc_rows_sort(count, rows);
+    const int code = print(job, count, rows);
+    lipsc_release(rows);
+    return code;
 }

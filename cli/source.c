@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "core/sha256.h"
+#include "data.h"
 #include "io/safetensors.h"
 #include "io/show.h"
 #include "numbers.h"
@@ -41,10 +42,13 @@ static lipsc_status read_stream(FILE *from, const char *name, char **bytes, size
 
 lipsc_status cli_bytes_read(const char *path, char **bytes, size_t *size,
                             lipsc_error *err) {
+    char room[CLI_DATA_PATH];
     if (!strcmp(path, "-")) return read_stream(stdin, "standard input", bytes, size, err);
+    lipsc_status status = cli_data_resolve(path, room, &path, err);
+    if (status) return status;
     FILE *from = fopen(path, "rb");
     if (!from) return lipsc_fail_system(err, path, "open", errno);
-    lipsc_status status = read_stream(from, path, bytes, size, err);
+    status = read_stream(from, path, bytes, size, err);
     fclose(from);
     return status;
 }
@@ -110,7 +114,14 @@ lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
     return status;
 }
 
-/* ---- Tokenizers -------------------------------------------------------------------- */
+/* ---- Models and tokenizers --------------------------------------------------------- */
+
+lipsc_status cli_model_open(const char *spec, uint64_t seed, lipsc_model **out,
+                            lipsc_error *err) {
+    char room[CLI_DATA_PATH];
+    const lipsc_status status = cli_data_resolve(spec, room, &spec, err);
+    return status ? status : lipsc_model_open(spec, seed, out, err);
+}
 
 /* data/tokenizer.json, compiled in */
 extern const unsigned char cli_builtin_tokenizer[];
@@ -119,10 +130,13 @@ extern const size_t cli_builtin_tokenizer_size;
 lipsc_status cli_tokenizer_open(const char *spec, const char *folder, lipsc_tokenizer **out,
                                 lipsc_error *err) {
     static const char random[] = "random:";
-    if (folder) return lipsc_tokenizer_open(folder, out, err);
-    if (strncmp(spec, random, sizeof random - 1))
+    char room[CLI_DATA_PATH];
+    if (folder) spec = folder;
+    lipsc_status status = cli_data_resolve(spec, room, &spec, err);
+    if (status) return status;
+    if (folder || strncmp(spec, random, sizeof random - 1))
         return lipsc_tokenizer_open(spec, out, err);
-    lipsc_status status = lipsc_tokenizer_open(spec + sizeof random - 1, out, err);
+    status = lipsc_tokenizer_open(spec + sizeof random - 1, out, err);
     if (status == LIPSC_E_IO) /* there are no such files */
         status = lipsc_tokenizer_parse((const char *)cli_builtin_tokenizer,
                                        cli_builtin_tokenizer_size, "the built-in tokenizer",

@@ -5,13 +5,17 @@
 #include "model/model.h"
 #include "token/token.h"
 
-/* A whole file, or standard input when path is "-".  *bytes (free with lipsc_release) is
- * never NULL on success. */
+/* A whole file, standard input when path is "-", or a built-in text (data.h).  *bytes (free
+ * with lipsc_release) is never NULL on success. */
 lipsc_status cli_bytes_read(const char *path, char **bytes, size_t *size, lipsc_error *err);
 
 /* Whole numbers separated by white space; *ids as cli_bytes_read. */
 lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
                           lipsc_error *err);
+
+/* lipsc_model_open, of a built-in model (data.h) as well. */
+lipsc_status cli_model_open(const char *spec, uint64_t seed, lipsc_model **out,
+                            lipsc_error *err);
 
 /* The tokenizer of a model: that in `folder` when it is not NULL, otherwise that beside the
  * weights; of random:DIR that in DIR, and the built-in one where there is none. */

@@ -1,4 +1,5 @@
-# What `make install` puts where: library, header, program, lipscope.pc, CMake package.
+# What `make install` puts where: library, header, program, its data, lipscope.pc, CMake
+# package.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lipscope)
 
@@ -10,6 +11,7 @@ endif()
 install(TARGETS ${product} EXPORT lipscopeTargets)
 install(TARGETS lipscope_cli)
 install(FILES include/lipscope.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY data/gpt2-nano data/text DESTINATION ${CMAKE_INSTALL_DATADIR}/lipscope)
 
 # The program writes its own manual pages, from the tables that it parses options with.
 if(NOT CMAKE_CROSSCOMPILING)

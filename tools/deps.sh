@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, and only those: where everything is
 # present it prints nothing and needs no root.
-#     deps.sh GROUP...        groups: build test ci peers
+#     deps.sh GROUP...        groups: build test ci browser peers peers-ot pot
 set -eu
 
 # package, then what shows that it is there: a command, a header, or a Python module
@@ -16,7 +16,8 @@ packages() {
         echo libpcre2-dev           header pcre2.h
         echo libutf8proc-dev        header utf8proc.h
         echo libsqlite3-dev         header sqlite3.h
-        echo libjansson-dev         header jansson.h ;;
+        echo libjansson-dev         header jansson.h
+        echo libjs-vega             package - ;;
     test)
         echo libcmocka-dev          header cmocka.h
         echo libarpack2-dev         header arpack/arpack.h ;;
@@ -25,11 +26,19 @@ packages() {
         echo clang-format           command clang-format
         echo libclang-rt-dev        package -
         echo libomp-dev             package - ;;
+    browser)
+        echo chromium               command chromium
+        echo chromium-driver        command chromedriver
+        echo python3-selenium       package - ;;
+    peers-ot)
+        echo python3-venv           package - ;;
+    pot)
+        echo python3-pot            package - ;;
     peers)
         echo python3-torch          package -
         echo python3-venv           package - ;;
     *)
-        echo "deps.sh: no group '$1'; groups: build test ci peers" >&2
+        echo "deps.sh: no group '$1'; groups: build test ci browser peers peers-ot pot" >&2
         exit 2 ;;
     esac
 }

@@ -13,7 +13,7 @@ for target in "$build"/tests/fuzz/fuzz_*; do
     name=$(basename "$target")
     seeds=$root/tests/fuzz/corpus/${name#fuzz_}
     case $name in # a layer file is a safetensors file
-    fuzz_layer_file) dict=safetensors ;;
+    fuzz_layer_file | fuzz_gauss_file) dict=safetensors ;;
     *) dict=${name#fuzz_} ;;
     esac
     dict=$root/tests/fuzz/$dict.dict

@@ -15,10 +15,15 @@ Commands:
   measure MODEL      sigma of a model's layers on a text, and how it grows with length
   layer FILE         largest singular value of one attention layer given as tensors
   bounds MODEL|FILE  every bound of the zoo beside the exact value
+  attack MODEL|FILE  the worst input of given length and radius, as far as a search finds it
+  split MEASURE      moving, splitting and teleporting constants of a measure
+  push MEASURE       the image of a measure under attention
+  distance A B       Wasserstein distance between two measures, with its proof
+  reproduce          every experiment and theorem of the paper, as defined and as released
+  report RUN...      one self-contained HTML page from run files
   info MODEL         what is in a checkpoint
   tokens MODEL FILE  text to token ids and back
   export MODEL       one layer of a model with its input, as a layer file
-  distance A B       Wasserstein distance between two measures, with its proof
   check FILE         confirm a stored value independently of the solver
   selftest           does this build compute correctly on this machine?
   bench              speed of the products beside this machine's own sgemm
@@ -60,7 +65,7 @@ Example:
   \$ lipscope layer layer.safetensors --save-direction top.safetensors
   \$ lipscope check top.safetensors"
 
-for command in demo measure layer bounds info tokens export check selftest bench; do
+for command in demo measure layer bounds reproduce report info tokens export split push distance check selftest bench; do
     run 0 help $command
     cp out by_help
     run 0 $command --help
@@ -87,10 +92,24 @@ for option in text ids pixels tokenizer lengths windows layers heads map mask dt
     threads count upper as-released save-direction max-sigma run format; do
     has out " --$option"
 done
+run 0 split --help
+for option in layer model layers heads normalise radius step out search samples format; do
+    has out " --$option"
+done
+run 0 push --help
+for option in layer model layers heads normalise out samples format; do has out " --$option"; done
+run 0 demo --help
+for option in out quick; do has out " --$option"; done
 run 0 tokens --help
 for option in special decode; do has out " --$option"; done
 run 0 export --help
 for option in layer text length window out; do has out " --$option"; done
+run 0 reproduce --help
+for option in bert gpt2 text out run quick seed threads spoil format progress quiet; do
+    has out " --$option"
+done
+run 0 report --help
+for option in out quiet; do has out " --$option"; done
 run 0 bench --help
 for option in lengths dtype mask block threads repeats format; do has out " --$option"; done
 

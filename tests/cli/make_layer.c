@@ -1,7 +1,9 @@
 /* make_layer.c - writes the files that the tests of the program read.
  *
  *     make_layer KIND FILE            see `kinds` below, or G1 ... G13: known values
- *     make_layer tamper FROM FILE     a direction file with sigma raised by 1e-6 of it */
+ *     make_layer tamper FROM FILE     a direction file with sigma raised by 1e-6 of it
+ *     make_layer gauss|mixture|skew FILE   N(0.3, 0.8); two of them; a covariance that is
+ *                                     not symmetric, of width 2 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,9 +120,35 @@ static int tamper(const char *from, const char *path) {
     return status != LIPSC_OK;
 }
 
+static int write_gauss(const char *kind, const char *path) {
+    static const double mean[] = {0.3, -1.0}, cov[] = {0.8, 0.5, 0.1, 0.8},
+                        mix[] = {0.3, 0.7};
+    static const size_t one[] = {1, 1}, two[] = {2, 1, 1}, square[] = {2, 2};
+    const lipsc_st_item gauss[] = {{"mean", LIPSC_F64, 1, one, mean},
+                                   {"cov", LIPSC_F64, 2, one, cov}};
+    const lipsc_st_item mixture[] = {{"mean", LIPSC_F64, 2, two, mean},
+                                     {"cov", LIPSC_F64, 3, two, cov},
+                                     {"mix", LIPSC_F64, 1, two, mix}};
+    const lipsc_st_item skew[] = {{"mean", LIPSC_F64, 1, two, mean},
+                                  {"cov", LIPSC_F64, 2, square, cov}};
+    lipsc_error err;
+    const int three = !strcmp(kind, "mixture");
+    if (!lipsc_st_write(path,
+                        three                   ? mixture
+                        : !strcmp(kind, "skew") ? skew
+                                                : gauss,
+                        three ? 3 : 2, NULL, 0, &err))
+        return 0;
+    fprintf(stderr, "%s\n", err.text);
+    return 1;
+}
+
 int main(int argc, char **argv) {
     if (argc == 4 && !strcmp(argv[1], "tamper")) return tamper(argv[2], argv[3]);
     if (argc != 3) return 2;
+    if (!strcmp(argv[1], "gauss") || !strcmp(argv[1], "mixture") ||
+        !strcmp(argv[1], "skew"))
+        return write_gauss(argv[1], argv[2]);
     for (int g = 0; g < CLI_GOLDEN_COUNT; g++) {
         cli_golden golden;
         cli_golden_make(g, &golden);

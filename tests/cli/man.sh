@@ -11,7 +11,7 @@ for c in $commands; do
     page=man/lipscope-$c.1
     [ -s $page ] || fail "no $page"
     has man/lipscope.1 "lipscope\\-$c"
-    for option in $("$bin" $c --help | sed -n 's/^  ..[, ] --\([a-z-]*\).*/\1/p'); do
+    for option in $("$bin" $c --help | sed -n 's/^  ..[, ] --\([a-z0-9-]*\).*/\1/p'); do
         grep -qF -e "\\-\\-$(echo $option | sed 's/-/\\-/g')\\fR" $page ||
             fail "$page lacks --$option"
     done

@@ -138,4 +138,6 @@ empty err
 run 0 measure "$nano" --text "$text" --length 16 --windows 1 --progress always
 has err "of 6 cells"
 has err "left"
+run 0 measure "$nano" --text "$text" --layers 0 --length 8 --windows 1 --timing --format tsv
+has err "cells/s"
 finish

@@ -1,0 +1,323 @@
+/* cmd_reproduce.c - lipscope reproduce: every experiment and theorem of the paper. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <omp.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/mem.h"
+#include "core/sha256.h"
+#include "interrupt.h"
+#include "report/report.h"
+#include "reproduce.h"
+#include "source.h"
+
+#define AT(member) .offset = offsetof(repro_settings, member)
+
+static const cli_option options[] = {
+    {.kind = CLI_GROUP, .name = "Models and texts"},
+    {.kind = CLI_TEXT,
+     .name = "bert",
+     .value = "DIR",
+     AT(bert),
+     .help = "a pretrained encoder (default: a small random BERT)"},
+    {.kind = CLI_TEXT,
+     .name = "gpt2",
+     .value = "DIR",
+     AT(gpt2),
+     .help = "a pretrained GPT-2; one that holds the attention of some layers only "
+             "serves the adversarial inputs (default: the built-in gpt2-nano)"},
+    {.kind = CLI_TEXTS,
+     .name = "text",
+     .value = "FILE",
+     AT(texts),
+     .help = "a text; may be repeated for further texts (default: the built-in one)"},
+
+    {.kind = CLI_GROUP, .name = "Where and how"},
+    {.kind = CLI_TEXT,
+     .name = "out",
+     .value = "DIR",
+     AT(out),
+     .help = "folder for tables, report and run file (default lipscope-reproduce)"},
+    {.kind = CLI_TEXT,
+     .name = "run",
+     .value = "FILE",
+     AT(run),
+     .help = "the run file (default run.db in that folder); the same command goes on "
+             "from there"},
+    {.kind = CLI_FLAG,
+     .name = "quick",
+     AT(quick),
+     .help = "few lengths, windows and random layers: shows that everything runs, "
+             "measures little"},
+    {.kind = CLI_CHOICE,
+     .name = "only",
+     .value = "PART",
+     .wanted = "all|split|bounds|lemmas|worst|mean-field|regimes|layers|released|text|"
+               "adversarial",
+     AT(only),
+     .help = "compute one part: split, bounds, lemmas, worst, mean-field, regimes, "
+             "layers, released, text or adversarial (default all); the table shows all "
+             "that the "
+             "run file has"},
+    {.kind = CLI_SEED,
+     .name = "seed",
+     .value = "N",
+     AT(seed),
+     .help = "seed of start vectors, random layers, random models and resampling "
+             "(default 1)"},
+    CLI_THREADS_OPTION(repro_settings),
+    {.kind = CLI_TEXT,
+     .name = "spoil",
+     .value = "NAME",
+     AT(spoil),
+     .help = "a self-test: the promise of that line is made 1000 times stronger, so "
+             "that it must come out as `no`"},
+    CLI_OUTPUT_OPTIONS(repro_settings),
+};
+
+/* Groups in the order of the table and of --only.  last: the name of the last line, where
+ * the group is not computed again once that is stored; the others keep every cell. */
+static const struct {
+    void (*run)(repro *r);
+    const char *title, *last;
+} groups[] = {
+    {repro_split, "moving and splitting", "teleport"},
+    {repro_bounds, "bounds", "rotary"},
+    {repro_lemmas, "lemmas and norms", "toolbox-formula"},
+    {repro_worst, "worst cases", "finite-n-tight"},
+    {repro_mean_field, "mean field", "sphere-positive"},
+    {repro_regimes, "regimes", "large-radius-between"},
+    {repro_layers, "bounds of real layers", NULL},
+    {repro_released, "as released", "released-toy"},
+    {repro_growth, "real text", NULL},
+    {repro_adversarial, "adversarial inputs", NULL},
+};
+
+enum { KEPT = sizeof((repro *)0)->kept / sizeof((repro *)0)->kept[0] };
+
+/* ---- What is worked on --------------------------------------------------------------- */
+
+/* The folder, made where it is missing; its parent must be there. */
+static int make_folder(const cli_command *self, const char *path) {
+    struct stat info;
+    if (!mkdir(path, 0777)) return CLI_RUN;
+    const int why = errno;
+    if (!stat(path, &info) && S_ISDIR(info.st_mode)) return CLI_RUN;
+    return cli_failure(self, "%s: cannot make this folder: %s", path,
+                       why == EEXIST ? "a file of that name is there" : strerror(why));
+}
+
+lipsc_status repro_model_open(repro *r, const char *spec, lipsc_model **out,
+                              lipsc_error *err) {
+    for (size_t k = 0; k < KEPT; k++)
+        if (r->kept[k].model && !strcmp(r->kept[k].spec, spec)) {
+            *out = r->kept[k].model;
+            return LIPSC_OK;
+        }
+    return cli_model_open(spec, r->set->seed, out, err);
+}
+
+void repro_model_close(repro *r, lipsc_model *model) {
+    for (size_t k = 0; k < KEPT; k++)
+        if (r->kept[k].model == model) return;
+    lipsc_model_free(model);
+}
+
+int repro_is_published(repro *r, const char *spec, const char *architecture) {
+    lipsc_model *model = NULL;
+    if (repro_model_open(r, spec, &model, NULL)) return 0;
+    const lipsc_model_info *info = lipsc_model_describe(model);
+    const int same =
+        info->d == 768 && info->layers == 12 && !strcmp(info->architecture, architecture);
+    repro_model_close(r, model);
+    return same;
+}
+
+/* The hash of a model, so that another one is refused; its kind must fit.  It is kept. */
+static int add_model(repro *r, json_t *all, const char *name, const char *spec, int encoder,
+                     int *reads_text) {
+    lipsc_model *model;
+    lipsc_error err;
+    size_t k = 0;
+    if (cli_model_open(spec, r->set->seed, &model, &err))
+        return cli_failure(r->self, "%s", err.text);
+    while (r->kept[k].model) k++;
+    r->kept[k].spec = spec;
+    r->kept[k].model = model;
+    const lipsc_model_info *info = lipsc_model_describe(model);
+    const int fits = encoder == (info->mask == LIPSC_MASK_NONE && !info->has_pixels);
+    const int code =
+        fits ? CLI_RUN
+             : cli_failure(r->self, "%s: a model of kind %s cannot stand for %s", spec,
+                           info->architecture, encoder ? "BERT" : "GPT-2");
+    if (reads_text) *reads_text = info->has_embeddings;
+    json_object_set_new(all, name, json_string(info->hash));
+    return code;
+}
+
+static int add_texts(const repro *r, json_t *all) {
+    json_t *hashes = json_array();
+    for (size_t t = 0; t < r->texts.count; t++) {
+        char *bytes, hash[65];
+        size_t size;
+        lipsc_error err;
+        lipsc_sha256 sha;
+        if (!strcmp(r->texts.items[t], "-")) {
+            json_decref(hashes);
+            return cli_wrong_use(r->self, "a text that is read several times cannot come "
+                                          "from standard input");
+        }
+        if (cli_bytes_read(r->texts.items[t], &bytes, &size, &err)) {
+            json_decref(hashes);
+            return cli_failure(r->self, "%s", err.text);
+        }
+        lipsc_sha256_begin(&sha);
+        lipsc_sha256_add(&sha, bytes, size);
+        lipsc_sha256_end(&sha, hash);
+        json_array_append_new(hashes, json_string(hash));
+        lipsc_release(bytes);
+    }
+    json_object_set_new(all, "text_hashes", hashes);
+    return CLI_RUN;
+}
+
+/* Everything that decides a value. */
+static int gather(repro *r, json_t *all) {
+    const repro_settings *s = r->set;
+    int reads_text = 0, code = CLI_RUN;
+    if (s->gpt2) code = add_model(r, all, "gpt2_hash", s->gpt2, 0, &reads_text);
+    if (code == CLI_RUN && s->bert) code = add_model(r, all, "bert_hash", s->bert, 1, NULL);
+    r->decoder = reads_text ? s->gpt2 : "builtin:gpt2-nano";
+    if (code == CLI_RUN && !reads_text)
+        code = add_model(r, all, "decoder_hash", r->decoder, 0, NULL);
+    r->texts = s->texts;
+    if (!r->texts.count) r->texts = (cli_texts){1, {"builtin:lighthouse"}};
+    if (code == CLI_RUN) code = add_texts(r, all);
+    json_object_set_new(all, "seed", json_integer((json_int_t)s->seed));
+    json_object_set_new(all, "quick", json_boolean(s->quick));
+    json_object_set_new(all, "spoil", s->spoil ? json_string(s->spoil) : json_null());
+    return code;
+}
+
+/* ---- Together ------------------------------------------------------------------------ */
+
+static void run_groups(repro *r) {
+    for (size_t g = 0; g < sizeof groups / sizeof *groups && !repro_stopped(r); g++) {
+        r->group = (int)g + 1;
+        r->lines = 0;
+        if (r->set->only && r->set->only != r->group) continue;
+        if (groups[g].last && repro_known(r, groups[g].last)) continue;
+        if (!r->set->common.quiet) fprintf(stderr, "%s\n", groups[g].title);
+        /* Parts share their work among threads themselves; products inside are small. */
+        omp_set_num_threads(1);
+        groups[g].run(r);
+        cli_progress_end(&r->progress);
+    }
+}
+
+static int finish(repro *r, const char *run) {
+    char page[4400];
+    json_t *head = NULL, *rows = NULL;
+    lipsc_error err = {.text = ""};
+    snprintf(page, sizeof page, "%s/report.html", r->set->out);
+    if (lipsc_run_read(run, &head, &rows, &err))
+        return cli_failure(r->self, "%s", err.text);
+    int code = repro_print(r, rows);
+    json_decref(head);
+    json_decref(rows);
+    if (lipsc_report_write(1, &run, page, &err))
+        code = cli_failure(r->self, "%s", err.text);
+    return code;
+}
+
+static int known_spoil(repro *r) {
+    if (!r->set->spoil || r->spoiled) return CLI_RUN;
+    return repro_known(r, r->set->spoil)
+               ? CLI_RUN
+               : cli_failure(r->self, "--spoil %s: no line has this name", r->set->spoil);
+}
+
+static int reproduce(repro *r, const char *line) {
+    static const char *const fields[] = {"section",
+                                         "name",
+                                         "kind",
+                                         "claim",
+                                         "paper",
+                                         "measured",
+                                         "holds",
+                                         "experiment",
+                                         "model",
+                                         "layer",
+                                         "map",
+                                         "mask",
+                                         "n",
+                                         "window",
+                                         "sigma",
+                                         "released",
+                                         "upper",
+                                         "radius_rms",
+                                         "best_construction"};
+    char run[4400];
+    lipsc_error err = {.text = ""};
+    json_t *all = json_object();
+    int code = gather(r, all);
+    if (code == CLI_RUN) code = make_folder(r->self, r->set->out);
+    snprintf(run, sizeof run, "%s%s", r->set->run ? r->set->run : r->set->out,
+             r->set->run ? "" : "/run.db");
+    const lipsc_run_options how = {.command = r->self->name,
+                                   .command_line = line,
+                                   .settings = all,
+                                   .field_count = sizeof fields / sizeof *fields,
+                                   .fields = fields};
+    if (code == CLI_RUN && lipsc_run_open(run, &how, &r->run, &err))
+        code = cli_failure(r->self, "%s", err.text);
+    json_decref(all);
+    if (code != CLI_RUN) return code;
+    cli_interrupt_begin();
+    cli_progress_begin(&r->progress, &r->set->common);
+    run_groups(r);
+    cli_progress_end(&r->progress);
+    if (!r->status) code = known_spoil(r);
+    lipsc_run_close(r->run);
+    if (r->status == LIPSC_E_STOPPED) {
+        cli_interrupt_done();
+        return cli_failure(r->self, "interrupted; the same command continues from %s", run);
+    }
+    if (r->status) return cli_failure(r->self, "%s", r->err.text);
+    return code == CLI_RUN ? finish(r, run) : code;
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    repro_settings s = {.out = "lipscope-reproduce", .seed = 1};
+    int operands;
+    char *line = cli_command_line(self, argc, argv);
+    int code = cli_parse(self, argc, argv, &s, &operands);
+    repro r = {.self = self,
+               .set = &s,
+               .threads = s.common.threads ? (int)s.common.threads : omp_get_max_threads(),
+               .fits = json_array()};
+    if (code == CLI_RUN) code = reproduce(&r, line);
+    json_decref(r.fits);
+    for (size_t k = 0; k < KEPT; k++) lipsc_model_free(r.kept[k].model);
+    lipsc_release(line);
+    return code;
+}
+
+const cli_command cli_cmd_reproduce = {
+    .name = "reproduce",
+    .operands = "",
+    .summary = "every experiment and theorem of the paper, as defined and as released",
+    .about =
+        "Every experiment and theorem of \"How Smooth Is Attention?\" (Castin, Ablin,\n"
+        "Peyre, 2024).  Each figure stands there as defined, with the exact sigma, and as\n"
+        "released, with what the published scripts return in its place.  Ends with a\n"
+        "table: claim, paper, measured, holds or not.  Exit 1 when a theorem does not\n"
+        "hold; an experiment that comes out otherwise is a finding.  Where no model or\n"
+        "text is given, what is built in is used.",
+    .example = "  $ lipscope reproduce --quick --out quick\n"
+               "  $ lipscope reproduce --quick --gpt2 gpt2 --text alice.txt --out alice\n",
+    .option_count = sizeof options / sizeof *options,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,26 @@
+/* data.h - what comes with the program, a model and a text, found from any directory.
+ *
+ * Where a model folder or a text is expected, `builtin:NAME` names one of these:
+ *
+ *     builtin:gpt2-nano     a small GPT-2, trained for this project
+ *     builtin:lighthouse    an English text of 4900 words, written for it */
+#ifndef LIPSC_CLI_DATA_H
+#define LIPSC_CLI_DATA_H
+
+#include "lipscope.h"
+
+enum { CLI_DATA_PATH = 4096 };
+
+/* Where `name` ("gpt2-nano", "lighthouse") lies.  Looked for in the folder that the
+ * environment variable LIPSCOPE_DATA names and nowhere else when it is set; otherwise in
+ * share/lipscope beside the bin/ of this program, in data/ beside the program (a build
+ * tree), and where it was configured to be installed.  LIPSC_E_IO names these places. */
+lipsc_status cli_data_path(const char *name, char path[CLI_DATA_PATH], lipsc_error *err);
+
+int cli_is_builtin(const char *word); /* begins with builtin: */
+
+/* *path is word itself, or what builtin:NAME means, in room. */
+lipsc_status cli_data_resolve(const char *word, char room[CLI_DATA_PATH], const char **path,
+                              lipsc_error *err);
+
+#endif

@@ -1,0 +1,143 @@
+/* demo_model.c - rows of a measurement to medians over windows, and these to lines. */
+#include "demo.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "run/growth.h"
+
+static double real(const json_t *row, const char *name) {
+    const json_t *value = json_object_get(row, name);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static size_t whole(const json_t *row, const char *name) {
+    return (size_t)json_integer_value(json_object_get(row, name));
+}
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of `count` values, which are sorted. */
+static double median(size_t count, double *values) {
+    qsort(values, count, sizeof *values, by_size);
+    return 0.5 * (values[(count - 1) / 2] + values[count / 2]);
+}
+
+/* Medians of `count` rows that share layer and length; values: room for as many. */
+static lipsc_status read_windows(size_t count, json_t *const *rows, double *values,
+                                 demo_model *out) {
+    const size_t n = whole(rows[0], "n"), layer = whole(rows[0], "layer");
+    size_t at = 0;
+    while (at < out->length_count && out->lengths[at] != n) at++;
+    if (at == DEMO_LENGTHS) return LIPSC_E_RANGE;
+    if (at == out->length_count) out->lengths[out->length_count++] = n;
+    if (!out->layer_count || out->layers[out->layer_count - 1].layer != layer) {
+        if (out->layer_count == DEMO_LAYERS) return LIPSC_E_RANGE;
+        out->layers[out->layer_count++] =
+            (demo_layer){.layer = layer, .exponent = NAN, .low = NAN, .high = NAN};
+    }
+    demo_layer *to = &out->layers[out->layer_count - 1];
+    for (size_t i = 0; i < count; i++) values[i] = real(rows[i], "sigma");
+    to->sigma[at] = median(count, values);
+    for (size_t i = 0; i < count; i++) values[i] = real(rows[i], "upper");
+    to->proved = median(count, values); /* rows are sorted: the longest comes last */
+    return LIPSC_OK;
+}
+
+static void read_extremes(size_t count, json_t *const *rows, demo_model *out) {
+    out->tightest = INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        const double sigma = real(rows[i], "sigma");
+        const double ratio = real(rows[i], "upper") / sigma;
+        out->not_converged += !json_is_true(json_object_get(rows[i], "converged"));
+        out->tightest = fmin(out->tightest, ratio);
+        out->loosest = fmax(out->loosest, ratio);
+        if (!(sigma > out->largest)) continue;
+        out->largest = sigma;
+        out->largest_layer = whole(rows[i], "layer");
+        out->largest_n = whole(rows[i], "n");
+        out->largest_window = whole(rows[i], "window");
+    }
+}
+
+static void read_fits(const json_t *fits, demo_model *out) {
+    for (size_t f = 0; f < json_array_size(fits); f++) {
+        const json_t *fit = json_array_get(fits, f);
+        if (strcmp(json_string_value(json_object_get(fit, "against")), "n")) continue;
+        for (size_t i = 0; i < out->layer_count; i++) {
+            demo_layer *to = &out->layers[i];
+            if (to->layer != whole(fit, "layer")) continue;
+            to->exponent = real(fit, "exponent");
+            to->low = real(fit, "exponent_low");
+            to->high = real(fit, "exponent_high");
+        }
+    }
+}
+
+lipsc_status demo_model_read(const measure_job *job, demo_model *out) {
+    const size_t count = job->cell_count;
+    json_t **rows = lipsc_alloc(count, sizeof *rows);
+    double *values = lipsc_alloc(count, sizeof *values);
+    json_t *fits = NULL;
+    lipsc_status status = rows && values ? LIPSC_OK : LIPSC_E_NOMEM;
+    *out = (demo_model){.rows = count};
+    for (size_t i = 0; i < count && !status; i++)
+        if (!(rows[i] = job->cells[i].row)) status = LIPSC_E_NOMEM;
+    if (!status) {
+        lipsc_rows_sort(count, rows);
+        if (!(fits = lipsc_rows_fit(count, rows, job->set->seed))) status = LIPSC_E_NOMEM;
+    }
+    for (size_t at = 0, next; at < count && !status; at = next) {
+        for (next = at + 1; next < count; next++)
+            if (whole(rows[next], "n") != whole(rows[at], "n") ||
+                whole(rows[next], "layer") != whole(rows[at], "layer"))
+                break;
+        status = read_windows(next - at, rows + at, values, out);
+    }
+    if (!status) {
+        read_extremes(count, rows, out);
+        read_fits(fits, out);
+    }
+    json_decref(fits);
+    lipsc_release(rows);
+    lipsc_release(values);
+    return status;
+}
+
+/* With `decimals`, or "-" for what is not a number; no "-0.00". */
+static const char *number(double x, int decimals, char room[32]) {
+    if (!isfinite(x)) return "-";
+    snprintf(room, 32, "%.*f", decimals, fabs(x) < 0.5 * pow(10, -decimals) ? 0.0 : x);
+    return room;
+}
+
+static void print_layer(const demo_model *m, const demo_layer *layer, const demo_style *s) {
+    char room[32], high[32], interval[80];
+    printf("%6zu", layer->layer);
+    for (size_t i = 0; i < m->length_count; i++) {
+        const int last = i + 1 == m->length_count;
+        printf(" %s%7s%s", last ? s->strong : "", number(layer->sigma[i], 3, room),
+               last ? s->plain : "");
+    }
+    printf("   %s%5s%s", s->accent, number(layer->exponent, 2, room), s->plain);
+    snprintf(interval, sizeof interval, "(%s, %s)", number(layer->low, 2, room),
+             number(layer->high, 2, high));
+    printf(" %s%-14s%s", s->faint, interval, s->plain);
+    printf(" %8s\n", number(layer->proved, 3, room));
+}
+
+void demo_model_print(const demo_model *m, const demo_style *s) {
+    printf("%s%6s", s->faint, "layer");
+    for (size_t i = 0; i < m->length_count; i++) {
+        char length[24];
+        snprintf(length, sizeof length, i ? "%zu" : "n = %zu", m->lengths[i]);
+        printf(" %7s", length);
+    }
+    printf("   %5s %-14s %8s%s\n", "e", "(95 %)", "proved", s->plain);
+    for (size_t l = 0; l < m->layer_count; l++) print_layer(m, &m->layers[l], s);
+}

@@ -1,0 +1,68 @@
+/* layer_source.c - the layer that acts on a measure. */
+#include "layer_source.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "source.h"
+
+static int open_file(const cli_command *self, const layer_settings *s, layer_source *out) {
+    const lipsc_layer_options how = {
+        .heads = s->num_heads,
+        .kv_heads = s->kv_heads,
+        .scale = isnan(s->scale) ? 0.0 : s->scale,
+        .mask = s->sliding ? LIPSC_MASK_SLIDING
+                           : (s->causal ? LIPSC_MASK_CAUSAL : LIPSC_MASK_NONE),
+        .window = s->sliding};
+    lipsc_error err;
+    if (lipsc_layer_file_read(s->file, &how, &out->file, &err))
+        return cli_failure(self, "%s", err.text);
+    out->layer = out->file.layer;
+    out->layer.mask = how.mask; /* times of the file are those of its own tokens */
+    out->name = s->file;
+    return CLI_RUN;
+}
+
+static int open_model(const cli_command *self, const layer_settings *s, int timed,
+                      layer_source *out) {
+    lipsc_error err;
+    size_t place = 0;
+    if (cli_model_open(s->model, s->seed, &out->model, &err))
+        return cli_failure(self, "%s", err.text);
+    const lipsc_model_info *info = lipsc_model_describe(out->model);
+    const int one = s->head && strcmp(s->head, "all");
+    if (s->layer >= info->layers)
+        return cli_failure(self, "%s: --layers %zu: the model has layers 0 to %zu",
+                           s->model, s->layer, info->layers - 1);
+    if (one && cli_number_size(s->head, 0, info->heads - 1, &place))
+        return cli_wrong_use(self, "--heads %s: expected all, or one head from 0 to %zu",
+                             s->head, info->heads - 1);
+    const lipsc_mask none = LIPSC_MASK_NONE, causal = LIPSC_MASK_CAUSAL;
+    const lipsc_mask *mask = s->mask == LAYER_MASK_NONE     ? &none
+                             : s->mask == LAYER_MASK_CAUSAL ? &causal
+                                                            : NULL;
+    if (lipsc_model_layer(out->model, s->layer, one ? (long)place : -1,
+                          s->map ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS, mask, &out->layer,
+                          &err))
+        return cli_failure(self, "%s", err.text);
+    if (timed && out->layer.mask == LIPSC_MASK_CAUSAL) out->layer.mask = LIPSC_MASK_NONE;
+    out->name = s->model;
+    return CLI_RUN;
+}
+
+int layer_source_open(const cli_command *self, const layer_settings *s, int timed,
+                      layer_source *out) {
+    memset(out, 0, sizeof *out);
+    if (s->scale == 0.0) /* would mean "default" to the library */
+        return cli_wrong_use(self, "invalid value '0' for '--scale': expected a number "
+                                   "other than zero");
+    if (!s->file == !s->model)
+        return cli_wrong_use(self, "give the layer with --layer LAYERFILE, or with --model "
+                                   "MODEL --layers L");
+    return s->file ? open_file(self, s, out) : open_model(self, s, timed, out);
+}
+
+void layer_source_close(layer_source *source) {
+    lipsc_layer_file_free(&source->file);
+    lipsc_model_free(source->model);
+}

@@ -1,0 +1,86 @@
+/* layer_source.h - the layer that acts on a measure, for split, push and distance: from a
+ * layer file, whose input does not matter, or from a model. */
+#ifndef LIPSC_CLI_LAYER_SOURCE_H
+#define LIPSC_CLI_LAYER_SOURCE_H
+
+#include "args.h"
+#include "model/model.h"
+
+/* The first member of the settings of a command, so that offsets in it are offsets there.
+ */
+typedef struct {
+    cli_common common;
+    const char *file; /* --layer */
+    size_t num_heads, kv_heads, sliding;
+    int causal;
+    double scale;
+    const char *model, *head;
+    size_t layer;
+    int map, mask;
+    uint64_t seed;
+} layer_settings;
+
+enum { LAYER_MASK_MODEL, LAYER_MASK_NONE, LAYER_MASK_CAUSAL };
+
+#define LAYER_SETTINGS_DEFAULT \
+    { .scale = NAN, .map = 1, .seed = 1 }
+
+#define LAYER_SOURCE_OPTIONS                                                      \
+    {.kind = CLI_GROUP, .name = "The layer"},                                     \
+        {.kind = CLI_TEXT,                                                        \
+         .name = "layer",                                                         \
+         .value = "LAYERFILE",                                                    \
+         .offset = offsetof(layer_settings, file),                                \
+         .help = "a layer file; its X, weights and times are not used"},          \
+        CLI_LAYER_OPTIONS(layer_settings),                                        \
+        {.kind = CLI_TEXT,                                                        \
+         .name = "model",                                                         \
+         .value = "MODEL",                                                        \
+         .offset = offsetof(layer_settings, model),                               \
+         .help = "a layer of a model instead"},                                   \
+        {.kind = CLI_SIZE,                                                        \
+         .name = "layers",                                                        \
+         .value = "L",                                                            \
+         .min = 0,                                                                \
+         .max = 1e8,                                                              \
+         .offset = offsetof(layer_settings, layer),                               \
+         .help = "which one, from 0 (default 0)"},                                \
+        {.kind = CLI_TEXT,                                                        \
+         .name = "heads",                                                         \
+         .value = "H",                                                            \
+         .offset = offsetof(layer_settings, head),                                \
+         .help = "all, or one head of it (default all)"},                         \
+        {.kind = CLI_CHOICE,                                                      \
+         .name = "map",                                                           \
+         .value = "M",                                                            \
+         .wanted = "heads|attention",                                             \
+         .offset = offsetof(layer_settings, map),                                 \
+         .help = "of a model: attention, or heads without the output projection " \
+                 "(default attention)"},                                          \
+        {.kind = CLI_CHOICE,                                                      \
+         .name = "mask",                                                          \
+         .value = "M",                                                            \
+         .wanted = "model|none|causal",                                           \
+         .offset = offsetof(layer_settings, mask),                                \
+         .help = "of a model: its own, none or causal (default model)"},          \
+        CLI_THREADS_OPTION(layer_settings), {                                     \
+        .kind = CLI_SEED, .name = "seed", .value = "N",                           \
+        .offset = offsetof(layer_settings, seed),                                 \
+        .help = "of random models, start vectors and searches (default 1)"        \
+    }
+
+typedef struct {
+    lipsc_layer layer;
+    const char *name; /* --layer or --model as typed */
+    lipsc_layer_file file;
+    lipsc_model *model;
+} layer_source;
+
+/* timed: the measure has times, which then say who sees whom in place of a model's causal
+ * mask.  Says what is wrong on standard error.  CLI_RUN, or the exit code; close it in
+ * both cases. */
+int layer_source_open(const cli_command *self, const layer_settings *s, int timed,
+                      layer_source *out);
+void layer_source_close(layer_source *source);
+
+#endif

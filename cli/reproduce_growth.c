@@ -1,0 +1,463 @@
+/* reproduce_growth.c - docs/maths.md 8: sigma on real text against the length, as defined
+ * and as released, for encoder and decoder, pretrained and random.
+ *
+ * A curve is one sweep of `measure`, whose cells go into the run file under the name of the
+ * experiment. */
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "data.h"
+#include "measure.h"
+#include "reproduce.h"
+#include "run/fit.h"
+
+/* What the paper draws, for layer 0 and the middle one: coefficient, exponent.  0: no line
+ * in the figure, or another model than the paper's; its message is then taken. */
+typedef struct {
+    double coefficient, exponent;
+} law;
+
+static const law quarter = {0.0, 0.25}; /* the message */
+
+typedef struct {
+    const char *name; /* of the experiment                                  */
+    const char *spec; /* MODEL                                              */
+    size_t text;      /* of the texts                                       */
+    int map, mask;    /* of measure_settings                                */
+    int first;        /* layer 0 as well as the middle one                  */
+    int coarse;       /* every fourth length, three windows: a large model  */
+    int trained;      /* its tokens may grow with n                         */
+    repro_kind kind;  /* the paper's own model, or a stand-in */
+    law drawn[2];
+    const char *drawn_for;
+} curve;
+
+/* ---- One sweep ----------------------------------------------------------------------- */
+
+static lipsc_status restore(measure_job *job, lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < job->cell_count && !status; i++) {
+        char key[MEASURE_KEY];
+        measure_key(job, &job->cells[i], key);
+        status = lipsc_run_get(job->run, key, &job->cells[i].row, err);
+    }
+    return status;
+}
+
+static int fill_settings(const repro *r, const curve *c, size_t layers, measure_settings *s,
+                         char *chosen, size_t room) {
+    lipsc_svd_settings defaults;
+    lipsc_svd_defaults(&defaults);
+    *s = (measure_settings){.common = r->set->common,
+                            .source = {.text = r->texts.items[c->text]},
+                            .windows = r->set->quick ? "2"
+                                       : c->coarse   ? "3"
+                                                     : "10",
+                            .map = c->map,
+                            .mask = c->mask,
+                            .max_sigma = INFINITY,
+                            .probability = defaults.probability,
+                            .as_released = 1,
+                            .seed = r->set->seed};
+    snprintf(chosen, room, c->first && layers > 1 ? "0,%zu" : "%zu", layers / 2);
+    s->layers = chosen;
+    return cli_sizes_parse(r->set->quick ? "8,16,32"
+                           : c->coarse   ? "2:98:8"
+                                         : "2:98:2",
+                           1, 1000, &s->lengths);
+}
+
+static void sweep(repro *r, const curve *c, measure_settings *s, measure_job *job) {
+    lipsc_error err = {.text = ""};
+    lipsc_status status = repro_model_open(r, c->spec, &job->model, &err);
+    char chosen[32];
+    if (!status) {
+        job->info = lipsc_model_describe(job->model);
+        if (fill_settings(r, c, job->info->layers, s, chosen, sizeof chosen))
+            status = LIPSC_E_NOMEM;
+    }
+    if (!status)
+        status = cli_source_read(&s->source, c->spec, job->info, &job->source, &err);
+    if (!status && measure_plan(job) != CLI_RUN) { /* has said what is wrong */
+        snprintf(err.text, sizeof err.text, "%s: cannot be swept", c->spec);
+        status = LIPSC_E_ARG;
+    }
+    if (!status) status = restore(job, &err);
+    if (!status) status = measure_sweep(job, &err);
+    s->layers = NULL;
+    if (status) repro_fail(r, status, &err);
+}
+
+/* ---- Laws ---------------------------------------------------------------------------- */
+
+static double number(const json_t *row, const char *name) {
+    const json_t *value = json_object_get(row, name);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* value ~ coefficient against^exponent, over the cells of a layer; NaN where too few. */
+static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t layer,
+                     const char *value, const char *against) {
+    lipsc_fit out = {NAN, NAN, NAN, NAN, 0};
+    lipsc_fit_point *points = lipsc_alloc(job->cell_count, sizeof *points);
+    size_t count = 0;
+    for (size_t i = 0; points && i < job->cell_count; i++) {
+        const measure_cell *cell = &job->cells[i];
+        if (cell->layer != layer || !cell->row) continue;
+        points[count++] = (lipsc_fit_point){
+            .n = cell->n, .x = number(cell->row, against), .y = number(cell->row, value)};
+    }
+    if (!points || lipsc_fit_power(count, points, r->set->seed, &out, NULL))
+        out = (lipsc_fit){NAN, NAN, NAN, NAN, 0};
+    lipsc_release(points);
+    json_t *row = json_object();
+    json_object_set_new(row, "experiment", json_string(c->name));
+    json_object_set_new(row, "model", lipsc_json_text(c->spec));
+    json_object_set_new(row, "map", json_string(measure_map_names[c->map]));
+    json_object_set_new(row, "layer", json_integer((json_int_t)layer));
+    json_object_set_new(row, "value", json_string(value));
+    json_object_set_new(row, "against", json_string(against));
+    json_object_set_new(row, "exponent", repro_real(out.exponent));
+    json_object_set_new(row, "exponent_low", repro_real(out.low));
+    json_object_set_new(row, "exponent_high", repro_real(out.high));
+    json_object_set_new(row, "coefficient", repro_real(out.coefficient));
+    json_object_set_new(row, "lengths", json_integer((json_int_t)out.lengths));
+    json_array_append_new(r->fits, row);
+    return out;
+}
+
+static void describe_law(const law *drawn, const char *for_whom, char *text, size_t room) {
+    if (drawn->coefficient > 0.0)
+        snprintf(text, room, "%.3g n^%.2f (%s)", drawn->coefficient, drawn->exponent,
+                 for_whom);
+    else
+        snprintf(text, room, "about n^(1/4) on real text");
+}
+
+/* Correlation of ln sigma with ln R over all cells of a layer, n >= 8. */
+static double correlation(const measure_job *job, size_t layer) {
+    double count = 0, sx = 0, sy = 0, xx = 0, yy = 0, xy = 0;
+    for (size_t i = 0; i < job->cell_count; i++) {
+        const measure_cell *cell = &job->cells[i];
+        if (cell->layer != layer || cell->n < 8) continue;
+        const double x = log(number(cell->row, "radius_rms")),
+                     y = log(number(cell->row, "sigma"));
+        count += 1.0;
+        sx += x;
+        sy += y;
+        xx += x * x;
+        yy += y * y;
+        xy += x * y;
+    }
+    return (xy - sx * sy / count) / sqrt((xx - sx * sx / count) * (yy - sy * sy / count));
+}
+
+/* A LayerNorm of gain 1 and bias 0 gives f orthogonal to all that its derivative gives:
+ * J^T f = 0 but for its epsilon. */
+static int vanishes(const lipsc_fit *defined, const lipsc_fit *released) {
+    return released->coefficient < 1e-3 * defined->coefficient;
+}
+
+/* For two decimals: no -0.00. */
+static double tidy(double x) { return fabs(x) < 0.005 ? 0.0 : x; }
+
+/* What follows, in plain words. */
+static const char *meaning(const lipsc_fit *defined, const lipsc_fit *released) {
+    if (isnan(defined->exponent) || isnan(released->exponent))
+        return "Too few lengths for a law.";
+    if (vanishes(defined, released))
+        return "The released value is zero but for the epsilon of the norm: f(X) is the "
+               "output "
+               "of a LayerNorm with gain 1 and bias 0, which J^T sends to zero. It says "
+               "nothing "
+               "about the constant.";
+    if (defined->exponent < 0.1 && released->exponent > defined->exponent + 0.05)
+        return "The constant itself hardly depends on the length here; the growth that the "
+               "scripts show comes from |f(X)|, not from the Jacobian.";
+    if (fabs(defined->exponent - released->exponent) <= 0.1)
+        return "Both grow alike here, with different constants.";
+    return released->exponent > defined->exponent
+               ? "Both grow, the released value faster than the constant itself."
+               : "Both grow, the constant itself faster than the released value.";
+}
+
+/* Returns the exponent of sigma against n. */
+static double layer_lines(repro *r, const curve *c, const measure_job *job, size_t layer,
+                          int place) {
+    const law *drawn = &c->drawn[place];
+    const lipsc_fit defined = fit(r, c, job, layer, "sigma", "n");
+    const lipsc_fit released = fit(r, c, job, layer, "released", "n");
+    const lipsc_fit radius = fit(r, c, job, layer, "radius_rms", "n");
+    fit(r, c, job, layer, "sigma", "radius_rms");
+    char name[96], claim[160], paper[80], says[900];
+    describe_law(drawn, c->drawn_for, paper, sizeof paper);
+    snprintf(
+        says, sizeof says,
+        "%s (%s), layer %zu, map %s. As defined, sigma ~ %.3g n^%.2f [%.2f, %.2f]; as "
+        "released, |J^T f|^(1/2) ~ %.3g n^%.2f [%.2f, %.2f]; the paper: %s. The radius of "
+        "the tokens goes like n^%.2f. %s",
+        c->name, c->spec, layer, measure_map_names[c->map], defined.coefficient,
+        tidy(defined.exponent), tidy(defined.low), tidy(defined.high), released.coefficient,
+        tidy(released.exponent), tidy(released.low), tidy(released.high), paper,
+        tidy(radius.exponent), meaning(&defined, &released));
+    for (int as_released = 0; as_released < 2; as_released++) {
+        const lipsc_fit *f = as_released ? &released : &defined;
+        const repro_line line = {.name = name,
+                                 .section = "8",
+                                 .claim = claim,
+                                 .paper = paper,
+                                 .relation = REPRO_EQUALS,
+                                 .promised = drawn->exponent,
+                                 .tolerance = 0.1,
+                                 .kind = c->kind,
+                                 .says = as_released ? NULL : says};
+        snprintf(name, sizeof name, "growth: %s, layer %zu, %s", c->name, layer,
+                 as_released ? "released" : "defined");
+        snprintf(claim, sizeof claim, "%s, layer %zu: %s", c->name, layer,
+                 as_released ? "|J^T f|^(1/2), as released" : "sigma, as defined");
+        if (as_released && vanishes(&defined, &released))
+            repro_leave(r, &line, "zero but for the epsilon of the norm: %.2g n^%.2f",
+                        f->coefficient, f->exponent);
+        else if (f->lengths)
+            repro_judge(r, &line, f->exponent, "%.3g n^%.2f [%.2f, %.2f]", f->coefficient,
+                        tidy(f->exponent), tidy(f->low), tidy(f->high));
+        else
+            repro_leave(r, &line, "fewer than three lengths");
+    }
+    if (c->trained && c->map == LIPSC_MAP_ATTENTION && c->mask == MEASURE_MASK_MODEL) {
+        snprintf(name, sizeof name, "radius: %s, layer %zu", c->name, layer);
+        snprintf(claim, sizeof claim, "%s, layer %zu: tokens grow with n", c->name, layer);
+        const repro_line line = {.name = name,
+                                 .section = "8",
+                                 .claim = claim,
+                                 .paper = "R plotted against n (GPT-2)",
+                                 .relation = REPRO_AT_LEAST,
+                                 .promised = 0.01, /* of the exponent, its low end */
+                                 .kind = c->kind};
+        if (radius.lengths)
+            repro_judge(r, &line, radius.low,
+                        "R ~ n^%.3f [%.3f, %.3f]; ln sigma and ln R correlate by %.2f",
+                        radius.exponent, radius.low, radius.high, correlation(job, layer));
+        else
+            repro_leave(r, &line, "fewer than three lengths");
+    }
+    return defined.exponent;
+}
+
+/* Median over windows of sigma at the longest length. */
+static double longest_median(const measure_job *job, size_t layer) {
+    double values[64];
+    size_t count = 0, n = 0;
+    for (size_t i = 0; i < job->cell_count; i++)
+        if (job->cells[i].n > n) n = job->cells[i].n;
+    for (size_t i = 0; i < job->cell_count && count < 64; i++) {
+        if (job->cells[i].n != n || job->cells[i].layer != layer) continue;
+        const double value = number(job->cells[i].row, "sigma");
+        size_t at = count++;
+        for (; at > 0 && values[at - 1] > value; at--) values[at] = values[at - 1];
+        values[at] = value;
+    }
+    if (!count) return NAN;
+    return 0.5 * (values[count / 2] + values[(count - 1) / 2]);
+}
+
+/* Of the middle layer. */
+typedef struct {
+    double median;   /* sigma at the longest length */
+    double exponent; /* of sigma against n          */
+} outcome;
+
+static outcome draw_curve(repro *r, const curve *c) {
+    measure_settings s;
+    measure_job job = {.self = r->self,
+                       .set = &s,
+                       .spec = c->spec,
+                       .experiment = c->name,
+                       .mask = c->mask == MEASURE_MASK_NONE ? LIPSC_MASK_NONE
+                                                            : LIPSC_MASK_CAUSAL,
+                       .dtype = LIPSC_F32,
+                       .threads = r->threads,
+                       .run = r->run};
+    outcome out = {NAN, NAN};
+    if (repro_stopped(r)) return out;
+    memset(&s, 0, sizeof s);
+    if (c->mask != MEASURE_MASK_MODEL) job.mask_override = &job.mask;
+    if (!r->set->common.quiet) fprintf(stderr, "%s (%s)\n", c->name, c->spec);
+    sweep(r, c, &s, &job);
+    if (!r->status) {
+        const size_t middle = job.info->layers / 2;
+        for (size_t i = 0; i < job.cell_count; i++)
+            r->loose += !json_is_true(json_object_get(job.cells[i].row, "converged"));
+        if (c->first && middle > 0) layer_lines(r, c, &job, 0, 0);
+        out.exponent = layer_lines(r, c, &job, middle, 1);
+        out.median = longest_median(&job, middle);
+    }
+    for (size_t i = 0; i < job.cell_count; i++) json_decref(job.cells[i].row);
+    lipsc_release(job.cells);
+    cli_source_free(&job.source);
+    cli_sizes_free(&s.lengths);
+    repro_model_close(r, job.model);
+    return out;
+}
+
+/* ---- All of them --------------------------------------------------------------------- */
+
+static void mask_line(repro *r, const char *name, const char *who, const char *paper,
+                      repro_kind kind, double masked, double unmasked) {
+    char claim[120];
+    snprintf(claim, sizeof claim,
+             "%s: a causal mask changes the constant by more than a tenth", who);
+    repro_judge(r,
+                &(repro_line){.name = name,
+                              .section = "8",
+                              .claim = claim,
+                              .paper = paper,
+                              .relation = REPRO_AT_LEAST,
+                              .promised = 0.1,
+                              .kind = kind},
+                fabs(masked / unmasked - 1.0),
+                "causal %.4g, unmasked %.4g at the longest n", masked, unmasked);
+}
+
+/* Returns the exponent of the pretrained one. */
+static double decoders(repro *r, size_t text, const char *suffix) {
+    char names[4][64], random[4200];
+    static const char *const kinds[] = {"decoder", "decoder random", "decoder unmasked",
+                                        "random GPT-2"};
+    for (size_t i = 0; i < 4; i++)
+        snprintf(names[i], sizeof names[i], "%s%s", kinds[i], suffix);
+    if (cli_is_builtin(r->decoder))
+        snprintf(random, sizeof random, "random:gpt2:nano"); /* of the same shape */
+    else
+        snprintf(random, sizeof random, "random:%s", r->decoder);
+    curve c = {.name = names[0],
+               .spec = r->decoder,
+               .text = text,
+               .map = LIPSC_MAP_ATTENTION,
+               .first = 1,
+               .trained = 1,
+               .kind = REPRO_STAND_IN,
+               .drawn = {quarter, quarter},
+               .drawn_for = "GPT-2"};
+    if (repro_is_published(r, r->decoder, "gpt2")) {
+        c.kind = REPRO_EXPERIMENT;
+        c.drawn[0] = (law){35.3, 0.26};
+        c.drawn[1] = (law){25.0, 0.51};
+    }
+    const outcome masked = draw_curve(r, &c);
+    if (text == 0) {
+        c.name = names[2];
+        c.mask = MEASURE_MASK_NONE;
+        c.first = 0;
+        c.drawn[1] = quarter;
+        mask_line(r, "mask: decoder", "decoder", "the mask is part of GPT-2", c.kind,
+                  masked.median, draw_curve(r, &c).median);
+    }
+    c = (curve){.name = names[1],
+                .spec = random,
+                .text = text,
+                .map = LIPSC_MAP_ATTENTION,
+                .first = 1,
+                .kind = REPRO_STAND_IN,
+                .drawn = {quarter, quarter},
+                .drawn_for = "random GPT-2"};
+    draw_curve(r, &c);
+    if (text == 0 && !r->set->quick) { /* the size that the paper drew */
+        c.name = names[3];
+        c.spec = "random:gpt2";
+        c.first = 0;
+        c.coarse = 1;
+        c.kind = REPRO_EXPERIMENT;
+        c.drawn[1] = (law){0.445, 0.25};
+        draw_curve(r, &c);
+    }
+    return masked.exponent;
+}
+
+static void encoders(repro *r, size_t text, const char *suffix) {
+    char names[3][64], random[4200];
+    const char *kind = r->set->bert ? "encoder" : "encoder random";
+    static const char *const forms[] = {"", " with residual and norm", " masked"};
+    for (size_t i = 0; i < 3; i++)
+        snprintf(names[i], sizeof names[i], "%s%s%s", kind, forms[i], suffix);
+    if (r->set->bert)
+        snprintf(random, sizeof random, "random:%s", r->set->bert);
+    else
+        snprintf(random, sizeof random, "random:bert:nano");
+    curve c = {.name = names[0],
+               .spec = r->set->bert ? r->set->bert : random,
+               .text = text,
+               .map = LIPSC_MAP_ATTENTION,
+               .first = 1,
+               .trained = r->set->bert != NULL,
+               .kind = REPRO_STAND_IN,
+               .drawn = {quarter, quarter},
+               .drawn_for = "BERT"};
+    const int published = r->set->bert && repro_is_published(r, r->set->bert, "bert");
+    if (published) c.kind = REPRO_EXPERIMENT;
+    const double unmasked = draw_curve(r, &c).median;
+    c.name = names[1]; /* the map of the released script */
+    c.map = LIPSC_MAP_RESIDUAL;
+    if (published) c.drawn[0] = (law){14.3, 0.24};
+    draw_curve(r, &c);
+    if (text > 0) return;
+    c.name = names[2];
+    c.map = LIPSC_MAP_ATTENTION;
+    c.mask = MEASURE_MASK_CAUSAL;
+    c.first = 0;
+    if (published) c.drawn[1] = (law){6.44, 0.25};
+    c.drawn_for = "\"BERT decoder\", no mask";
+    mask_line(r, "mask: encoder", "\"BERT decoder\"",
+              "is_decoder was set, the mask was not passed", c.kind,
+              draw_curve(r, &c).median, unmasked);
+    if (!r->set->bert) return;
+    c = (curve){.name = "encoder random",
+                .spec = random,
+                .map = LIPSC_MAP_ATTENTION,
+                .first = 1,
+                .kind = REPRO_STAND_IN,
+                .drawn = {quarter, quarter}};
+    draw_curve(r, &c);
+}
+
+static void text_line(repro *r, const double *exponents) {
+    const repro_line line = {
+        .name = "second-text",
+        .section = "8",
+        .claim = "another text gives the same law (decoder, middle layer)",
+        .paper = "Alice and AG_NEWS",
+        .relation = REPRO_AT_MOST,
+        .promised = 0.1,
+        .kind =
+            repro_is_published(r, r->decoder, "gpt2") ? REPRO_EXPERIMENT : REPRO_STAND_IN};
+    double low = INFINITY, high = -INFINITY;
+    for (size_t t = 0; t < r->texts.count; t++) {
+        low = fmin(low, exponents[t]);
+        high = fmax(high, exponents[t]);
+    }
+    if (r->texts.count < 2)
+        repro_leave(r, &line, "give --text twice");
+    else
+        repro_judge(r, &line, high - low, "exponents of sigma from %.2f to %.2f", tidy(low),
+                    tidy(high));
+}
+
+void repro_growth(repro *r) {
+    double exponents[CLI_MOST_TEXTS];
+    for (size_t t = 0; t < r->texts.count; t++) {
+        char suffix[32] = "";
+        if (t) snprintf(suffix, sizeof suffix, ", text %zu", t + 1);
+        exponents[t] = decoders(r, t, suffix);
+        encoders(r, t, suffix);
+    }
+    text_line(r, exponents);
+    if (!r->set->bert)
+        repro_leave(r,
+                    &(repro_line){.name = "pretrained-encoder",
+                                  .section = "8",
+                                  .claim = "pretrained BERT on text",
+                                  .paper = "14.3 n^0.24 (layer 0)",
+                                  .kind = REPRO_EXPERIMENT},
+                    "give --bert DIR");
+}

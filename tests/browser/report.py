@@ -1,0 +1,381 @@
+"""report.py BINARY SCRATCH - the page of `lipscope report` in a real browser, from disk and
+without a network: what is drawn, what the pointer tells, what buttons do."""
+import base64
+import csv
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+import runs
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.action_chains import ActionChains
+except ImportError:
+    print("skipped: no selenium for Python (Debian: python3-selenium)")
+    sys.exit(77)
+
+failures = 0
+
+
+def check(good, *what):
+    global failures
+    if not good:
+        failures += 1
+        print("FAILED:", *what)
+
+
+def equal(got, want, *what):
+    check(got == want, *what, "is", repr(got), "and should be", repr(want))
+
+
+class Browser:
+    """Chromium with one page; no network, and everything it logs is kept."""
+
+    def __init__(self, driver_path, binary, scratch):
+        options = Options()
+        options.binary_location = binary
+        # root needs no-sandbox; containers have a small /dev/shm
+        for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
+                     "--disable-background-networking"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = webdriver.Chrome(service=Service(driver_path), options=options)
+        self.scratch = scratch
+        self.command("Network.enable")
+        self.command("Network.emulateNetworkConditions", offline=True, latency=0,
+                     downloadThroughput=0, uploadThroughput=0)
+        self.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=scratch)
+
+    def command(self, name, **arguments):
+        return self.driver.execute_cdp_cmd(name, arguments)
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, condition, seconds=30):
+        end = time.time() + seconds
+        while time.time() < end:
+            value = self.run("return " + condition)
+            if value:
+                return value
+            time.sleep(0.02)
+        check(False, "waited in vain for", condition)
+        return None
+
+    def settle(self):
+        """All charts are drawn as the settings are now."""
+        self.wait("document.documentElement.dataset.complete && "
+                  "!('drawing' in document.documentElement.dataset)")
+
+    def open(self, path, width=1280, dark=False):
+        self.command("Emulation.setDeviceMetricsOverride", width=width, height=900,
+                     deviceScaleFactor=1, mobile=width < 500)
+        self.system(dark)
+        self.driver.get("file://" + path)
+        self.settle()
+
+    def system(self, dark):
+        self.command("Emulation.setEmulatedMedia", features=[
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def count(self, selector):
+        return self.run("return document.querySelectorAll(arguments[0]).length", selector)
+
+    def text(self, selector):
+        return self.run("return document.querySelector(arguments[0])?.textContent", selector)
+
+    def click(self, selector):
+        self.run("document.querySelector(arguments[0]).click()", selector)
+        time.sleep(0.02)
+        self.settle()
+
+    def marks(self, chart, name):
+        return self.count(f"#chart-{chart} .{name}Marks > path")
+
+    def saved(self, chart, kind):
+        """What the button of a chart saves, as text."""
+        path = os.path.join(self.scratch, f"lipscope-{chart}.{kind}")
+        if os.path.exists(path):
+            os.remove(path)
+        self.click(f"#chart-{chart} [data-save={kind}]")
+        end = time.time() + 10
+        while not os.path.exists(path) and time.time() < end:
+            time.sleep(0.05)
+        check(os.path.exists(path), path, "was not saved")
+        with open(path, newline="", encoding="utf-8") as file:
+            return file.read()
+
+    def complaints(self):
+        """What went to the console, and requests for anything but the page itself."""
+        said = [entry["message"] for entry in self.driver.get_log("browser")]
+        for entry in self.driver.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                url = message["params"]["request"]["url"]
+                if not url.startswith(("file://" + self.scratch, "data:", "blob:", "about:")):
+                    said.append("asked for " + url)
+        return said
+
+
+def exponent(rows):
+    """Least squares of ln(median sigma) on ln n, n >= 8."""
+    lengths = sorted({row["n"] for row in rows if row["n"] >= 8})
+    x = [math.log(n) for n in lengths]
+    y = [math.log(statistics.median(r["sigma"] for r in rows if r["n"] == n)) for n in lengths]
+    mean_x, mean_y = statistics.fmean(x), statistics.fmean(y)
+    return (sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) /
+            sum((a - mean_x) ** 2 for a in x))
+
+
+def test_one_run(browser, report):
+    lengths, windows = (4, 8, 16, 32, 64), 3
+    rows = runs.measure(4, lengths, windows)
+    browser.open(report("one.html", runs.write("one.db", rows)))
+
+    worst = max(rows, key=lambda row: row["sigma"])
+    check(f"layer {worst['layer']}, all heads, window {worst['window']} of {worst['n']} tokens"
+          in browser.text(".lede"), "the worst cell is not in the headline:", browser.text(".lede"))
+    for word in ("attention", "causal", "f32"):
+        check(word in browser.text(".lede"), word, "is not in the headline")
+
+    # one mark for a window, a median, a cell; one group for a fitted law
+    equal(browser.marks("growth", "points"), 60, "windows")
+    equal(browser.marks("growth", "medians"), 20, "medians")
+    equal(browser.count("#chart-growth .lawsMarks > g"), 4, "laws")
+    equal(browser.marks("heat", "cells"), 20, "cells of the heat map")
+    equal(browser.marks("radius", "points"), 60, "marks against the radius")
+    equal(browser.marks("upper", "points"), 120, "two bounds of each cell")
+    equal(browser.marks("released", "points"), 60, "values as released")
+    for absent in ("zoo", "attack"):
+        equal(browser.count("#chart-" + absent), 0, absent)
+
+    # the marks stand where log axes put them: equal steps for doubled lengths
+    places = sorted(set(browser.run("""return lipscope.charts.growth.view.data('medians')
+        .map(d => [d.x, lipscope.charts.growth.view.scale('x')(d.x)])""")[i][1] for i in range(5)))
+    steps = [b - a for a, b in zip(places, places[1:])]
+    check(max(steps) - min(steps) < 1e-6 * max(steps), "lengths are not on a log axis", places)
+
+    # the exponents, against least squares in Python; the table shows three decimals
+    table = browser.run("""return [...document.querySelectorAll('.fits tbody tr')].map(
+        tr => [...tr.cells].map(td => td.textContent))""")
+    shown = {cells[0]: float(cells[2]) for cells in table if cells[1] == "n"}
+    for layer in range(4):
+        want = exponent([row for row in rows if row["layer"] == layer])
+        check(abs(shown[str(layer)] - want) <= 0.0005001, "exponent", shown[str(layer)], want)
+
+    # the pointer on a mark tells the cell
+    mark = browser.run("""
+        const mark = document.querySelector('#chart-growth .pointsMarks > path');
+        mark.scrollIntoView({ block: 'center', behavior: 'instant' });
+        return mark""")
+    ActionChains(browser.driver).move_to_element(mark).perform()
+    browser.wait("!document.getElementById('tip').hidden")
+    told = browser.run("""return Object.fromEntries([...document.querySelectorAll('#tip dt')].map(
+        dt => [dt.textContent, dt.nextSibling.textContent]))""")
+    cell = [row for row in rows if all(str(row[k]) == told.get(k) for k in ("layer", "n"))]
+    if "window" in told:
+        cell = [row for row in cell if str(row["window"]) == told["window"]]
+        check(len(cell) == 1 and abs(float(told["sigma"]) - cell[0]["sigma"]) < 1e-4 * cell[0]["sigma"],
+              "the pointer tells", told, "of", cell)
+    else:
+        check(cell and "median sigma" in told, "the pointer tells", told)
+
+    # layers off and on, alone, all
+    browser.click(".chip[data-key='2']")
+    equal(browser.marks("growth", "points"), 45, "windows without layer 2")
+    equal(browser.marks("growth", "medians"), 15, "medians without layer 2")
+    equal(browser.marks("radius", "points"), 45, "radii without layer 2")
+    browser.click(".chip[data-key='2']")
+    equal(browser.marks("growth", "points"), 60, "windows with layer 2 again")
+    chip = browser.run("const c = document.querySelector(\".chip[data-key='1']\");"
+                       "c.scrollIntoView({ block: 'center', behavior: 'instant' }); return c")
+    ActionChains(browser.driver).double_click(chip).perform()
+    time.sleep(0.1)
+    browser.settle()
+    equal(browser.marks("growth", "points"), 15, "windows of layer 1 alone")
+    browser.click(".chips .quiet")
+    equal(browser.marks("growth", "points"), 60, "windows of all layers")
+    browser.click(".choice input[type=checkbox]")
+    equal(browser.marks("growth", "points"), 0, "windows switched off")
+    browser.click(".choice input[type=checkbox]")
+
+    # colours: one for a layer, then by radius, which differs from cell to cell
+    fills = "return new Set([...document.querySelectorAll('#chart-growth .pointsMarks > path')].map(p => p.getAttribute('fill'))).size"
+    equal(browser.run(fills), 4, "colours of layers")
+    browser.run("""const s = document.querySelector('.choice select');
+        s.selectedIndex = [...s.options].findIndex(o => o.textContent === 'radius');
+        s.dispatchEvent(new Event('change'))""")
+    browser.settle()
+    check(browser.run(fills) > 30, "colours by radius:", browser.run(fills))
+
+    # saved data: every row, every digit
+    saved = list(csv.DictReader(browser.saved("growth", "csv").splitlines()))
+    key = lambda row: (int(row["layer"]), int(row["n"]), int(row["window"]))
+    equal({key(row): float(row["sigma"]) for row in saved}, {key(row): row["sigma"] for row in rows}, "saved sigmas")
+    picture = xml.etree.ElementTree.fromstring(browser.saved("growth", "svg"))
+    equal(picture.tag, "{http://www.w3.org/2000/svg}svg", "saved picture")
+    check(len(picture.findall(".//{http://www.w3.org/2000/svg}path")) >= 80, "marks in the saved picture")
+
+
+def test_table(browser, report):
+    rows = runs.measure(4, (8, 16, 32), 5)
+    rows[7]["sigma"] = None  # a value that was not finite
+    browser.open(report("table.html", runs.write("table.db", rows)))
+    column = """const heads = [...document.querySelectorAll('table.rows th')].map(th => th.textContent);
+        return [...document.querySelectorAll('table.rows tbody tr:not(.space)')].map(
+            tr => tr.cells[heads.indexOf(arguments[0])].textContent)"""
+    header = lambda name: browser.run("""[...document.querySelectorAll('table.rows th button')]
+        .find(b => b.textContent === arguments[0]).click()""", name)
+    sigmas = sorted(row["sigma"] for row in rows if row["sigma"])
+    header("sigma")
+    check(abs(float(browser.run(column, "sigma")[0]) - sigmas[-1]) < 1e-3 * sigmas[-1], "largest sigma first")
+    equal(browser.run("return document.querySelector('th[aria-sort=descending]').textContent"), "sigma", "sorted column")
+    header("sigma")
+    shown = [float(x) for x in browser.run(column, "sigma")]
+    check(shown == sorted(shown) and abs(shown[0] - sigmas[0]) < 1e-3 * sigmas[0], "smallest sigma first")
+    search = lambda text: browser.run("""const box = document.querySelector('input[type=search]');
+        box.value = arguments[0]; box.dispatchEvent(new Event('input'))""", text)
+    search("layer=2 n>=16")
+    equal(browser.text(".table .count"), "10 of 60 rows", "filtered rows")
+    equal(set(browser.run(column, "layer")), {"2"}, "filtered layers")
+    search("no such word")
+    equal(browser.text(".table .count"), "0 of 60 rows", "rows without a match")
+    search("")
+    equal(browser.text(".table .count"), "60 rows", "all rows")
+    equal(browser.marks("growth", "points"), 59, "a cell without a value is not drawn")
+
+
+def test_several(browser, report):
+    one = runs.measure(3, (8, 16, 32), 2)
+    two = runs.measure(3, (8, 16, 32), 2, model="random:some/folder/tiny", seed=2)
+    browser.open(report("two.html", runs.write("a.db", one), runs.write("b.db", two)))
+    equal(browser.marks("growth", "points"), 36, "windows of two runs")
+    equal(browser.run("return document.querySelectorAll('#compare tbody tr').length"), 2, "runs compared")
+    look = "return new Set([...document.querySelectorAll('#chart-growth .mediansMarks > path')].map(p => p.getAttribute(arguments[0]))).size"
+    equal(browser.run(look, "fill"), 2, "colours of runs")
+    check("random tiny" in browser.text("#compare"), "names of runs", browser.text("#compare"))
+    equal(browser.count(".origin"), 2, "origins")
+    browser.click(".chip[data-key='random tiny']")
+    equal(browser.marks("growth", "points"), 18, "windows of the first run")
+
+    heads = runs.measure(3, (8, 16), 2, heads=(0, 1, 2, 3))
+    browser.open(report("heads.html", runs.write("heads.db", heads)))
+    equal(browser.marks("heat", "cells"), 12, "layers times heads")
+    equal(browser.marks("growth", "points"), 48, "windows of each head")
+
+
+def test_other_rows(browser, report):
+    rows = runs.claims() + runs.bounds() + runs.attack() + [
+        dict(row, experiment=name) for name in ("decoder", "encoder") for row in runs.measure(2, (8, 16, 32), 2)]
+    browser.open(report("paper.html", runs.write("paper.db", rows, "reproduce", None)))
+    equal(browser.marks("zoo", "bounds"), 5, "bounds that are not refused")
+    equal(browser.marks("attack", "points"), 14, "attack, construction and bound: one bound is null")
+    equal(browser.marks("growth", "points"), 24, "windows of two experiments")
+    equal([e.text for e in browser.driver.find_elements("css selector", ".claims .badge")],
+          ["✓ holds", "✗ fails", "not tested"], "claims")
+    check("1 of 2 claims hold" in browser.text("h1"), "the headline of claims", browser.text("h1"))
+    check("<b>biases</b>" in browser.text("#zoo"), "the reason of a refusal, as text")
+    equal(browser.run("return document.querySelectorAll('.table').length"), 3, "tables: cells, attacks, bounds")
+    browser.open(report("empty.html", runs.write("empty.db", [])))
+    check("No cell is finished yet" in browser.text("h1"), "a run without cells")
+
+
+def test_hostile(browser, report):
+    evil = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
+    rows = [dict(row, model=evil, mask=evil, **{"__proto__": evil, "constructor": evil, evil: evil})
+            for row in runs.measure(2, (8, 16, 32), 2)]
+    rows += [dict(row, name=evil) for row in runs.bounds()]
+    rows += [{"claim": evil, "paper": evil, "measured": evil, "holds": evil}]
+    rows += [{"something": "else", "n": "NaN", "sigma": {"a": [1, None]}}]
+    path = runs.write("evil.db", rows, evil, evil, {"seed": evil, evil: evil})
+    browser.open(report("evil.html", path))
+    equal(browser.run("return window.hacked ?? null"), None, "a script of the data")
+    equal(browser.count("img"), 0, "images")
+    check(evil in browser.text("#origin"), "the command line is shown as it is")
+    equal(browser.marks("growth", "points"), 12, "windows of a model with a strange name")
+
+
+def test_themes(browser, report):
+    path = report("theme.html", runs.write("theme.db", runs.measure(2, (8, 16, 32), 2)))
+    paper = "return getComputedStyle(document.body).backgroundColor"
+    ink = "return document.querySelector('#chart-growth svg .role-axis-title text').getAttribute('fill')"
+    browser.open(path)
+    light = browser.run(paper), browser.run(ink)
+    browser.system(True)
+    time.sleep(0.1)
+    browser.settle()
+    dark = browser.run(paper), browser.run(ink)
+    check(light[0] != dark[0] and light[1] != dark[1], "dark is like light:", light, dark)
+    browser.click("#theme")
+    equal((browser.run(paper), browser.run(ink)), light, "light by the button")
+    for width in (390, 1280):
+        browser.open(path, width=width)
+        check(browser.run("return document.documentElement.scrollWidth") <= width, "wider than", width)
+    pdf = base64.b64decode(browser.command("Page.printToPDF", printBackground=True)["data"])
+    check(pdf.startswith(b"%PDF") and len(pdf) > 20000, "printed", len(pdf), "bytes")
+
+
+def test_many_rows(browser, report):
+    lengths = [8 * 2 ** i for i in range(10)]
+    path = report("many.html", runs.write("many.db", runs.measure(20, lengths, 100)))
+    # Three seconds of an idle machine.  Where others use it too the clock says nothing: then the
+    # processor time of the page's thread counts, for all charts.
+    browser.command("Performance.enable", timeDomain="threadTicks")
+    best = math.inf
+    for _ in range(3):
+        browser.open(path)
+        ready, complete = (int(browser.run(f"return document.documentElement.dataset.{name}"))
+                           for name in ("ready", "complete"))
+        metrics = {m["name"]: m["value"] for m in browser.command("Performance.getMetrics")["metrics"]}
+        busy = int(1000 * metrics["TaskDuration"])
+        print(f"20000 rows: words, tables and the first chart after {ready} ms, all after {complete} ms, "
+              f"{busy} ms of processor time")
+        best = min(best, ready, busy)
+        if best < 3000:
+            break
+    browser.command("Performance.disable")
+    check(best < 3000, "20000 rows take", best, "ms")
+    equal(browser.run("return lipscope.charts.growth.view.data('points').length"), 20000, "windows")
+    browser.run("const s = document.querySelector('.table .scroller'); s.scrollTop = s.scrollHeight")
+    last = "[...document.querySelectorAll('table.rows tbody tr:not(.space)')].pop().textContent"
+    browser.wait(last + ".startsWith('19')")
+    check(browser.count("table.rows tr") < 100, "rows in the document:", browser.count("table.rows tr"))
+
+
+def main():
+    binary, scratch = map(os.path.abspath, sys.argv[1:3])
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        print("skipped: no", "chromium" if not chromium else "chromedriver (Debian: chromium-driver)")
+        sys.exit(77)
+    shutil.rmtree(scratch, ignore_errors=True)
+    os.makedirs(scratch)
+    os.chdir(scratch)
+
+    def report(page, *files):
+        subprocess.run([binary, "report", *files, "-q", "-o", page], check=True)
+        return os.path.join(scratch, page)
+
+    browser = Browser(driver, chromium, scratch)
+    try:
+        for test in (test_one_run, test_table, test_several, test_other_rows, test_hostile,
+                     test_themes, test_many_rows):
+            print(test.__name__)
+            test(browser, report)
+            equal(browser.complaints(), [], "what the browser complains of in " + test.__name__)
+    finally:
+        browser.driver.quit()
+    print("all passed" if not failures else f"{failures} failed")
+    sys.exit(1 if failures else 0)
+
+
+main()

@@ -1,0 +1,78 @@
+"""runs.py - run files with known rows, written with Python's own sqlite3 as src/run/run.h
+describes them: the page is judged by numbers that lipscope has not computed."""
+import json
+import math
+import os
+import random
+import sqlite3
+
+APPLICATION_ID, SCHEMA = 0x4C697053, 1
+
+
+def write(path, rows, command="measure", line="lipscope measure", settings=None):
+    if os.path.exists(path):
+        os.remove(path)
+    db = sqlite3.connect(path)
+    db.executescript(f"""
+        CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1), schema INTEGER NOT NULL,
+            version TEXT NOT NULL, created TEXT NOT NULL, command TEXT NOT NULL,
+            command_line TEXT, settings TEXT NOT NULL);
+        CREATE TABLE cells (key TEXT PRIMARY KEY, created TEXT NOT NULL,
+            version TEXT NOT NULL, row TEXT NOT NULL) WITHOUT ROWID;
+        PRAGMA application_id = {APPLICATION_ID};
+        PRAGMA user_version = {SCHEMA};""")
+    now = "2026-01-02T03:04:05Z"
+    db.execute("INSERT INTO run VALUES (1, ?, '0.1.0', ?, ?, ?, ?)",
+               (SCHEMA, now, command, line, json.dumps(settings or {"seed": 1})))
+    db.executemany("INSERT INTO cells VALUES (?, ?, '0.1.0', ?)",
+                   ((f"cell {i:06}", now, json.dumps(row)) for i, row in enumerate(rows)))
+    db.commit()
+    db.close()
+    return path
+
+
+def measure(layers, lengths, windows, heads=(None,), model="some/folder/tiny", seed=1):
+    """sigma = (1 + layer) n^(0.1 + 0.1 layer) with noise."""
+    draw = random.Random(seed)
+    rows = []
+    for layer in range(layers):
+        for head in heads:
+            for n in lengths:
+                for window in range(windows):
+                    sigma = (1 + layer) * n ** (0.1 + 0.1 * layer) * math.exp(draw.gauss(0, 0.1))
+                    rows.append({
+                        "model": model, "architecture": "gpt2", "layer": layer, "head": head,
+                        "map": "attention", "mask": "causal", "n": n, "window": window,
+                        "sigma": sigma, "lower": sigma, "upper": 3 * sigma, "upper_prob": 1.2 * sigma,
+                        "probability": 0.999, "residual": 10 ** draw.uniform(-6, -3),
+                        "products": draw.randint(8, 20), "converged": True, "dtype": "f32",
+                        "radius_rms": 10 + layer + draw.random(), "radius_max": 20.0,
+                        "seconds": 0.1, "released": 0.7 * sigma, "model_hash": "ab" * 32,
+                        "text_hash": "cd" * 32, "seed": 1, "tol": 0.01})
+    return rows
+
+
+def bounds():
+    rows = [{"name": f"bound-{i}", "source": "3.3", "kind": kind, "norm": "frobenius",
+             "domain": "ball", "value": value, "log_value": math.log(value), "sigma": 2.0,
+             "ratio": value / 2.0, "refused": None}
+            for i, (kind, value) in enumerate([("upper", 2.5), ("upper", 40.0), ("lower", 3.0),
+                                               ("limit", 7.0)])]
+    huge = dict(rows[0], name="huge", value=None, log_value=5000.0, ratio=None)
+    refused = dict(rows[0], name="refused", value=None, log_value=None, ratio=None,
+                   refused="the layer has <b>biases</b>")
+    return rows + [huge, refused]
+
+
+def attack():
+    return [{"n": n, "radius": 15.5, "domain": "ball", "start": "outlier", "sigma": 40 * n ** 0.5,
+             "lower": 40 * n ** 0.5, "residual": 1e-9, "best_construction": 38 * n ** 0.5,
+             "upper": None if n == 2 else 300 * n ** 0.5, "evaluations": 200,
+             "input": "attack.safetensors"} for n in (2, 4, 8, 16, 32)]
+
+
+def claims():
+    return [{"claim": "sigma is below every bound", "paper": "Theorem 3.3", "measured": "always",
+             "holds": True},
+            {"claim": "growth", "paper": "n^0.5", "measured": "n^0.4", "holds": False},
+            {"claim": "a second text", "paper": "the same", "measured": None, "holds": None}]

@@ -1,0 +1,138 @@
+# `attack`: rows, the files it writes, runs that continue, Ctrl-C, wrong use.
+. "$(dirname "$0")/begin.sh"
+for g in G1 G13; do "$make" $g $g || exit 1; done
+"$make" multi multi && "$make" times times || exit 1
+
+# row COLUMN [LINE]: of the TSV in ./out
+row() {
+    awk -F'\t' -v column="$1" -v line="${2:-1}" '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+        NR == line + 1 { print $at[column] }' out
+}
+# less A B
+less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && b != "" && a <= b) }' ||
+    fail "$1 is not at most $2"; }
+
+# A = -1, V = 1, n = 10, R = 1: at least the one outlier of docs/maths.md 5.1
+run 0 attack G1 --radius 1 --format tsv
+[ "$(head -1 out | tr '\t' ' ')" = "n radius domain start sigma lower residual best_construction upper evaluations input" ] ||
+    fail "columns: $(head -1 out)"
+[ "$(row n) $(row radius) $(row domain) $(row input)" = "10 1 ball attack.safetensors" ] || fail "$(cat out)"
+less 2.9937162 "$(row sigma)"
+less "$(row best_construction)" "$(row sigma)"
+less "$(row sigma)" "$(row upper)"
+less "$(row residual)" 1e-8
+[ "$(row sigma)" = "$(row lower)" ] || fail "sigma is not lower"
+has err "read it with: lipscope layer attack.safetensors --num-heads 1"
+sigma=$(row sigma)
+# the file says the same to `layer` and to `check`
+run 0 layer attack.safetensors --format tsv
+near "$(row sigma)" "$sigma" 1e-12
+run 0 check attack.safetensors
+# the same seed, the same bytes
+mv attack.safetensors first
+run 0 attack G1 --radius 1 -q
+cmp -s first attack.safetensors || fail "two runs of one seed differ"
+empty err
+
+# masks and heads: the printed options read the file as it was meant
+run 0 attack multi --num-heads 4 --kv-heads 2 --causal --length 5 --radius 1 --restarts 4 \
+    --iterations 10 -o m.st --format tsv
+sigma=$(row sigma)
+options=$(sed -n 's/.*lipscope layer //p' err)
+run 0 layer $options --format tsv
+near "$(row sigma)" "$sigma" 1e-12
+run 0 check m.st
+run 0 attack times --num-heads 4 --kv-heads 2 --radius 1 --restarts 2 --iterations 5 -o t.st -q
+run 0 check t.st
+run 0 attack G13 --radius 1 --restarts 2 --iterations 5 -o w.st -q # weights stay
+run 0 check w.st
+run 1 attack G13 --length 3 --radius 1
+has err "weights"
+
+# around the input of the file; on the sphere; a measure
+run 0 layer multi --num-heads 4 --kv-heads 2 --format tsv
+here=$(row sigma)
+run 0 attack multi --num-heads 4 --kv-heads 2 --domain around --radius 0.1 --restarts 3 \
+    --iterations 10 -o a.st -q --format tsv
+less "$here" "$(row sigma)"
+run 0 attack G1 --domain sphere --length 4 -o s.st -q --format tsv
+near "$(row radius)" 1 1e-12 # the longest token of the file
+run 0 attack G1 --atoms 4 --radius 1 -o k.st -q --format json
+less 3.06867 "$(field sigma)" # docs/maths.md 5.3
+has out '"measure": true'
+run 0 check k.st
+
+# several lengths: a file for each, and a fit
+run 0 attack G1 --lengths 8,12,16 --radius 1 --restarts 2 --iterations 5 -o many.st --run a.db -q --format json
+has out '"exponent_low": null'
+has out '"lengths": 3'
+for n in 8 12 16; do [ -s many-$n.st ] || fail "no file of length $n"; done
+cp out want
+run 0 attack G1 --lengths 8,12,16 --radius 1 --restarts 2 --iterations 5 -o many.st --run a.db -q --format json
+cmp -s out want || fail "a finished run was computed again"
+rm many-12.st # is made again
+run 0 attack G1 --lengths 8,12,16 --radius 1 --restarts 2 --iterations 5 -o many.st --run a.db -q
+[ -s many-12.st ] || fail "a lost file is not made again"
+run 1 attack G1 --lengths 8 --radius 1 --restarts 3 --iterations 5 -o many.st --run a.db -q
+has err restarts
+
+# Ctrl-C keeps the best so far
+if command -v timeout >/dev/null; then
+    timeout --preserve-status -s INT 2 "$bin" attack multi --num-heads 4 --kv-heads 2 --length 60 \
+        --radius 3 --restarts 1000 --iterations 100000 -o int.st --format tsv >out 2>err
+    [ $? = 1 ] || fail "exit $? after Ctrl-C: $(cat err)"
+    has err "interrupted"
+    run 0 check int.st
+fi
+
+# edges: right values, no NaN
+run 0 attack G1 --length 1 --radius 2 -q --format tsv
+near "$(row sigma)" 1 1e-12
+run 0 attack G1 --length 5 --radius 0 -q --format tsv
+near "$(row sigma)" 1 1e-12
+run 1 attack G1 --length 5 --radius 1e80
+has err "too large for double precision"
+
+# a model: the image of its norm, the norm's radius, around a text
+shared=$(dirname "$0")/../../../shared
+nano=$shared/models/gpt2-nano text=$shared/texts/alice29.txt
+if [ -f "$nano/model.safetensors" ]; then
+    for domain in "--domain norm" "--radius layernorm" "--domain around --radius 0.1 --text $text"; do
+        run 0 attack "$nano" --layer 1 $domain --length 6 --restarts 2 --iterations 5 -o nano.st \
+            --format tsv
+        sigma=$(row sigma)
+        less "$sigma" "$(row upper)"
+        options=$(sed -n 's/.*lipscope layer //p' err)
+        run 0 layer $options --format tsv
+        near "$(row sigma)" "$sigma" 1e-9
+        run 0 check nano.st
+    done
+    run 1 attack "$nano" --layer 99 --length 6 --radius 1
+    run 2 attack "$nano" --domain norm --radius 3 --length 6
+fi
+
+# what cannot be written
+run 1 attack G1 --radius 1 -o absent/x.st
+has err "absent: cannot write"
+if [ -w /dev/full ]; then
+    run 1 attack G1 --radius 1 --restarts 1 --iterations 1 -o /dev/full --format tsv
+    has err "No space left"
+    [ -n "$(row sigma)" ] || fail "the value is lost with the file"
+fi
+
+# wrong use
+run 2 attack G1 --radius -1
+run 2 attack G1 --radius 1 --domain box
+has err "ball|sphere|norm|around"
+run 2 attack G1 --domain norm
+has err "a layer file has no norm"
+run 2 attack G1 --radius layernorm
+run 2 attack G1 --domain around
+has err "needs --radius"
+run 1 attack G1 --domain around --radius 1 --length 11
+has err "no input of length 11"
+run 2 attack G1 --atoms 3 --length 3 --radius 1
+run 2 attack
+run 1 attack absent --length 3 --radius 1
+finish

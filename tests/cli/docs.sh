@@ -1,0 +1,63 @@
+# Every command that README.md, docs/ and the examples of --help show runs as typed; every
+# option that they name exists, is described in docs/cli.md, and is used by some test.
+# Lines of ```sh blocks, and indented ones, that begin with "lipscope" are commands; "# not
+# run: REASON" at the end of a line says why one is left out.
+. "$(dirname "$0")/begin.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+root=$here/../..
+shared=$root/../shared
+
+# What the examples call their files: the built-in model stands for gpt2, its layer 3 and
+# clouds of its width for a user's own.
+mkdir bin
+ln -s "$bin" bin/lipscope
+PATH=$PWD/bin:$PATH
+ln -s "$root/data/gpt2-nano" gpt2
+cp "$root/data/text/lighthouse.txt" alice.txt
+cp alice.txt alice29.txt
+[ ! -d "$shared/models" ] || ln -s "$shared/models/all-MiniLM-L6-v2" .
+run 0 export gpt2 --layer 3 --text alice.txt --length 16 -o layer.safetensors
+for cloud in mu nu; do
+    awk -v seed=$cloud 'BEGIN { srand(seed == "mu" ? 1 : 2)
+        for (i = 0; i < 6; i++) for (c = 0; c < 192; c++)
+            printf "%.6f%s", 2 * rand() - 1, c < 191 ? "," : "\n" }' >$cloud.csv
+done
+run 0 push mu.csv --layer layer.safetensors -o mu.safetensors
+
+commands() { # FILE...
+    awk '/^```/ { inside = /^```sh/ }
+         inside && /^lipscope / || /^    lipscope [a-z]/ { sub(/^ */, ""); print }' "$@"
+}
+for c in $("$bin" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    "$bin" "$c" --help | sed -n '/^Example:/,$s/^  \$ \(lipscope .*\)/\1/p'
+done >lines
+commands "$root/README.md" "$root"/docs/*.md >>lines
+awk '!seen[$0]++' lines >once
+[ "$(wc -l <once)" -ge 20 ] || fail "only $(wc -l <once) commands found"
+
+while read -r line; do
+    case $line in *"# not run:"*) echo "left out: $line"; continue ;; esac
+    case $line in
+    *MiniLM*) [ -e all-MiniLM-L6-v2 ] || { echo "no ../shared: $line"; continue; } ;;
+    esac
+    sh -c "$line" >out 2>err </dev/null || { # the shell drops the comment
+        fail "exit $?: $line"
+        sed 's/^/    /' err
+    }
+done <once
+
+# Options
+cat "$root/README.md" "$root"/docs/*.md | grep -o -e '--[a-z][a-z0-9-]*' | sort -u >named
+for c in $("$bin" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    "$bin" "$c" --help | sed -n 's/^  ..[, ] \(--[a-z0-9-]*\).*/\1/p'
+done | sort -u >exist
+# other programs' options that the documents show
+printf '%s\n' --cflags --libs --static --version --man >others
+sort -u exist others >known
+comm -23 named known | while read -r option; do fail "documents name $option"; done
+[ -z "$(comm -23 named known)" ] || failures=$((failures + 1))
+for option in $(cat exist); do
+    grep -qF -e "$option" "$root/docs/cli.md" || fail "docs/cli.md lacks $option"
+    grep -rqF -e "$option" "$root/tests" || fail "no test uses $option"
+done
+finish
