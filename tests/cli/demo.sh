@@ -106,7 +106,7 @@ run 2 demo more
 
 # Ctrl-C in the middle: no page and no scratch files, and it dies by the signal (which
 # makes timeout end by it as well: 130 here).
-timeout --preserve-status -s INT 2 "$bin" demo -o never.html >out 2>err
+timeout --foreground --preserve-status -s INT 2 "$bin" demo -o never.html >out 2>err
 code=$?
 [ ! -e never.html ] || fail "a page after Ctrl-C"
 [ -z "$(ls tmp)" ] || fail "scratch files after Ctrl-C: $(ls tmp)"

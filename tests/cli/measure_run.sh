@@ -36,7 +36,7 @@ run 0 measure "$nano" --text "$text" --lengths 8:128:x2 --windows 8 --layers 0 -
 [ "$(wc -l <out)" = 41 ] || fail "an extended run has $(wc -l <out) lines"
 
 # Ctrl-C: what is there is printed, the rest comes later
-timeout --preserve-status -s INT 4 "$bin" measure "$nano" --text "$text" --lengths 8:512:x2 \
+timeout --foreground --preserve-status -s INT 4 "$bin" measure "$nano" --text "$text" --lengths 8:512:x2 \
     --windows 300 --format tsv --run int.db >out 2>err
 code=$?
 [ $code = 1 ] || fail "exit $code after Ctrl-C: $(cat err)"
