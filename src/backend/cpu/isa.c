@@ -14,27 +14,34 @@
 TABLES(generic)
 #ifdef LIPSC_X86_KERNELS
 TABLES(avx2)
+#endif
+#ifdef LIPSC_AVX512_KERNELS /* not in every build: CMakeLists.txt */
 TABLES(avx512)
+#define WIDEST(name) &lipsc_##name##_avx512
+#else
+#define WIDEST(name) &lipsc_##name##_avx2
 #endif
 
 const char *lipsc_cpu_isa(void) {
 #ifdef LIPSC_X86_KERNELS
     const char *asked = getenv("LIPSCOPE_ISA");
+    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (asked && !strcmp(asked, "generic")) return "generic";
+#ifdef LIPSC_AVX512_KERNELS
     const int avx512 =
         __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
-    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (asked && !strcmp(asked, "generic")) return "generic";
     if (avx512 && !(asked && !strcmp(asked, "avx2"))) return "avx512";
+#endif
     if (avx2) return "avx2";
 #endif
     return "generic";
 }
 
 #ifdef LIPSC_X86_KERNELS
-#define CHOOSE(name, isa)                            \
-    (!strcmp(isa, "avx512") ? &lipsc_##name##_avx512 \
-     : !strcmp(isa, "avx2") ? &lipsc_##name##_avx2   \
+#define CHOOSE(name, isa)                          \
+    (!strcmp(isa, "avx512") ? WIDEST(name)         \
+     : !strcmp(isa, "avx2") ? &lipsc_##name##_avx2 \
                             : &lipsc_##name##_generic)
 #else
 #define CHOOSE(name, isa) ((void)(isa), &lipsc_##name##_generic)
