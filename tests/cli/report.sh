@@ -116,7 +116,7 @@ mkdir closed && cp a.db closed && chmod 444 closed/a.db && chmod 555 closed
 if [ "$(id -u)" != 0 ]; then
     run 0 report closed/a.db -o closed.html
 elif command -v setpriv >/dev/null && chmod 755 . &&
-    setpriv --reuid=65534 --clear-groups "$bin" --version >/dev/null 2>&1; then
+    setpriv --reuid=65534 --clear-groups test -r "$PWD/closed/a.db" 2>/dev/null; then
     mkdir open && chmod 777 open
     setpriv --reuid=65534 --clear-groups "$bin" report "$PWD/closed/a.db" -q -o "$PWD/open/a.html" 2>err ||
         fail "a run in a read-only folder: $(cat err)"
