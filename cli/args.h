@@ -152,6 +152,49 @@ typedef struct {
         .help = "factor of the scores (default 1/sqrt(k), or 1 when the file has A)"      \
     }
 
+/* One layer of a model, for the commands that take just one; the settings have layer, head,
+ * window, map (0 heads, 1 attention) and mask. */
+#define CLI_ONE_LAYER_OPTIONS(settings)                          \
+    {.kind = CLI_SIZE,                                           \
+     .name = "layers",                                           \
+     .value = "L",                                               \
+     .min = 0,                                                   \
+     .max = 1e8,                                                 \
+     .offset = offsetof(settings, layer),                        \
+     .help = "the layer, from 0 (default 0)"},                   \
+    {                                                            \
+        .kind = CLI_SIZE, .name = "layer", .min = 0, .max = 1e8, \
+        .offset = offsetof(settings, layer)                      \
+    }
+
+#define CLI_ONE_HEAD_OPTION(settings)                                                \
+    {                                                                                \
+        .kind = CLI_TEXT, .name = "heads", .value = "H",                             \
+        .offset = offsetof(settings, head), .help = "all, or one head (default all)" \
+    }
+
+#define CLI_WINDOW_OPTION(settings)                                             \
+    {                                                                           \
+        .kind = CLI_SIZE, .name = "window", .value = "W", .min = 0, .max = 1e8, \
+        .offset = offsetof(settings, window),                                   \
+        .help = "which window of that length, from 0 (default 0)"               \
+    }
+
+#define CLI_MAP_OPTION(settings)                                                      \
+    {                                                                                 \
+        .kind = CLI_CHOICE, .name = "map", .value = "M", .wanted = "heads|attention", \
+        .offset = offsetof(settings, map),                                            \
+        .help = "attention, or heads without the output projection "                  \
+                "(default attention)"                                                 \
+    }
+
+#define CLI_MASK_OPTION(settings)                                                        \
+    {                                                                                    \
+        .kind = CLI_CHOICE, .name = "mask", .value = "M", .wanted = "model|none|causal", \
+        .offset = offsetof(settings, mask),                                              \
+        .help = "model, none or causal (default model)"                                  \
+    }
+
 enum { CLI_RUN = -1 }; /* cli_parse: nothing stands in the way */
 
 /* Fills settings.  Operands are moved to the front of argv, in their order, and counted

@@ -25,48 +25,31 @@ enum { LAYER_MASK_MODEL, LAYER_MASK_NONE, LAYER_MASK_CAUSAL };
 #define LAYER_SETTINGS_DEFAULT \
     { .scale = NAN, .map = 1, .seed = 1 }
 
-#define LAYER_SOURCE_OPTIONS                                                      \
-    {.kind = CLI_GROUP, .name = "The layer"},                                     \
-        {.kind = CLI_TEXT,                                                        \
-         .name = "layer",                                                         \
-         .value = "LAYERFILE",                                                    \
-         .offset = offsetof(layer_settings, file),                                \
-         .help = "a layer file; its X, weights and times are not used"},          \
-        CLI_LAYER_OPTIONS(layer_settings),                                        \
-        {.kind = CLI_TEXT,                                                        \
-         .name = "model",                                                         \
-         .value = "MODEL",                                                        \
-         .offset = offsetof(layer_settings, model),                               \
-         .help = "a layer of a model instead"},                                   \
-        {.kind = CLI_SIZE,                                                        \
-         .name = "layers",                                                        \
-         .value = "L",                                                            \
-         .min = 0,                                                                \
-         .max = 1e8,                                                              \
-         .offset = offsetof(layer_settings, layer),                               \
-         .help = "which one, from 0 (default 0)"},                                \
-        {.kind = CLI_TEXT,                                                        \
-         .name = "heads",                                                         \
-         .value = "H",                                                            \
-         .offset = offsetof(layer_settings, head),                                \
-         .help = "all, or one head of it (default all)"},                         \
-        {.kind = CLI_CHOICE,                                                      \
-         .name = "map",                                                           \
-         .value = "M",                                                            \
-         .wanted = "heads|attention",                                             \
-         .offset = offsetof(layer_settings, map),                                 \
-         .help = "of a model: attention, or heads without the output projection " \
-                 "(default attention)"},                                          \
-        {.kind = CLI_CHOICE,                                                      \
-         .name = "mask",                                                          \
-         .value = "M",                                                            \
-         .wanted = "model|none|causal",                                           \
-         .offset = offsetof(layer_settings, mask),                                \
-         .help = "of a model: its own, none or causal (default model)"},          \
-        CLI_THREADS_OPTION(layer_settings), {                                     \
-        .kind = CLI_SEED, .name = "seed", .value = "N",                           \
-        .offset = offsetof(layer_settings, seed),                                 \
-        .help = "of random models, start vectors and searches (default 1)"        \
+#define LAYER_SOURCE_OPTIONS                                                   \
+    {.kind = CLI_GROUP, .name = "The layer"},                                  \
+        {.kind = CLI_TEXT,                                                     \
+         .name = "layer",                                                      \
+         .value = "LAYERFILE",                                                 \
+         .offset = offsetof(layer_settings, file),                             \
+         .help = "a layer file; its X, weights and times are not used"},       \
+        CLI_LAYER_OPTIONS(layer_settings),                                     \
+        {.kind = CLI_TEXT,                                                     \
+         .name = "model",                                                      \
+         .value = "MODEL",                                                     \
+         .offset = offsetof(layer_settings, model),                            \
+         .help = "a layer of a model instead"},                                \
+        {.kind = CLI_SIZE,                                                     \
+         .name = "layers",                                                     \
+         .value = "L",                                                         \
+         .min = 0,                                                             \
+         .max = 1e8,                                                           \
+         .offset = offsetof(layer_settings, layer),                            \
+         .help = "which one, from 0 (default 0)"},                             \
+        CLI_ONE_HEAD_OPTION(layer_settings), CLI_MAP_OPTION(layer_settings),   \
+        CLI_MASK_OPTION(layer_settings), CLI_THREADS_OPTION(layer_settings), { \
+        .kind = CLI_SEED, .name = "seed", .value = "N",                        \
+        .offset = offsetof(layer_settings, seed),                              \
+        .help = "of random models, start vectors and searches (default 1)"     \
     }
 
 typedef struct {
