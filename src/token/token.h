@@ -7,19 +7,24 @@
 #ifndef LIPSC_TOKEN_TOKEN_H
 #define LIPSC_TOKEN_TOKEN_H
 
+#include "io/gguf.h"
 #include "lipscope.h"
 
 /* Holds a cache of words: two threads may use two tokenizers at once, never one. */
 typedef struct lipsc_tokenizer lipsc_tokenizer;
 
-/* dir holds tokenizer.json, or vocab.json and merges.txt (byte-level BPE), or vocab.txt
- * (WordPiece); the first of these found is read.  Without tokenizer.json the options are
- * those in tokenizer_config.json, where there is one. */
+/* dir is a GGUF file, or holds tokenizer.json, or vocab.json and merges.txt (byte-level
+ * BPE), or vocab.txt (WordPiece); the first of these found is read.  Without tokenizer.json
+ * the options are those in tokenizer_config.json, where there is one. */
 lipsc_status lipsc_tokenizer_open(const char *dir, lipsc_tokenizer **out, lipsc_error *err);
 
 /* The bytes of a tokenizer.json.  name stands for the file in sentences. */
 lipsc_status lipsc_tokenizer_parse(const char *json, size_t size, const char *name,
                                    lipsc_tokenizer **out, lipsc_error *err);
+
+/* The tokenizer that a GGUF file holds. */
+lipsc_status lipsc_tokenizer_from_gguf(const lipsc_gguf *gguf, lipsc_tokenizer **out,
+                                       lipsc_error *err);
 
 void lipsc_tokenizer_free(lipsc_tokenizer *tokenizer); /* NULL does nothing */
 

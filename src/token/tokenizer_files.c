@@ -229,12 +229,22 @@ static lipsc_status open_described(const char *dir, lipsc_tokenizer **out,
     return status;
 }
 
+static lipsc_status open_gguf(const char *path, lipsc_tokenizer **out, lipsc_error *err) {
+    lipsc_gguf *gguf;
+    lipsc_status status = lipsc_gguf_open(path, &gguf, err);
+    if (status) return status;
+    status = lipsc_tokenizer_from_gguf(gguf, out, err);
+    lipsc_gguf_free(gguf);
+    return status;
+}
+
 lipsc_status lipsc_tokenizer_open(const char *dir, lipsc_tokenizer **out,
                                   lipsc_error *err) {
     char shown[LIPSC_SHOWN_PATH];
     json_t *config = NULL;
     lipsc_status status = LIPSC_OK;
     lipsc_show_path(dir, shown);
+    if (lipsc_gguf_recognised(dir)) return open_gguf(dir, out, err);
     if (file_exists(dir, "tokenizer.json")) return open_described(dir, out, err);
     const int bpe = file_exists(dir, "vocab.json") && file_exists(dir, "merges.txt");
     if (!bpe && !file_exists(dir, "vocab.txt"))

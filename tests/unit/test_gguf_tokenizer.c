@@ -1,0 +1,91 @@
+/* test_gguf_tokenizer.c - tokenizers inside GGUF files against the ids of Hugging Face
+ * tokenizers and of sentencepiece (tools/make_gguf_tokenizers.py wrote both). */
+#include "core/mem.h"
+#include "token/token.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define FOLDER LIPSC_TEST_DATA "/gguf/"
+
+static void check_text(lipsc_tokenizer *tokenizer, json_t *text, json_t *want) {
+    uint32_t *ids;
+    size_t count;
+    assert_int_equal(lipsc_tokenizer_encode(tokenizer, json_string_value(text),
+                                            json_string_length(text), 0, &ids, &count,
+                                            NULL),
+                     LIPSC_OK);
+    assert_int_equal(count, json_array_size(want));
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(ids[i], json_integer_value(json_array_get(want, i)));
+    lipsc_release(ids);
+}
+
+static void test_ids(void **state) {
+    (void)state;
+    json_error_t bad;
+    json_t *root = json_load_file(FOLDER "tokenizers.json", 0, &bad);
+    json_t *texts = json_object_get(root, "texts"), *answers;
+    const char *file;
+    assert_non_null(root);
+    assert_int_equal(json_object_size(json_object_get(root, "ids")), 7);
+    json_object_foreach(json_object_get(root, "ids"), file, answers) {
+        char path[512];
+        lipsc_tokenizer *tokenizer;
+        lipsc_error err;
+        snprintf(path, sizeof path, FOLDER "%s", file);
+        assert_int_equal(lipsc_tokenizer_open(path, &tokenizer, &err), LIPSC_OK);
+        assert_int_equal(json_array_size(answers), json_array_size(texts));
+        for (size_t t = 0; t < json_array_size(texts); t++)
+            check_text(tokenizer, json_array_get(texts, t), json_array_get(answers, t));
+        lipsc_tokenizer_free(tokenizer);
+    }
+    json_decref(root);
+}
+
+/* The first and the last id of "a" with special tokens. */
+static void check_ends(const char *path, uint32_t first, size_t more) {
+    lipsc_tokenizer *tokenizer;
+    uint32_t *plain, *special;
+    size_t few, many;
+    assert_int_equal(lipsc_tokenizer_open(path, &tokenizer, NULL), LIPSC_OK);
+    lipsc_tokenizer_encode(tokenizer, "a", 1, 0, &plain, &few, NULL);
+    lipsc_tokenizer_encode(tokenizer, "a", 1, 1, &special, &many, NULL);
+    assert_int_equal(many, few + more);
+    assert_int_equal(special[0], first);
+    lipsc_release(plain);
+    lipsc_release(special);
+    lipsc_tokenizer_free(tokenizer);
+}
+
+static void test_special(void **state) {
+    (void)state;
+    check_ends(FOLDER "qwen2.gguf", 0, 1);
+    check_ends(FOLDER "sentencepiece.gguf", 1, 1);
+    check_ends(FOLDER "uncased.gguf", 2, 2);
+}
+
+/* A file with tensors only says that it has no tokenizer. */
+static void test_absent(void **state) {
+    (void)state;
+    lipsc_tokenizer *tokenizer;
+    lipsc_error err;
+    assert_int_equal(lipsc_tokenizer_open(FOLDER "blocks.gguf", &tokenizer, &err),
+                     LIPSC_E_FORMAT);
+    assert_non_null(strstr(err.text, "has no tokenizer"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_special),
+        cmocka_unit_test(test_absent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
