@@ -83,6 +83,12 @@ typedef struct lipsc_backend {
     lipsc_status (*gradient)(void *input, size_t k, const void *u, const void *v,
                              void *grad, void *grad_score);
 
+    /* What the products of query head h work with, in host memory and the back end's order:
+     * q with its scale and key (n, key_dim), z (n, value_dim), and sqrt(key_dim) / r of the
+     * norms of queries and keys, (n) each, 1 where there is no norm. */
+    void (*projections)(const void *input, size_t head, double *q, double *key, double *z,
+                        double *q_over, double *k_over);
+
     /* f(X) with biases, (n, width), host memory */
     lipsc_status (*output)(void *input, double *y);
 

@@ -61,6 +61,8 @@ void lipsc_cpu_input_free(void *input);
 lipsc_status lipsc_cpu_reserve(lipsc_cpu_input *in, size_t dirs);
 lipsc_status lipsc_cpu_product(void *input, int trans, size_t k, const void *x, void *y);
 lipsc_status lipsc_cpu_output(void *input, double *y);
+void lipsc_cpu_projections(const void *input, size_t head, double *q, double *key,
+                           double *z, double *q_over, double *k_over);
 lipsc_status lipsc_cpu_gradient(void *input, size_t k, const void *u, const void *v,
                                 void *grad, void *grad_score);
 

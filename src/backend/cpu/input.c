@@ -48,6 +48,31 @@ lipsc_head lipsc_cpu_head(const lipsc_cpu_input *in, size_t h) {
                         .hi = in->hi};
 }
 
+/* to (n, width) = the first width of w columns */
+static void download_rows(const lipsc_cpu_input *in, size_t w, size_t width,
+                          const void *from, double *to) {
+    const lipsc_space *space = in->w->space;
+    for (size_t i = 0; i < in->n; i++)
+        space->download(width, (const char *)from + i * w * space->item, to + i * width);
+}
+
+void lipsc_cpu_projections(const void *input, size_t head, double *q, double *key,
+                           double *z, double *q_over, double *k_over) {
+    const lipsc_cpu_input *in = input;
+    const lipsc_layer *layer = in->w->layer;
+    const lipsc_head h = lipsc_cpu_head(in, head);
+    const size_t n = in->n, item = in->w->space->item;
+    const size_t group = head * layer->kv_heads / layer->heads;
+    download_rows(in, h.kw, layer->key_dim, h.q, q);
+    download_rows(in, h.kw, layer->key_dim, h.k, key);
+    download_rows(in, h.vw, layer->value_dim, h.z, z);
+    for (size_t i = 0; i < n; i++) q_over[i] = k_over[i] = 1;
+    if (layer->q_gain)
+        in->w->space->download(n, (const char *)in->q_inverse + head * n * item, q_over);
+    if (layer->k_gain)
+        in->w->space->download(n, (const char *)in->k_inverse + group * n * item, k_over);
+}
+
 /* count elements of the precision in use, added to the tally of bytes */
 static void *array(lipsc_cpu_input *in, size_t a, size_t b) {
     size_t count;

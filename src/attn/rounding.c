@@ -1,0 +1,435 @@
+/* rounding.c - how far computed products with J can be from exact ones (docs/maths.md 7.5).
+ *
+ * Per head: lengths and errors of queries, keys and values from the norms of the weights
+ * and of the tokens; then row by row what these errors, those of the softmax and those of
+ * the sums can do (rounding_row.c); then rows together,
+ *
+ *     |error| <= max_i own_i + sqrt( max_j sum_i key_i^2 near_ij a_i/a_j )
+ *                            + sqrt( max_j sum_i value_i^2 seen_ij a_i/a_j ),
+ *
+ * and heads together, sum_h |O_h| |error_h|.  Terms of second order and the rounding of
+ * this computation itself are covered by SECOND_ORDER. */
+#include "attn/rounding.h"
+
+#include "attn/rounding_row.h"
+#include "core/mem.h"
+#include "linalg/dense.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ROW_BLOCK = 32 }; /* rows of scores made at once */
+
+static const double SECOND_ORDER = 1.1;
+static const double UNDECIDED = 0.125;   /* of a row's mass */
+static const double OWN_ERROR = 0.03125; /* of scores from projections in f32 */
+
+/* ---- Arithmetic of a precision ------------------------------------------------------- */
+
+typedef struct {
+    double unit;   /* half an ulp of 1            */
+    double normal; /* smallest normal number      */
+    double tiny;   /* smallest number             */
+} precision;
+
+static precision precision_of(lipsc_dtype dtype) {
+    return dtype == LIPSC_F32
+               ? (precision){ldexp(1.0, -24), ldexp(1.0, -126), ldexp(1.0, -149)}
+               : (precision){ldexp(1.0, -53), ldexp(1.0, -1022), ldexp(1.0, -1074)};
+}
+
+/* gamma_m: relative error of m operations in any order */
+static double gamma_of(double operations, double unit) {
+    const double error = operations * unit;
+    return error < 0.01 ? error / (1.0 - error) : INFINITY;
+}
+
+static double smaller(double a, double b) { return a < b ? a : b; }
+static double larger(double a, double b) { return a > b ? a : b; }
+
+static double length_of(size_t n, const double *x) {
+    double largest = 0.0, sum = 0.0;
+    for (size_t e = 0; e < n; e++)
+        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]);
+    if (!(largest > 0.0 && largest < INFINITY)) return largest;
+    for (size_t e = 0; e < n; e++) sum += (x[e] / largest) * (x[e] / largest);
+    return largest * sqrt(sum);
+}
+
+static double largest_of(size_t n, const double *x) {
+    double largest = 0.0;
+    for (size_t e = 0; e < n; e++)
+        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]);
+    return largest;
+}
+
+/* Norms of a weight matrix: its Frobenius norm, for sums of absolute values, and a bound
+ * of |A|, the Schatten 8-norm |(A A^T)^2|_F^{1/4}. */
+typedef struct {
+    double frobenius, spectral;
+} norms;
+
+/* gram (size, size) holds A A^T; square is room of the same size.  Squares of extreme
+ * numbers do not fit into a double: there the Frobenius norm has to do. */
+static norms norms_of(double frobenius, size_t size, const double *gram, double *square) {
+    if (!(frobenius > 1e-70 && frobenius < 1e70)) return (norms){frobenius, frobenius};
+    lipsc_dense_gemm(0, 0, size, size, size, 1.0, gram, size, gram, size, 0.0, square,
+                     size);
+    const double schatten = 1.0001 * sqrt(sqrt(length_of(size * size, square)));
+    return (norms){frobenius, smaller(frobenius, schatten)};
+}
+
+/* W (size, d) row-major, or NULL: the identity.  room: twice size^2. */
+static norms weight_norms(size_t size, size_t d, const double *W, double *room) {
+    if (!W) return (norms){1.0, 1.0};
+    lipsc_dense_gemm(1, 0, size, size, d, 1.0, W, d, W, d, 0.0, room, size);
+    return norms_of(length_of(size * d, W), size, room, room + size * size);
+}
+
+/* The slice of O that head h has; without O one that changes nothing. */
+static norms slice_norms(const lipsc_layer *l, size_t h, double *room) {
+    if (!l->O) return (norms){1.0, 1.0};
+    const size_t size = l->value_dim, stride = l->heads * size;
+    const double *O = l->O + h * size;
+    double frobenius = 0.0;
+    for (size_t r = 0; r < l->out_dim; r++)
+        frobenius = hypot(frobenius, length_of(size, O + r * stride));
+    lipsc_dense_gemm(0, 1, size, size, l->out_dim, 1.0, O, stride, O, stride, 0.0, room,
+                     size);
+    return norms_of(frobenius, size, room, room + size * size);
+}
+
+/* ---- One head: lengths and errors ---------------------------------------------------- */
+
+/* Everything of one head at one input; all arrays in one block. */
+typedef struct {
+    double *storage;
+    double *q, *key, *z, *q_over, *k_over;
+    double *tile, *near, *seen, *centre;
+    double *room;              /* twice max(key_dim, value_dim)^2 */
+    norms out;                 /* of the slice of O               */
+    double *by_key, *by_value; /* (n) sums over the rows */
+    lipsc_rounded_head rows;
+} work;
+
+/* What a projection is made of. */
+typedef struct {
+    size_t dim;
+    norms weight;
+    double bias; /* |b| */
+    const double *gain;
+    double scale, norm_eps;
+} projection;
+
+static size_t place(work *w, size_t n, size_t k, size_t dv, double *base) {
+    lipsc_projected *q = &w->rows.q, *key = &w->rows.k;
+    double **const arrays[] = {&w->q,
+                               &w->key,
+                               &w->z,
+                               &w->q_over,
+                               &w->k_over,
+                               &w->tile,
+                               &w->near,
+                               &w->seen,
+                               &w->centre,
+                               &w->by_key,
+                               &w->by_value,
+                               &q->length,
+                               &q->error,
+                               &q->own_error,
+                               &q->stretch,
+                               &q->spread,
+                               &key->length,
+                               &key->error,
+                               &key->own_error,
+                               &key->stretch,
+                               &key->spread,
+                               &q->stretch_error,
+                               &key->stretch_error,
+                               &w->rows.z_spread,
+                               &w->room};
+    size_t used = 0;
+    for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) {
+        const size_t width = a < 2 ? k : a == 2 ? dv : a == 5 ? ROW_BLOCK : 1;
+        if (base) *arrays[a] = base + used;
+        used += arrays[a] == &w->centre ? k + dv
+                : arrays[a] == &w->room ? 2 * (k > dv ? k * k : dv * dv)
+                                        : n * width;
+    }
+    return used;
+}
+
+/* spread_i = |y_i - mean| + error of y_i */
+static void spread_of(size_t n, size_t width, const double *y, const double *error,
+                      double *centre, double *spread) {
+    memset(centre, 0, width * sizeof *centre);
+    for (size_t i = 0; i < n; i++)
+        for (size_t l = 0; l < width; l++) centre[l] += y[i * width + l] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        double square = 0.0;
+        for (size_t l = 0; l < width; l++) {
+            const double t = y[i * width + l] - centre[l];
+            square += t * t;
+        }
+        spread[i] = sqrt(square) + error[i];
+    }
+}
+
+/* Error of W x + b for |x| = size, by products in one precision. */
+static double raw_error(const projection *p, size_t d, precision in, double size) {
+    const double terms = (double)d + 4.0;
+    return gamma_of(terms, in.unit) * (p->weight.frobenius * size + p->bias) +
+           terms * sqrt((double)p->dim) * in.tiny;
+}
+
+/* over_i = sqrt(dim) / r_i of the norm.  See docs/maths.md 7.5, "Projections". */
+static void project_errors(const projection *p, size_t n, size_t d, const double *x,
+                           const double *y, const double *over, precision in, precision own,
+                           lipsc_projected *out) {
+    const double root = sqrt((double)p->dim), scale = fabs(p->scale);
+    const double gain = p->gain ? largest_of(p->dim, p->gain) : 1.0;
+    const double turns = (p->gain ? 4.0 * (double)p->dim : 0.0) + 40.0;
+    out->longest = out->longest_error = out->most_stretch = out->most_stretch_error = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const double size = length_of(d, x + i * d);
+        const double raw = raw_error(p, d, in, size), raw_own = raw_error(p, d, own, size);
+        double factor = scale, moved = raw, moved_own = raw_own, bend = 0.0;
+        if (p->gain) {
+            const double radius = root / over[i] * (1.0 - turns * own.unit);
+            const double least = larger(radius - raw - raw_own, root * sqrt(p->norm_eps));
+            factor = least > 0.0 ? scale * gain * root / least : INFINITY;
+            moved = smaller(raw, 2.0 * least);
+            moved_own = smaller(raw_own, 2.0 * least);
+            bend = smaller(6.0 * raw / least, 2.0);
+        }
+        const double length = length_of(p->dim, y + i * p->dim);
+        out->own_error[i] = factor * moved_own + turns * own.unit * length;
+        out->error[i] = factor * moved + turns * in.unit * (length + out->own_error[i]);
+        out->length[i] = length + out->own_error[i] + out->error[i];
+        out->stretch[i] = factor * p->weight.spectral;
+        out->stretch_error[i] =
+            out->stretch[i] * bend +
+            factor * p->weight.frobenius * gamma_of((double)d + 4.0 + turns, in.unit) +
+            factor * ((double)d + 4.0) * root * in.tiny;
+        out->longest = larger(out->longest, out->length[i]);
+        out->longest_error = larger(out->longest_error, out->error[i]);
+        out->most_stretch = larger(out->most_stretch, out->stretch[i]);
+        out->most_stretch_error = larger(out->most_stretch_error, out->stretch_error[i]);
+    }
+}
+
+static double norm_ratio(norms a) {
+    return a.spectral > 0.0 ? a.frobenius / a.spectral : 1.0;
+}
+
+/* log a_j, and what is added to it: the largest, in size */
+static double largest_log(const lipsc_input *input) {
+    double largest = 0.0;
+    for (size_t i = 0; input->weights && i < input->n; i++)
+        largest = larger(largest, fabs(log(input->weights[i])));
+    return largest;
+}
+
+static void head_errors(const lipsc_attn *attn, size_t h, precision in, precision own,
+                        work *w) {
+    const lipsc_layer *l = &attn->layer;
+    const size_t n = attn->rows.n, d = l->d, k = l->key_dim, dv = l->value_dim;
+    const size_t g = h * l->kv_heads / l->heads;
+    const double *X = attn->rows.X;
+    const projection query = {.dim = k,
+                              .weight = weight_norms(k, d, l->Q + h * k * d, w->room),
+                              .bias = l->bq ? length_of(k, l->bq + h * k) : 0.0,
+                              .gain = l->q_gain,
+                              .scale = l->scale,
+                              .norm_eps = l->norm_eps};
+    const projection key = {.dim = k,
+                            .weight =
+                                weight_norms(k, d, l->K ? l->K + g * k * d : NULL, w->room),
+                            .bias = l->bk ? length_of(k, l->bk + g * k) : 0.0,
+                            .gain = l->k_gain,
+                            .scale = 1.0,
+                            .norm_eps = l->norm_eps};
+    const projection value = {.dim = dv,
+                              .weight = weight_norms(dv, d, l->V + g * dv * d, w->room),
+                              .bias = l->bv ? length_of(dv, l->bv + g * dv) : 0.0,
+                              .scale = 1.0};
+    lipsc_rounded_head *r = &w->rows;
+    project_errors(&query, n, d, X, w->q, w->q_over, in, own, &r->q);
+    project_errors(&key, n, d, X, w->key, w->k_over, in, own, &r->k);
+    spread_of(n, k, w->key, r->k.own_error, w->centre, r->k.spread);
+
+    r->z_error = r->z_longest = r->z_widest = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const double size = length_of(d, X + i * d), length = length_of(dv, w->z + i * dv);
+        r->z_error = larger(r->z_error, raw_error(&value, d, in, size));
+        w->near[i] = raw_error(&value, d, own, size); /* a free array */
+        r->z_longest = larger(r->z_longest, length + w->near[i]);
+    }
+    r->z_longest += r->z_error;
+    spread_of(n, dv, w->z, w->near, w->centre, r->z_spread);
+    for (size_t i = 0; i < n; i++) r->z_widest = larger(r->z_widest, r->z_spread[i]);
+    r->v_norm = value.weight.spectral;
+    r->v_error = value.weight.frobenius * gamma_of((double)d + 4.0, in.unit) +
+                 ((double)d + 4.0) * sqrt((double)dv) * in.tiny;
+
+    const double heads = (double)l->heads, width = (double)lipsc_layer_width(l);
+    const double head_dim = (double)(k > dv ? k : dv);
+    r->n = n;
+    r->log_weight = attn->rows.log_weight;
+    r->root = attn->rows.root_weight;
+    r->unit = in.unit;
+    r->own_unit = ldexp(1.0, -53); /* the scores of this pass are made in double */
+    r->dots = gamma_of(2.0 * head_dim + 4.0, r->unit);
+    r->own_dots = gamma_of((double)k + 2.0, r->own_unit);
+    /* matrix products err by |W|_F, what they are compared with has |W| */
+    w->out = slice_norms(l, h, w->room);
+    const double ratio = larger(larger(norm_ratio(w->out), norm_ratio(query.weight)),
+                                larger(norm_ratio(key.weight), norm_ratio(value.weight)));
+    r->sums =
+        gamma_of(2.0 * (double)n + 2.0 * heads + 32.0, in.unit) + r->dots +
+        ratio * gamma_of(heads * (2.0 * (double)k + (double)dv) + width + 16.0, in.unit);
+    r->smallest = 4.0 * in.normal;
+}
+
+/* ---- One head: its rows -------------------------------------------------------------- */
+
+typedef struct {
+    double eps, score_error, own_error, score_size;
+    size_t token;
+    int undecided;
+} head_rounding;
+
+static void add_row(const lipsc_rounded_head *r, size_t i, size_t lo, size_t hi,
+                    const lipsc_rounded_row *row, work *w) {
+    for (size_t j = lo; j < hi; j++) {
+        const double ratio = r->root ? r->root[i] / r->root[j] : 1.0;
+        w->by_key[j] += row->key * row->key * w->near[j - lo] * ratio * ratio;
+        w->by_value[j] += row->value * row->value * w->seen[j - lo] * ratio * ratio;
+    }
+}
+
+/* Products that underflow: absolute errors, carried through the largest sizes there are. */
+static double underflow(const lipsc_rounded_head *r, size_t width, precision in) {
+    const double n = (double)r->n;
+    return in.tiny * 8.0 * n * sqrt(n) * (double)width * (1.0 + r->z_longest) *
+           (1.0 + r->q.longest + r->k.longest) *
+           (1.0 + r->q.most_stretch + r->k.most_stretch + r->v_norm);
+}
+
+static head_rounding bound_head(const lipsc_attn *attn, precision in, work *w) {
+    const lipsc_rows *rows = &attn->rows;
+    const size_t n = rows->n, k = attn->layer.key_dim;
+    const lipsc_rounded_head *r = &w->rows;
+    head_rounding out = {.score_size = r->q.longest * r->k.longest};
+    double own = 0.0;
+    memset(w->by_key, 0, n * sizeof *w->by_key);
+    memset(w->by_value, 0, n * sizeof *w->by_value);
+    for (size_t i0 = 0; i0 < n; i0 += ROW_BLOCK) {
+        const size_t i1 = n - i0 < ROW_BLOCK ? n : i0 + ROW_BLOCK;
+        const size_t first = rows->lo[i0], count = rows->hi[i1 - 1] - first;
+        lipsc_dense_gemm(1, 0, count, i1 - i0, k, 1.0, w->key + first * k, k, w->q + i0 * k,
+                         k, 0.0, w->tile, count);
+        for (size_t i = i0; i < i1; i++) {
+            const size_t lo = rows->lo[i], hi = rows->hi[i];
+            double *score = w->tile + (i - i0) * count + (lo - first);
+            for (size_t j = lo; r->log_weight && j < hi; j++)
+                score[j - lo] += r->log_weight[j];
+            const lipsc_rounded_row row =
+                lipsc_rounded_row_of(r, i, lo, hi, score, w->near, w->seen);
+            add_row(r, i, lo, hi, &row, w);
+            if (!(row.own <= own)) own = row.own; /* a NaN stays */
+            if (!(row.score_error <= out.score_error)) {
+                out.score_error = row.score_error;
+                out.token = rows->order ? rows->order[i] : i;
+            }
+            if (!(row.own_error <= out.own_error)) out.own_error = row.own_error;
+            out.undecided |= !(row.open < UNDECIDED);
+        }
+    }
+    const double key = largest_of(n, w->by_key), value = largest_of(n, w->by_value);
+    out.eps = w->out.spectral * (own + sqrt(key) + sqrt(value)) +
+              w->out.frobenius * underflow(r, k + attn->layer.value_dim, in);
+    return out;
+}
+
+/* ---- All heads ------------------------------------------------------------------------
+ */
+
+static lipsc_status one_head(lipsc_attn *attn, size_t h, precision in, work *w,
+                             head_rounding *out) {
+    const lipsc_layer *l = &attn->layer;
+    const size_t count = place(w, attn->rows.n, l->key_dim, l->value_dim, NULL);
+    const precision own = precision_of(attn->dtype);
+    w->storage = lipsc_alloc(count, sizeof *w->storage);
+    if (!w->storage) return LIPSC_E_NOMEM;
+    place(w, attn->rows.n, l->key_dim, l->value_dim, w->storage);
+    attn->backend->projections(attn->state, h, w->q, w->key, w->z, w->q_over, w->k_over);
+    head_errors(attn, h, in, own, w);
+    w->rows.log_weight_error = 8.0 * largest_log(&attn->input);
+    *out = bound_head(attn, in, w);
+    lipsc_release(w->storage);
+    return LIPSC_OK;
+}
+
+/* With the projections of attn's own precision; *own_error: what they do to the scores. */
+static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, lipsc_rounding *out,
+                                double *own_error) {
+    const lipsc_layer *l = &attn->layer;
+    const precision in = precision_of(dtype);
+    lipsc_status status = LIPSC_OK;
+    head_rounding *heads = lipsc_alloc_zero(l->heads, sizeof *heads);
+    if (!heads) return LIPSC_E_NOMEM;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(attn->threads)
+    for (size_t h = 0; h < l->heads; h++) {
+        work w = {0};
+        const lipsc_status mine = one_head(attn, h, in, &w, &heads[h]);
+        if (mine) {
+#pragma omp atomic write
+            status = mine;
+        }
+    }
+    *out = (lipsc_rounding){0};
+    *own_error = 0.0;
+    for (size_t h = 0; !status && h < l->heads; h++) {
+        const double eps = heads[h].eps;
+        out->eps = l->O ? out->eps + eps : hypot(out->eps, eps);
+        out->undecided |= heads[h].undecided;
+        if (!(heads[h].own_error <= *own_error)) *own_error = heads[h].own_error;
+        if (h == 0 || !(heads[h].score_error <= out->score_error)) {
+            out->score_error = heads[h].score_error;
+            out->score_size = heads[h].score_size;
+            out->head = h;
+            out->token = heads[h].token;
+        }
+    }
+    const double width = (double)lipsc_layer_width(l), n = (double)attn->rows.n;
+    out->eps = SECOND_ORDER * (out->eps + in.tiny * 8.0 * n * width * (double)l->d);
+    if (!(out->eps < INFINITY)) out->eps = INFINITY; /* a NaN too */
+    lipsc_release(heads);
+    return status;
+}
+
+lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_rounding *out) {
+    double own_error;
+    lipsc_status status = rounding_at(attn, dtype, out, &own_error);
+    if (status || attn->dtype == LIPSC_F64 || own_error <= OWN_ERROR) return status;
+
+    lipsc_attn own = *attn; /* layer, weights, input and rows are borrowed */
+    const void *weights;
+    own.dtype = LIPSC_F64;
+    own.state = NULL;
+    status = lipsc_packed_weights(own.packed, LIPSC_F64, &weights, NULL);
+    if (!status)
+        status = own.backend->input_new(weights, &own.rows, own.threads, &own.state, NULL);
+    if (!status) status = rounding_at(&own, dtype, out, &own_error);
+    if (own.state) own.backend->input_free(own.state);
+    return status;
+}
+
+void lipsc_rounding_reason(const lipsc_rounding *rounding, char text[LIPSC_ROUNDING_TEXT]) {
+    snprintf(
+        text, LIPSC_ROUNDING_TEXT,
+        "the scores of token %zu in head %zu, of size up to %.1e, are known to %.1e only",
+        rounding->token, rounding->head, rounding->score_size, rounding->score_error);
+}
