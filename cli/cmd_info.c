@@ -47,41 +47,33 @@ static const lipsc_column tensor_columns[] = {{"tensor", LIPSC_COLUMN_STRING},
                                               {"bytes", LIPSC_COLUMN_INTEGER},
                                               {"file", LIPSC_COLUMN_STRING}};
 
-static void add_file(lipsc_table *t, const lipsc_st *st) {
-    for (size_t i = 0; i < lipsc_st_count(st); i++) {
-        const lipsc_st_tensor *tensor = lipsc_st_at(st, i);
-        char shape[LIPSC_SHOWN_SHAPE];
-        lipsc_show_shape(tensor->ndim, tensor->shape, shape);
-        lipsc_table_row(t);
-        lipsc_table_string(t, "tensor", tensor->name);
-        lipsc_table_string(t, "dtype", tensor->dtype);
-        lipsc_table_string(t, "shape", shape);
-        lipsc_table_integer(t, "bytes", (long long)tensor->bytes);
-        lipsc_table_string(t, "file", lipsc_st_path(st));
-    }
+static void add_tensor(lipsc_table *t, const lipsc_stored *tensor) {
+    char shape[LIPSC_SHOWN_SHAPE];
+    lipsc_show_shape(tensor->ndim, tensor->shape, shape);
+    lipsc_table_row(t);
+    lipsc_table_string(t, "tensor", tensor->name);
+    lipsc_table_string(t, "dtype", tensor->dtype);
+    lipsc_table_string(t, "shape", shape);
+    lipsc_table_integer(t, "bytes", (long long)tensor->bytes);
+    lipsc_table_string(t, "file", tensor->file);
 }
 
-/* path: a safetensors file, or a folder with some. */
-static int list_tensors(const cli_command *self, const settings *s, const char *path,
-                        int is_file) {
+/* path: a safetensors or GGUF file, or a folder with some. */
+static int list_tensors(const cli_command *self, const settings *s, const char *path) {
     lipsc_error err;
-    lipsc_st *st = NULL;
-    lipsc_checkpoint *files = NULL;
-    if (is_file ? lipsc_st_open(path, &st, &err)
-                : lipsc_checkpoint_open(path, &files, &err))
-        return cli_failure(self, "%s", err.text);
+    lipsc_checkpoint *files;
+    lipsc_stored tensor;
+    if (lipsc_checkpoint_open(path, &files, &err)) return cli_failure(self, "%s", err.text);
     int code = CLI_FAILED;
     lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->common.format,
                                      LIPSC_LAYOUT_WIDE, stdout, 5, tensor_columns);
     if (t) {
-        if (st) add_file(t, st);
-        for (size_t i = 0; files && lipsc_checkpoint_file(files, i); i++)
-            add_file(t, lipsc_checkpoint_file(files, i));
+        for (size_t i = 0; lipsc_checkpoint_at(files, i, &tensor); i++)
+            add_tensor(t, &tensor);
         code = finish(self, t);
     } else {
         cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
     }
-    lipsc_st_free(st);
     lipsc_checkpoint_free(files);
     return code;
 }
@@ -177,11 +169,11 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (code != CLI_RUN) return code;
     if (cli_data_resolve(argv[0], room, &path, &err))
         return cli_failure(self, "%s", err.text);
-    const int is_file = !stat(path, &info) && S_ISREG(info.st_mode);
+    const int listed =
+        !stat(path, &info) && S_ISREG(info.st_mode) && !lipsc_gguf_recognised(path);
     if (s.tensors && !strncmp(argv[0], "random:", 7))
         return cli_failure(self, "%s: a random model stores no tensors", argv[0]);
-    return s.tensors || is_file ? list_tensors(self, &s, path, is_file)
-                                : describe(self, &s, argv[0]);
+    return s.tensors || listed ? list_tensors(self, &s, path) : describe(self, &s, argv[0]);
 }
 
 const cli_command cli_cmd_info = {
@@ -192,8 +184,8 @@ const cli_command cli_cmd_info = {
     .summary = "what is in a checkpoint",
     .about =
         "Architecture, sizes and hash of a model, or with --tensors its tensors.  MODEL\n"
-        "is a Hugging Face folder, random:FAMILY or random:DIR; of a safetensors file\n"
-        "the tensors are listed.",
+        "is a Hugging Face folder, a GGUF file, random:FAMILY or random:DIR; of a\n"
+        "safetensors file the tensors are listed.",
     .example = "  $ lipscope info gpt2/\n"
                "  $ lipscope info gpt2/ --tensors\n",
     .option_count = sizeof options / sizeof *options,

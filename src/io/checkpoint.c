@@ -1,5 +1,5 @@
-/* checkpoint.c - the weight files of a Hugging Face folder as one set of named tensors. */
-#define _POSIX_C_SOURCE 200809L /* access */
+/* checkpoint.c - the weight files of a model as one set of named tensors. */
+#define _POSIX_C_SOURCE 200809L /* access, stat */
 #include "io/checkpoint.h"
 
 #include "core/error.h"
@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILES = 4096, NAME = 256 }; /* most shards; longest tensor name looked for */
@@ -19,7 +20,8 @@ struct lipsc_checkpoint {
     size_t count;
     struct {
         char *path;
-        lipsc_st *st;
+        lipsc_st *st; /* one of the two */
+        lipsc_gguf *gguf;
     } * files;
 };
 
@@ -43,18 +45,23 @@ static lipsc_status no_memory(lipsc_error *err) {
     return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a checkpoint");
 }
 
-/* Opens DIR/NAME as the next file. */
-static lipsc_status add_file(lipsc_checkpoint *c, const char *dir, const char *name,
-                             lipsc_error *err) {
-    char *path = lipsc_path_join(dir, name);
+/* Opens a file as the next one and takes its path; NULL: no memory was left for it. */
+static lipsc_status add_path(lipsc_checkpoint *c, char *path, lipsc_error *err) {
     if (!path) return no_memory(err);
-    const lipsc_status status = lipsc_st_open(path, &c->files[c->count].st, err);
+    const lipsc_status status = lipsc_gguf_recognised(path)
+                                    ? lipsc_gguf_open(path, &c->files[c->count].gguf, err)
+                                    : lipsc_st_open(path, &c->files[c->count].st, err);
     if (status) {
         lipsc_release(path);
         return status;
     }
     c->files[c->count++].path = path;
     return LIPSC_OK;
+}
+
+static lipsc_status add_file(lipsc_checkpoint *c, const char *dir, const char *name,
+                             lipsc_error *err) {
+    return add_path(c, lipsc_path_join(dir, name), err);
 }
 
 /* ---- Shards
@@ -86,13 +93,14 @@ static lipsc_status add_shard(lipsc_checkpoint *c, const char *dir, const char *
         const lipsc_status status = add_file(c, dir, name, err);
         if (status) return status;
     }
-    if (lipsc_st_find(c->files[f].st, tensor)) return LIPSC_OK;
+    const lipsc_st *st = c->files[f].st;
+    if (st && lipsc_st_find(st, tensor)) return LIPSC_OK;
     char shown[LIPSC_SHOWN_NAME];
     lipsc_show_name(tensor, shown);
     return lipsc_fail(
         err, LIPSC_E_FORMAT,
         "%s: has no tensor '%s', which model.safetensors.index.json says it has",
-        lipsc_st_path(c->files[f].st), shown);
+        st ? lipsc_st_path(st) : c->shown, shown);
 }
 
 static lipsc_status open_shards(lipsc_checkpoint *c, const char *dir, const char *path,
@@ -133,8 +141,20 @@ static int exists(const char *dir, const char *name) {
     return there;
 }
 
+static int is_folder(const char *path) {
+    struct stat info;
+    return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
+static char *copied(const char *text) {
+    const size_t size = strlen(text) + 1;
+    char *copy = lipsc_alloc(size, 1);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
 static lipsc_status open_files(lipsc_checkpoint *c, const char *dir, lipsc_error *err) {
     static const char index_name[] = "model.safetensors.index.json";
+    if (!is_folder(dir)) return add_path(c, copied(dir), err);
     if (exists(dir, "model.safetensors")) return add_file(c, dir, "model.safetensors", err);
     if (exists(dir, index_name)) {
         char *path = lipsc_path_join(dir, index_name);
@@ -145,7 +165,9 @@ static lipsc_status open_files(lipsc_checkpoint *c, const char *dir, lipsc_error
     }
     if (exists(dir, "pytorch_model.bin"))
         return lipsc_fail(err, LIPSC_E_IO,
-                          "%s: has pytorch_model.bin, but only model.safetensors is read",
+                          "%s: has pytorch_model.bin, a pickle, which is not read; "
+                          "AutoModel.from_pretrained(DIR).save_pretrained(NEW) of "
+                          "transformers writes it as model.safetensors",
                           c->shown);
     return lipsc_fail(err, LIPSC_E_IO,
                       "%s: has neither model.safetensors nor model.safetensors.index.json",
@@ -170,6 +192,7 @@ void lipsc_checkpoint_free(lipsc_checkpoint *c) {
     if (!c) return;
     for (size_t f = 0; f < c->count; f++) {
         lipsc_st_free(c->files[f].st);
+        lipsc_gguf_free(c->files[f].gguf);
         lipsc_release(c->files[f].path);
     }
     lipsc_release(c->files);
@@ -178,68 +201,110 @@ void lipsc_checkpoint_free(lipsc_checkpoint *c) {
 
 const char *lipsc_checkpoint_shown(const lipsc_checkpoint *c) { return c->shown; }
 
-const lipsc_st *lipsc_checkpoint_file(const lipsc_checkpoint *c, size_t i) {
-    return i < c->count ? c->files[i].st : NULL;
+const lipsc_gguf *lipsc_checkpoint_gguf(const lipsc_checkpoint *c) {
+    return c->count ? c->files[0].gguf : NULL;
 }
 
 /* ---- Tensors
  * --------------------------------------------------------------------------------- */
 
-static const lipsc_st_tensor *find_exactly(const lipsc_checkpoint *c, const char *name,
-                                           const lipsc_st **file) {
-    for (size_t f = 0; f < c->count; f++) {
-        const lipsc_st_tensor *tensor = lipsc_st_find(c->files[f].st, name);
-        if (tensor) {
-            *file = c->files[f].st;
-            return tensor;
-        }
-    }
-    return NULL;
+static int in_safetensors(const lipsc_st *st, const lipsc_st_tensor *t, lipsc_stored *out) {
+    if (!t) return 0;
+    *out = (lipsc_stored){.name = t->name,
+                          .dtype = t->dtype,
+                          .file = lipsc_st_path(st),
+                          .readable = t->type != LIPSC_ST_OTHER,
+                          .ndim = t->ndim,
+                          .shape = t->shape,
+                          .count = t->count,
+                          .bytes = t->bytes,
+                          .st = st,
+                          .in_st = t};
+    return 1;
 }
 
-static const lipsc_st_tensor *find_prefixed(const lipsc_checkpoint *c, const char *name,
-                                            const lipsc_st **file) {
+static int in_gguf(const lipsc_gguf *gguf, const lipsc_gguf_tensor *t, lipsc_stored *out) {
+    if (!t) return 0;
+    *out = (lipsc_stored){.name = t->name,
+                          .dtype = t->type ? t->type->name : "unknown",
+                          .file = lipsc_gguf_path(gguf),
+                          .readable = t->type && t->type->unpack,
+                          .ndim = t->ndim,
+                          .shape = t->shape,
+                          .count = t->count,
+                          .bytes = t->bytes,
+                          .gguf = gguf,
+                          .in_gguf = t};
+    return 1;
+}
+
+lipsc_status lipsc_stored_read(const lipsc_stored *s, size_t first, size_t count,
+                               double *out, lipsc_error *err) {
+    return s->st ? lipsc_st_read_f64(s->st, s->in_st, first, count, out, err)
+                 : lipsc_gguf_read(s->gguf, s->in_gguf, first, count, out, err);
+}
+
+int lipsc_checkpoint_at(const lipsc_checkpoint *c, size_t i, lipsc_stored *out) {
+    for (size_t f = 0; f < c->count; f++) {
+        const lipsc_st *st = c->files[f].st;
+        const lipsc_gguf *gguf = c->files[f].gguf;
+        const size_t count = st ? lipsc_st_count(st) : lipsc_gguf_count(gguf);
+        if (i < count)
+            return st ? in_safetensors(st, lipsc_st_at(st, i), out)
+                      : in_gguf(gguf, lipsc_gguf_at(gguf, i), out);
+        i -= count;
+    }
+    return 0;
+}
+
+static int find_exactly(const lipsc_checkpoint *c, const char *name, lipsc_stored *out) {
+    for (size_t f = 0; f < c->count; f++) {
+        const lipsc_st *st = c->files[f].st;
+        const lipsc_gguf *gguf = c->files[f].gguf;
+        if (st ? in_safetensors(st, lipsc_st_find(st, name), out)
+               : in_gguf(gguf, lipsc_gguf_find(gguf, name), out))
+            return 1;
+    }
+    return 0;
+}
+
+static int find_prefixed(const lipsc_checkpoint *c, const char *name, lipsc_stored *out) {
     char full[NAME];
     for (size_t p = 0; p < sizeof prefixes / sizeof prefixes[0]; p++) {
         snprintf(full, sizeof full, "%s%s", prefixes[p], name);
-        const lipsc_st_tensor *tensor = find_exactly(c, full, file);
-        if (tensor) return tensor;
+        if (find_exactly(c, full, out)) return 1;
     }
-    return NULL;
+    return 0;
 }
 
-const lipsc_st_tensor *lipsc_checkpoint_find(const lipsc_checkpoint *c, const char *name,
-                                             const lipsc_st **file) {
-    const lipsc_st_tensor *tensor = find_prefixed(c, name, file);
-    for (size_t r = 0; !tensor && r < sizeof renamed / sizeof renamed[0]; r++) {
+int lipsc_checkpoint_find(const lipsc_checkpoint *c, const char *name, lipsc_stored *out) {
+    if (find_prefixed(c, name, out)) return 1;
+    for (size_t r = 0; r < sizeof renamed / sizeof renamed[0]; r++) {
         const size_t tail = strlen(renamed[r][0]), size = strlen(name);
         if (size < tail || strcmp(name + size - tail, renamed[r][0])) continue;
         char old[NAME];
         snprintf(old, sizeof old, "%.*s%s", (int)(size - tail), name, renamed[r][1]);
-        tensor = find_prefixed(c, old, file);
+        if (find_prefixed(c, old, out)) return 1;
     }
-    return tensor;
+    return 0;
 }
 
 uint64_t lipsc_checkpoint_numbers(const lipsc_checkpoint *c) {
     uint64_t sum = 0;
-    for (size_t f = 0; f < c->count; f++)
-        for (size_t i = 0; i < lipsc_st_count(c->files[f].st); i++) {
-            const lipsc_st_tensor *tensor = lipsc_st_at(c->files[f].st, i);
-            if (tensor->type != LIPSC_ST_OTHER) sum += tensor->count;
-        }
+    lipsc_stored tensor;
+    for (size_t i = 0; lipsc_checkpoint_at(c, i, &tensor); i++)
+        if (tensor.readable) sum += tensor.count;
     return sum;
 }
 
 const char *lipsc_checkpoint_dtype(const lipsc_checkpoint *c) {
     const char *dtype = "none";
-    for (size_t f = 0; f < c->count; f++)
-        for (size_t i = 0; i < lipsc_st_count(c->files[f].st); i++) {
-            const lipsc_st_tensor *tensor = lipsc_st_at(c->files[f].st, i);
-            if (tensor->type == LIPSC_ST_OTHER) continue;
-            if (!strcmp(dtype, "none")) dtype = tensor->dtype;
-            if (strcmp(dtype, tensor->dtype)) return "mixed";
-        }
+    lipsc_stored tensor;
+    for (size_t i = 0; lipsc_checkpoint_at(c, i, &tensor); i++) {
+        if (!tensor.readable) continue;
+        if (!strcmp(dtype, "none")) dtype = tensor.dtype;
+        if (strcmp(dtype, tensor.dtype)) return "mixed";
+    }
     return dtype;
 }
 

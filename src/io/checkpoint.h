@@ -1,29 +1,53 @@
-/* checkpoint.h - the weight files of a Hugging Face folder: model.safetensors, or the
- * shards that model.safetensors.index.json names. */
+/* checkpoint.h - the weights of a model as one set of named tensors: a Hugging Face folder
+ * with model.safetensors or the shards that model.safetensors.index.json names, one
+ * safetensors file, or one GGUF file. */
 #ifndef LIPSC_IO_CHECKPOINT_H
 #define LIPSC_IO_CHECKPOINT_H
 
 #include "core/sha256.h"
+#include "io/gguf.h"
 #include "io/safetensors.h"
 
 /* Files are mapped and must not change while it is open. */
 typedef struct lipsc_checkpoint lipsc_checkpoint;
 
-lipsc_status lipsc_checkpoint_open(const char *dir, lipsc_checkpoint **out,
+lipsc_status lipsc_checkpoint_open(const char *path, lipsc_checkpoint **out,
                                    lipsc_error *err);
 void lipsc_checkpoint_free(lipsc_checkpoint *checkpoint); /* NULL does nothing */
 
-/* DIR as it stands in sentences. */
+/* The path as it stands in sentences. */
 const char *lipsc_checkpoint_shown(const lipsc_checkpoint *checkpoint);
 
-/* The i-th weight file, NULL behind the last. */
-const lipsc_st *lipsc_checkpoint_file(const lipsc_checkpoint *checkpoint, size_t i);
+/* The GGUF file that it is, or NULL. */
+const lipsc_gguf *lipsc_checkpoint_gguf(const lipsc_checkpoint *checkpoint);
+
+/* A tensor in one of the files; valid as long as the checkpoint. */
+typedef struct {
+    const char *name, *dtype; /* "F16", "Q4_K"                    */
+    const char *file;         /* as it stands in sentences         */
+    int readable;             /* 0: of a type that is not converted */
+    size_t ndim;
+    const size_t *shape;
+    size_t count, bytes;
+    /* where it stands: one of the two pairs */
+    const lipsc_st *st;
+    const lipsc_st_tensor *in_st;
+    const lipsc_gguf *gguf;
+    const lipsc_gguf_tensor *in_gguf;
+} lipsc_stored;
 
 /* The tensor of that name, also under one of the prefixes that wrapping models add
  * ("transformer.", "bert.", "model.", ...), and LayerNorm's gamma and beta of old files for
- * weight and bias; NULL when there is none.  *file is where it stands. */
-const lipsc_st_tensor *lipsc_checkpoint_find(const lipsc_checkpoint *checkpoint,
-                                             const char *name, const lipsc_st **file);
+ * weight and bias; 0 when there is none. */
+int lipsc_checkpoint_find(const lipsc_checkpoint *checkpoint, const char *name,
+                          lipsc_stored *out);
+
+/* The i-th of all tensors, 0 behind the last. */
+int lipsc_checkpoint_at(const lipsc_checkpoint *checkpoint, size_t i, lipsc_stored *out);
+
+/* Entries first .. first+count-1 in storage order; another type is refused by its name. */
+lipsc_status lipsc_stored_read(const lipsc_stored *stored, size_t first, size_t count,
+                               double *out, lipsc_error *err);
 
 /* Numbers stored in all floating-point tensors, and their common dtype ("mixed"). */
 uint64_t lipsc_checkpoint_numbers(const lipsc_checkpoint *checkpoint);

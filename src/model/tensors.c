@@ -180,48 +180,47 @@ int lipsc_tensor_describe(const lipsc_config *c, lipsc_role role, size_t layer,
  * ----------------------------------------------------------------------------- */
 
 int lipsc_tensors_has(const lipsc_tensors *t, const lipsc_tensor *tensor) {
-    const lipsc_st *file;
-    return !t->files || lipsc_checkpoint_find(t->files, tensor->name, &file);
+    lipsc_stored found;
+    return !t->files || lipsc_checkpoint_find(t->files, tensor->name, &found);
 }
 
 lipsc_status lipsc_tensors_check(const lipsc_tensors *t, const lipsc_tensor *tensor,
                                  lipsc_error *err) {
     if (!t->files) return LIPSC_OK;
-    const lipsc_st *file;
-    const lipsc_st_tensor *found = lipsc_checkpoint_find(t->files, tensor->name, &file);
-    if (!found)
+    lipsc_stored found;
+    if (!lipsc_checkpoint_find(t->files, tensor->name, &found))
         return lipsc_fail(err, LIPSC_E_FORMAT, "%s: tensor '%s' is missing",
                           lipsc_checkpoint_shown(t->files), tensor->name);
-    if (found->type == LIPSC_ST_OTHER)
+    if (!found.readable)
         return lipsc_fail(
             err, LIPSC_E_FORMAT,
-            "%s: tensor '%s' has dtype %s, but F64, F32, F16 or BF16 is needed",
-            lipsc_st_path(file), tensor->name, found->dtype);
-    int same = found->ndim == tensor->ndim;
+            "%s: tensor '%s' has dtype %s, but F64, F32, F16 or BF16 is needed", found.file,
+            tensor->name, found.dtype);
+    int same = found.ndim == tensor->ndim;
     for (size_t i = 0; same && i < tensor->ndim; i++)
-        same = found->shape[i] == tensor->shape[i];
+        same = found.shape[i] == tensor->shape[i];
     if (same) return LIPSC_OK;
     char stored[LIPSC_SHOWN_SHAPE], needed[LIPSC_SHOWN_SHAPE];
-    lipsc_show_shape(found->ndim, found->shape, stored);
+    lipsc_show_shape(found.ndim, found.shape, stored);
     lipsc_show_shape(tensor->ndim, tensor->shape, needed);
     return lipsc_fail(err, LIPSC_E_FORMAT,
                       "%s: tensor '%s' has shape %s, but config.json makes it %s",
-                      lipsc_st_path(file), tensor->name, stored, needed);
+                      found.file, tensor->name, stored, needed);
 }
 
 static lipsc_status read_stored(const lipsc_tensors *t, const lipsc_tensor *tensor,
                                 size_t first, size_t count, double *out, lipsc_error *err) {
-    const lipsc_st *file;
+    lipsc_stored found;
     lipsc_status status = lipsc_tensors_check(t, tensor, err);
     if (status) return status;
-    const lipsc_st_tensor *found = lipsc_checkpoint_find(t->files, tensor->name, &file);
-    status = lipsc_st_read_f64(file, found, first, count, out, err);
+    lipsc_checkpoint_find(t->files, tensor->name, &found);
+    status = lipsc_stored_read(&found, first, count, out, err);
     if (status) return status;
     for (size_t i = 0; i < count; i++)
         if (!isfinite(out[i]))
             return lipsc_fail(err, LIPSC_E_NONFIN,
-                              "%s: tensor '%s': entry %zu is not finite",
-                              lipsc_st_path(file), tensor->name, first + i);
+                              "%s: tensor '%s': entry %zu is not finite", found.file,
+                              tensor->name, first + i);
     return LIPSC_OK;
 }
 
