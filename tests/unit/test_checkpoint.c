@@ -500,7 +500,7 @@ static void test_wrong_files(void **state) {
     expect("/nonexistent/folder", LIPSC_E_IO, "config.json", "cannot open");
     expect(dir, LIPSC_E_IO, "neither model.safetensors", dir);
     write_text(dir, "pytorch_model.bin", "x");
-    expect(dir, LIPSC_E_IO, "pytorch_model.bin", "only model.safetensors");
+    expect(dir, LIPSC_E_IO, "pytorch_model.bin", "save_pretrained(NEW)");
 
     write_tensors(dir, "model.safetensors", c, 0, c->count - 1);
     expect(dir, LIPSC_E_FORMAT, c->names[c->count - 1], "missing");
