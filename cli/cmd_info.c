@@ -167,7 +167,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     lipsc_error err;
     const int code = cli_parse(self, argc, argv, &s, &operands);
     if (code != CLI_RUN) return code;
-    if (cli_data_resolve(argv[0], room, &path, &err))
+    if (cli_model_resolve(argv[0], room, &path, &err))
         return cli_failure(self, "%s", err.text);
     const int listed =
         !stat(path, &info) && S_ISREG(info.st_mode) && !lipsc_gguf_recognised(path);

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/mem.h"
+#include "io/hub.h"
 #include "io/show.h"
 
 /* LIPSCOPE_DATA_BESIDE: the way from bin/ to the installed data; LIPSCOPE_DATA_INSTALLED:
@@ -85,4 +87,20 @@ lipsc_status cli_data_resolve(const char *word, char room[CLI_DATA_PATH], const 
     if (!cli_is_builtin(word)) return LIPSC_OK;
     *path = room;
     return cli_data_path(word + sizeof prefix - 1, room, err);
+}
+
+lipsc_status cli_model_resolve(const char *word, char room[CLI_DATA_PATH],
+                               const char **path, lipsc_error *err) {
+    char *found, shown[LIPSC_SHOWN_PATH];
+    lipsc_status status = cli_data_resolve(word, room, path, err);
+    if (status || *path != word || !access(word, F_OK) || !lipsc_hub_is_name(word))
+        return status;
+    status = lipsc_hub_find(word, &found, err);
+    if (status) return status;
+    *path = room;
+    lipsc_show_path(found, shown);
+    if (!join(room, found, NULL))
+        status = lipsc_fail(err, LIPSC_E_RANGE, "%s: the path is too long", shown);
+    lipsc_release(found);
+    return status;
 }

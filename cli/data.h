@@ -23,4 +23,8 @@ int cli_is_builtin(const char *word); /* begins with builtin: */
 lipsc_status cli_data_resolve(const char *word, char room[CLI_DATA_PATH], const char **path,
                               lipsc_error *err);
 
+/* The same for a model, which may also be a hub name that the local cache has. */
+lipsc_status cli_model_resolve(const char *word, char room[CLI_DATA_PATH],
+                               const char **path, lipsc_error *err);
+
 #endif

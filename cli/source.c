@@ -119,7 +119,7 @@ lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
 lipsc_status cli_model_open(const char *spec, uint64_t seed, lipsc_model **out,
                             lipsc_error *err) {
     char room[CLI_DATA_PATH];
-    const lipsc_status status = cli_data_resolve(spec, room, &spec, err);
+    const lipsc_status status = cli_model_resolve(spec, room, &spec, err);
     return status ? status : lipsc_model_open(spec, seed, out, err);
 }
 
@@ -132,7 +132,7 @@ lipsc_status cli_tokenizer_open(const char *spec, const char *folder, lipsc_toke
     static const char random[] = "random:";
     char room[CLI_DATA_PATH];
     if (folder) spec = folder;
-    lipsc_status status = cli_data_resolve(spec, room, &spec, err);
+    lipsc_status status = cli_model_resolve(spec, room, &spec, err);
     if (status) return status;
     if (folder || strncmp(spec, random, sizeof random - 1))
         return lipsc_tokenizer_open(spec, out, err);
