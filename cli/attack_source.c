@@ -91,6 +91,8 @@ static int plan_lengths(attack_job *job) {
         job->lengths[0] = given(job);
     else
         return cli_wrong_use(job->self, "give --length N");
+    for (size_t i = 0; i < count; i++)
+        if (job->lengths[i] > job->source.longest) job->source.longest = job->lengths[i];
     for (size_t i = 0; i < count && fixed && !s->atoms; i++)
         if (job->lengths[i] != input->n)
             return cli_failure(

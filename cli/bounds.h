@@ -41,6 +41,7 @@ typedef struct {
     lipsc_model *model;
     long head; /* of a model; -1: all */
     cli_source source;
+    size_t longest; /* of the lengths that are asked for; 0: there is one */
     lipsc_acts *acts;
 } bounds_source;
 

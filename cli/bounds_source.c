@@ -55,13 +55,20 @@ static int open_file(const cli_command *self, const bounds_settings *s, const ch
 /* ---- A model ---------------------------------------------------------------------------
  */
 
+static size_t window_start(const bounds_settings *s, const bounds_source *out, size_t n) {
+    return cli_window_start(&s->source, out->longest ? out->longest : n, n, s->window);
+}
+
 static int check_window(const cli_command *self, const char *spec, const bounds_settings *s,
-                        const lipsc_model_info *info, const cli_source *source, size_t n) {
+                        const lipsc_model_info *info, const bounds_source *out, size_t n) {
+    const cli_source *source = &out->source;
+    lipsc_error err;
     if (source->pixels) return CLI_RUN;
+    if (!cli_windows_agree(&s->source, n, &err)) return cli_wrong_use(self, "%s", err.text);
     if (info->positions && n > info->positions)
         return cli_failure(self, "%s: length %zu is beyond the model's %zu positions", spec,
                            n, info->positions);
-    if (n == 0 || s->window >= source->count / n)
+    if (n == 0 || window_start(s, out, n) + n > source->count)
         return cli_failure(self, "%s: window %zu of length %zu is beyond its %zu tokens",
                            source->path, s->window, n, source->count);
     return CLI_RUN;
@@ -72,7 +79,7 @@ int bounds_window_run(const cli_command *self, const bounds_settings *s, const c
     lipsc_error err;
     const lipsc_model_info *info = lipsc_model_describe(out->model);
     const int threads = s->common.threads ? (int)s->common.threads : 1;
-    const int code = check_window(self, spec, s, info, &out->source, n);
+    const int code = check_window(self, spec, s, info, out, n);
     if (code != CLI_RUN) return code;
     lipsc_acts_free(out->acts);
     out->acts = NULL;
@@ -81,8 +88,8 @@ int bounds_window_run(const cli_command *self, const bounds_settings *s, const c
             ? lipsc_acts_new_pixels(out->model, LIPSC_F64, threads, out->source.shape,
                                     out->source.pixels, s->layer + 1, &out->acts, &err)
             : lipsc_acts_new(out->model, LIPSC_F64, threads, n,
-                             out->source.ids + s->window * n, s->layer + 1, &out->acts,
-                             &err);
+                             out->source.ids + window_start(s, out, n), s->layer + 1,
+                             &out->acts, &err);
     return status ? cli_failure(self, "%s", err.text) : CLI_RUN;
 }
 

@@ -51,6 +51,10 @@ static const cli_option options[] = {
      .help = "no remark about how to read the file"},
 };
 
+static size_t length_of(const settings *s, const cli_source *source) {
+    return s->source.ids && !s->length ? source->count : s->length;
+}
+
 /* The window run through the model up to the layer, in double. */
 static lipsc_status window_acts(const settings *s, lipsc_model *model,
                                 const cli_source *source, lipsc_acts **acts,
@@ -59,8 +63,9 @@ static lipsc_status window_acts(const settings *s, lipsc_model *model,
     if (source->pixels)
         return lipsc_acts_new_pixels(model, LIPSC_F64, threads, source->shape,
                                      source->pixels, s->layer + 1, acts, err);
-    const size_t n = s->source.ids && !s->length ? source->count : s->length;
-    return lipsc_acts_new(model, LIPSC_F64, threads, n, source->ids + s->window * n,
+    const size_t n = length_of(s, source);
+    return lipsc_acts_new(model, LIPSC_F64, threads, n,
+                          source->ids + cli_window_start(&s->source, n, n, s->window),
                           s->layer + 1, acts, err);
 }
 
@@ -70,11 +75,13 @@ static int check_window(const cli_command *self, const char *spec, const setting
         return cli_failure(self, "%s: --layer %zu: the model has layers 0 to %zu", spec,
                            s->layer, info->layers - 1);
     if (source->pixels) return CLI_RUN;
-    const size_t n = s->source.ids && !s->length ? source->count : s->length;
+    const size_t n = length_of(s, source);
+    lipsc_error err;
+    if (!cli_windows_agree(&s->source, n, &err)) return cli_wrong_use(self, "%s", err.text);
     if (info->positions && n > info->positions)
         return cli_failure(self, "%s: length %zu is beyond the model's %zu positions", spec,
                            n, info->positions);
-    if ((s->window + 1) * n > source->count)
+    if (cli_window_start(&s->source, n, n, s->window) + n > source->count)
         return cli_failure(self, "%s: window %zu of length %zu is beyond its %zu tokens",
                            source->path, s->window, n, source->count);
     return CLI_RUN;

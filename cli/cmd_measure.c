@@ -32,7 +32,7 @@ static const cli_option options[] = {
      .value = "N|LIST",
      AT(windows),
      .help = "the first N windows of each length, or those in a list or range such as "
-             "5:9 (default 3)"},
+             "5:9 (default 10)"},
     {.kind = CLI_TEXT,
      .name = "layers",
      .value = "LIST",
@@ -183,7 +183,33 @@ static json_t *run_settings(const measure_job *job) {
     json_object_set_new(all, "upper", json_boolean(s->upper));
     json_object_set_new(all, "as_released", json_boolean(s->as_released));
     json_object_set_new(all, "details", json_boolean(s->details));
+    json_object_set_new(all, "tiled", json_boolean(!job->stride));
+    json_object_set_new(all, "stride",
+                        job->stride ? json_integer((json_int_t)job->stride) : json_null());
     return all;
+}
+
+/* What files of the first edition were made with. */
+static json_t *absent_settings(void) {
+    return json_pack("{s:b, s:n}", "tiled", 1, "stride");
+}
+
+/* A run keeps its stride, so that lengths up to it can be added. */
+static int take_stride(measure_job *job) {
+    const measure_settings *s = job->set;
+    if (!s->run || s->source.stride || s->source.tiled || measure_single(s)) return CLI_RUN;
+    json_t *stored = lipsc_run_settings(s->run, cli_cmd_measure.name);
+    if (!stored) return CLI_RUN;
+    const json_int_t stride = json_integer_value(json_object_get(stored, "stride"));
+    json_decref(stored);
+    if (stride > 0) {
+        job->stride = (size_t)stride;
+        return CLI_RUN;
+    }
+    return cli_failure(job->self,
+                       "%s: its windows are tiled, window w of length n starts at token "
+                       "w n: --tiled continues it",
+                       s->run);
 }
 
 /* Rows of cells that an earlier call has finished. */
@@ -197,22 +223,26 @@ static lipsc_status restore(measure_job *job, lipsc_error *err) {
             (!measure_direction_path(job, cell, path, sizeof path) || access(path, R_OK)))
             continue;
         status = lipsc_run_get(job->run, key, &cell->row, err);
+        if (cell->row && !json_object_get(cell->row, "start")) /* of the first edition */
+            json_object_set_new(cell->row, "start", json_integer((json_int_t)cell->start));
     }
     return status;
 }
 
 static int open_run(measure_job *job, const char *line) {
     const char *names[MEASURE_FIELDS];
-    json_t *settings = run_settings(job);
+    json_t *settings = run_settings(job), *absent = absent_settings();
     const lipsc_run_options how = {.command = cli_cmd_measure.name,
                                    .command_line = line,
                                    .settings = settings,
+                                   .absent = absent,
                                    .field_count = measure_field_names(names),
                                    .fields = names};
     lipsc_error err;
     lipsc_status status = lipsc_run_open(job->set->run, &how, &job->run, &err);
     if (!status) status = restore(job, &err);
     json_decref(settings);
+    json_decref(absent);
     return status ? cli_failure(job->self, "%s", err.text) : CLI_RUN;
 }
 
@@ -316,7 +346,8 @@ int measure_begin(measure_job *job, const cli_command *self, const measure_setti
     job->info = lipsc_model_describe(job->model);
     if (cli_source_read(&s->source, job->spec, job->info, &job->source, &err))
         return cli_failure(job->self, "%s", err.text);
-    int code = measure_plan(job);
+    int code = take_stride(job);
+    if (code == CLI_RUN) code = measure_plan(job);
     if (code == CLI_RUN) code = prepare_directions(job);
     if (code == CLI_RUN && s->run) code = open_run(job, line);
     return code;

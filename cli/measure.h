@@ -37,6 +37,7 @@ typedef struct {
     size_t layer; /* MEASURE_NONE: no layer   */
     size_t head;  /* MEASURE_NONE: all heads  */
     size_t n, window;
+    size_t start;  /* its first token */
     double cost;   /* floating-point operations of one pair of products, roughly */
     size_t logged; /* inside measure_sweep.c only */
     json_t *row;   /* NULL: not finished                                          */
@@ -63,6 +64,7 @@ typedef struct {
     int threads;
     size_t cell_count;
     measure_cell *cells; /* in the order of the computation */
+    size_t stride;       /* from window to window; 0: tiled, or one window only */
     size_t layers_run;   /* blocks that the forward pass needs, 0: all */
     lipsc_run *run;      /* NULL without --run */
     measure_times times;
@@ -80,8 +82,10 @@ int measure_begin(measure_job *job, const cli_command *self, const measure_setti
                   const char *spec, const char *line);
 void measure_end(measure_job *job);
 
-/* measure_plan.c: fills cells and layers_run; wrong values of options are said on standard
- * error.  CLI_RUN, or the exit code. */
+/* measure_plan.c: whether there is one window only: an image, or ids without a length. */
+int measure_single(const measure_settings *set);
+/* Fills cells and layers_run; a stride that is set already is that of the run
+ * file.  Wrong values of options are said on standard error.  CLI_RUN, or the exit code. */
 int measure_plan(measure_job *job);
 
 /* measure_cell.c */

@@ -67,8 +67,7 @@ lipsc_status measure_window(measure_job *job, const measure_cell *cell, int thre
         return lipsc_acts_new_pixels(job->model, job->dtype, threads, job->source.shape,
                                      job->source.pixels, job->layers_run, acts, err);
     return lipsc_acts_new(job->model, job->dtype, threads, cell->n,
-                          job->source.ids + cell->window * cell->n, job->layers_run, acts,
-                          err);
+                          job->source.ids + cell->start, job->layers_run, acts, err);
 }
 
 /* Where the map is differentiated, (n, d). */
@@ -166,6 +165,7 @@ static json_t *make_row(const measure_job *job, const measure_cell *cell,
     json_object_set_new(row, "radius_rms", real(sqrt(sum / (double)cell->n)));
     json_object_set_new(row, "radius_max", real(sqrt(largest)));
     json_object_set_new(row, "seconds", real(r->seconds));
+    json_object_set_new(row, "start", place(cell->start));
     if (s->count) {
         json_t *sigmas = json_array();
         for (size_t i = 0; i < s->count; i++)

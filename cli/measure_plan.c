@@ -7,7 +7,7 @@
 #include "core/mem.h"
 #include "io/show.h"
 
-enum { DEFAULT_WINDOWS = 3, LARGEST = 100000000 };
+enum { DEFAULT_WINDOWS = 10, LARGEST = 100000000 };
 
 static const size_t default_lengths[] = {16, 32, 64, 128};
 
@@ -66,7 +66,7 @@ static int plan_heads(const measure_job *job, cli_sizes *heads, int *each) {
 
 /* ---- Lengths and windows ----------------------------------------------------------- */
 
-/* An image, or a file of ids, is one window. */
+/* An image, or ids without a length, is one window. */
 static int plan_single(measure_job *job, size_t n, cli_sizes *lengths, cli_sizes *windows) {
     char text[32];
     for (size_t i = 0; i < job->set->lengths.count; i++)
@@ -142,10 +142,28 @@ static int plan_windows(const measure_job *job, cli_sizes *windows, int *count_o
                          asked);
 }
 
-/* Whether window w of length n is in the text; (w + 1) n cannot overflow below LARGEST^2.
- */
-static int has_window(const measure_job *job, size_t n, size_t w) {
-    return !job->source.ids || (w + 1) * n <= job->source.count;
+/* The longest length, and with it the stride: that of the option or of the run file, which
+ * must not be shorter. */
+static int plan_stride(measure_job *job, const cli_sizes *lengths, size_t *longest) {
+    const cli_source_options *s = &job->set->source;
+    lipsc_error err;
+    *longest = 0;
+    for (size_t i = 0; i < lengths->count; i++)
+        if (lengths->items[i] > *longest) *longest = lengths->items[i];
+    if (!cli_windows_agree(s, *longest, &err))
+        return cli_wrong_use(job->self, "%s", err.text);
+    if (job->stride && *longest > job->stride)
+        return cli_failure(job->self,
+                           "%s: its windows start every %zu tokens: length %zu needs "
+                           "another run file, or --stride %zu from the beginning",
+                           job->set->run, job->stride, *longest, *longest);
+    if (!job->stride && !s->tiled) job->stride = s->stride ? s->stride : *longest;
+    return CLI_RUN;
+}
+
+/* Whether window w is in the text.  Where all lengths start alike, all of them or none. */
+static int has_window(const measure_job *job, size_t longest, size_t n, size_t start) {
+    return !job->source.ids || start + (job->stride ? longest : n) <= job->source.count;
 }
 
 /* ---- Cells ------------------------------------------------------------------------- */
@@ -164,10 +182,13 @@ static double pair_cost(const measure_job *job, size_t n) {
 typedef struct {
     cli_sizes layers, heads, lengths, windows;
     int each_head, count_only;
+    size_t longest; /* of the lengths */
 } lists;
 
 static int make_cells(measure_job *job, const lists *l) {
     size_t room;
+    const cli_source_options windows = {.stride = job->stride,
+                                        .tiled = job->set->source.tiled};
     const int whole = job->set->map == LIPSC_MAP_MODEL;
     if (!lipsc_mul_size(l->layers.count, l->heads.count, &room) ||
         !lipsc_mul_size(room, l->lengths.count, &room) ||
@@ -178,7 +199,8 @@ static int make_cells(measure_job *job, const lists *l) {
     for (size_t w = 0; w < l->windows.count; w++)
         for (size_t i = 0; i < l->lengths.count; i++) {
             const size_t n = l->lengths.items[i], window = l->windows.items[w];
-            if (!has_window(job, n, window)) {
+            const size_t start = cli_window_start(&windows, l->longest, n, window);
+            if (!has_window(job, l->longest, n, start)) {
                 if (!l->count_only)
                     return cli_failure(job->self,
                                        "%s: window %zu of length %zu is beyond its %zu "
@@ -194,13 +216,14 @@ static int make_cells(measure_job *job, const lists *l) {
                         .head = l->each_head ? l->heads.items[h] : MEASURE_NONE,
                         .n = n,
                         .window = window,
+                        .start = start,
                         .cost = pair_cost(job, n)};
         }
     if (missing && !job->set->common.quiet)
-        fprintf(stderr,
-                "lipscope measure: %s: %zu tokens; %zu windows of the longer lengths do "
-                "not fit and are left out\n",
-                job->source.path, job->source.count, missing);
+        fprintf(
+            stderr,
+            "lipscope measure: %s: %zu tokens; %zu windows do not fit and are left out\n",
+            job->source.path, job->source.count, missing);
     return CLI_RUN;
 }
 
@@ -216,17 +239,22 @@ static int image_length(measure_job *job, size_t *n) {
     return CLI_RUN;
 }
 
+int measure_single(const measure_settings *set) {
+    return set->source.pixels || (set->source.ids && !set->lengths.count);
+}
+
 int measure_plan(measure_job *job) {
     lists l = {0};
     size_t n = job->source.count;
     int code = plan_layers(job, &l.layers);
     if (code == CLI_RUN) code = plan_heads(job, &l.heads, &l.each_head);
     if (code == CLI_RUN && job->source.pixels) code = image_length(job, &n);
-    if (code == CLI_RUN && (job->source.pixels || job->set->source.ids)) {
+    if (code == CLI_RUN && measure_single(job->set)) {
         code = job->source.ids ? check_length(job, n) : CLI_RUN;
         if (code == CLI_RUN) code = plan_single(job, n, &l.lengths, &l.windows);
     } else if (code == CLI_RUN) {
         code = plan_lengths(job, &l.lengths);
+        if (code == CLI_RUN) code = plan_stride(job, &l.lengths, &l.longest);
         if (code == CLI_RUN) code = plan_windows(job, &l.windows, &l.count_only);
     }
     if (code == CLI_RUN) code = make_cells(job, &l);

@@ -198,6 +198,29 @@ static lipsc_status read_pixels(const char *path, cli_source *out, lipsc_error *
     return status;
 }
 
+/* ---- Windows ----------------------------------------------------------------------- */
+
+int cli_windows_agree(const cli_source_options *options, size_t longest, lipsc_error *err) {
+    if (options->tiled && options->stride) {
+        lipsc_fail(err, LIPSC_E_ARG,
+                   "--tiled has no stride: leave out one of --tiled and --stride");
+        return 0;
+    }
+    if (options->stride && longest > options->stride) {
+        lipsc_fail(err, LIPSC_E_ARG,
+                   "length %zu is longer than the stride %zu: its windows would overlap",
+                   longest, options->stride);
+        return 0;
+    }
+    return 1;
+}
+
+/* Both factors are below 1e8. */
+size_t cli_window_start(const cli_source_options *options, size_t longest, size_t n,
+                        size_t w) {
+    return w * (options->tiled ? n : options->stride ? options->stride : longest);
+}
+
 /* ---- Together ---------------------------------------------------------------------- */
 
 static void hash_ids(cli_source *source) {

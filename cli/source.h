@@ -37,6 +37,8 @@ typedef struct {
  * of text. */
 typedef struct {
     const char *text, *ids, *pixels, *tokenizer;
+    size_t stride; /* from one window to the next; 0: the longest length asked for */
+    int tiled;     /* windows of length n follow one another: the stride is n      */
 } cli_source_options;
 
 /* The options that fill it; the settings have a cli_source_options source. */
@@ -50,17 +52,37 @@ typedef struct {
          .name = "ids",                                                                \
          .value = "FILE",                                                              \
          .offset = offsetof(settings, source.ids),                                     \
-         .help = "token ids in place of a text: one window"},                          \
+         .help = "token ids in place of a text; without a length, one window"},        \
         {.kind = CLI_TEXT,                                                             \
          .name = "pixels",                                                             \
          .value = "FILE",                                                              \
          .offset = offsetof(settings, source.pixels),                                  \
          .help = "an image: safetensors with pixel_values (channels, height, width)"}, \
+        {.kind = CLI_TEXT,                                                             \
+         .name = "tokenizer",                                                          \
+         .value = "DIR",                                                               \
+         .offset = offsetof(settings, source.tokenizer),                               \
+         .help = "tokenizer files (default: those of the model)"},                     \
+        {.kind = CLI_SIZE,                                                             \
+         .name = "stride",                                                             \
+         .value = "S",                                                                 \
+         .min = 1,                                                                     \
+         .max = 1e8,                                                                   \
+         .offset = offsetof(settings, source.stride),                                  \
+         .help = "window w starts at token w S, whatever its length (default: the "    \
+                 "longest length)"},                                                   \
     {                                                                                  \
-        .kind = CLI_TEXT, .name = "tokenizer", .value = "DIR",                         \
-        .offset = offsetof(settings, source.tokenizer),                                \
-        .help = "tokenizer files (default: those of the model)"                        \
+        .kind = CLI_FLAG, .name = "tiled", .offset = offsetof(settings, source.tiled), \
+        .help = "window w of length n starts at token w n instead"                     \
     }
+
+/* Whether --stride and --tiled agree with each other and with the longest length that is
+ * asked for; 0 and a sentence otherwise. */
+int cli_windows_agree(const cli_source_options *options, size_t longest, lipsc_error *err);
+
+/* The token at which window w of length n starts; longest: of all lengths asked for. */
+size_t cli_window_start(const cli_source_options *options, size_t longest, size_t n,
+                        size_t w);
 
 lipsc_status cli_source_read(const cli_source_options *options, const char *spec,
                              const lipsc_model_info *info, cli_source *out,

@@ -197,6 +197,7 @@ static lipsc_status compare_settings(const lipsc_run *run, json_t *stored,
     /* jansson only reads through this pointer */
     json_object_foreach((json_t *)options->settings, name, value) {
         const json_t *there = json_object_get(stored, name);
+        if (!there) there = json_object_get(options->absent, name);
         if (!there || !json_equal(there, value))
             return refuse_setting(run, name, there, value, err);
     }
@@ -494,4 +495,18 @@ lipsc_status lipsc_run_read(const char *path, json_t **head, json_t **rows,
         *head = *rows = NULL;
     }
     return status;
+}
+
+json_t *lipsc_run_settings(const char *path, const char *command) {
+    json_t *head = NULL, *settings = NULL;
+    lipsc_run *run = new_handle(path);
+    if (run && !access(path, R_OK) && !open_reader(run, NULL) &&
+        !read_head(run, &head, NULL)) {
+        const char *whose = json_string_value(json_object_get(head, "command"));
+        if (whose && !strcmp(whose, command))
+            settings = json_incref(json_object_get(head, "settings"));
+    }
+    json_decref(head);
+    lipsc_run_close(run);
+    return settings;
 }

@@ -21,6 +21,8 @@ typedef struct {
     const char *command;       /* "measure"                                          */
     const char *command_line;  /* as typed, for people; NULL: not known               */
     const json_t *settings;    /* object: all that decides the values                */
+    const json_t *absent;      /* NULL, or settings that older files lack, with what */
+                               /* those were made with                               */
     size_t field_count;        /* of a row, for the view `results`                   */
     const char *const *fields; /* letters, digits and underscores                    */
 } lipsc_run_options;
@@ -32,6 +34,11 @@ typedef struct {
 lipsc_status lipsc_run_open(const char *path, const lipsc_run_options *options,
                             lipsc_run **out, lipsc_error *err);
 void lipsc_run_close(lipsc_run *run); /* NULL does nothing */
+
+/* The settings of the run file at path (json_decref them), before it is opened: some may be
+ * taken over.  NULL when there is no such file or it is no run file of this command, which
+ * lipsc_run_open then says. */
+json_t *lipsc_run_settings(const char *path, const char *command);
 
 /* Cells that are stored. */
 lipsc_status lipsc_run_count(lipsc_run *run, size_t *count, lipsc_error *err);

@@ -452,8 +452,41 @@ static int remove_folder(void **state) {
     return system(command);
 }
 
+/* A setting that came later: files without it count as made with what is said of them. */
+static void test_absent_setting(void **state) {
+    (void)state;
+    const char *path = path_of("first-edition.db");
+    lipsc_error err;
+    lipsc_run *run;
+    assert_null(lipsc_run_settings(path, "measure"));
+    assert_int_equal(open_run(path, same, &run, &err), LIPSC_OK);
+    lipsc_run_close(run);
+    json_t *stored = lipsc_run_settings(path, "measure");
+    assert_string_equal(json_string_value(json_object_get(stored, "model_hash")), "ab12");
+    json_decref(stored);
+    assert_null(lipsc_run_settings(path, "attack"));
+    for (int tiled = 0; tiled < 2; tiled++) {
+        json_t *settings = json_loads(same, 0, NULL),
+               *absent = json_pack("{s:b}", "tiled", 1);
+        json_object_set_new(settings, "tiled", json_boolean(tiled));
+        const lipsc_run_options options = {
+            .command = "measure", .settings = settings, .absent = absent};
+        assert_int_equal(lipsc_run_open(path, &options, &run, &err),
+                         tiled ? LIPSC_OK : LIPSC_E_REFUSED);
+        if (tiled) lipsc_run_close(run);
+        if (!tiled) assert_non_null(strstr(err.text, "tiled is true there and false here"));
+        json_decref(settings);
+        json_decref(absent);
+    }
+    FILE *diary = fopen(path_of("diary"), "w");
+    fputs("dear diary", diary);
+    fclose(diary);
+    assert_null(lipsc_run_settings(path_of("diary"), "measure"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_absent_setting),
         cmocka_unit_test(test_store_and_resume),
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_killed),
