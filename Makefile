@@ -4,6 +4,7 @@
 #   make test       build and run all tests
 #   make asan       the same under the address and undefined sanitizers
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
+#   make coverage   simulated sweeps: what the 95 % intervals of growth laws cover
 #   make fuzz-bounds  every bound against the exact value, 10000 layers
 #   make bench      this machine's speed;  make peers: beside PyTorch and JAX
 #   make peers-ot   exact transport beside POT: values and speed (AGREE=1: values only)
@@ -56,6 +57,10 @@ fuzz-bounds: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target test_zoo
 	@$(BUILD)/tests/unit/test_zoo 10000
 
+coverage: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target test_coverage
+	@$(BUILD)/tests/unit/test_coverage 5000
+
 bench: all
 	@$(BUILD)/lipscope bench
 
@@ -76,4 +81,4 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test asan fuzz fuzz-bounds bench peers peers-ot install format clean
+.PHONY: all configure demo test asan fuzz fuzz-bounds coverage bench peers peers-ot install format clean

@@ -10,7 +10,7 @@
 #include "core/mem.h"
 #include "interrupt.h"
 #include "names.h"
-#include "run/fit.h"
+#include "run/growth.h"
 
 #define AT(member)   .offset = offsetof(attack_settings, member)
 #define FROM(member) .offset = offsetof(attack_settings, from.member)
@@ -127,7 +127,7 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 static json_t *run_settings(const attack_job *job) {
     const attack_settings *s = job->set;
     const bounds_settings *f = &s->from;
-    return json_pack(
+    json_t *all = json_pack(
         "{s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:s, s:I, s:s, s:I, s:I, "
         "s:I, s:s, s:f}",
         "hash", job->hash, "text_hash", job->source.source.hash, "ids_hash",
@@ -139,6 +139,13 @@ static json_t *run_settings(const attack_job *job) {
         attack_domain_names[s->domain], "atoms", (json_int_t)s->atoms, "restarts",
         (json_int_t)s->restarts, "iterations", (json_int_t)s->iterations, "dtype",
         cli_dtype_name(job->dtype), "seed", (double)f->seed);
+    /* the first window starts at 0 either way */
+    const size_t stride = f->source.stride ? f->source.stride : job->source.longest;
+    const int tiled = f->source.tiled || f->window == 0;
+    json_object_set_new(all, "tiled", json_boolean(tiled));
+    json_object_set_new(all, "stride",
+                        tiled ? json_null() : json_integer((json_int_t)stride));
+    return all;
 }
 
 static void cell_key(size_t n, double radius, char *key, size_t room) {
@@ -149,15 +156,18 @@ static int open_run(attack_job *job, const char *line) {
     const char *names[COLUMNS];
     for (size_t c = 0; c < COLUMNS; c++) names[c] = columns[c].name;
     json_t *settings = run_settings(job);
+    json_t *absent = json_pack("{s:b, s:n}", "tiled", 1, "stride"); /* first edition */
     const lipsc_run_options how = {.command = job->self->name,
                                    .command_line = line,
                                    .settings = settings,
+                                   .absent = absent,
                                    .field_count = COLUMNS,
                                    .fields = names};
     lipsc_error err = {.text = "out of memory"};
     const lipsc_status status =
         settings ? lipsc_run_open(job->set->run, &how, &job->run, &err) : LIPSC_E_NOMEM;
     json_decref(settings);
+    json_decref(absent);
     return status ? cli_failure(job->self, "%s", err.text) : CLI_RUN;
 }
 
@@ -191,13 +201,12 @@ static void fill_row(lipsc_table *t, const json_t *row) {
     }
 }
 
-static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 /* sigma ~ c n^e over the lengths; one value for each, so there is no interval. */
 static json_t *make_fits(const attack_job *job) {
     const int model = job->source.model != NULL;
     json_t *fits = json_array();
     lipsc_fit_point *points = lipsc_alloc(job->count, sizeof *points);
+    double *slopes = lipsc_alloc(job->count, sizeof *slopes);
     lipsc_fit fit;
     size_t used = 0;
     for (size_t i = 0; points && i < job->count; i++)
@@ -206,20 +215,33 @@ static json_t *make_fits(const attack_job *job) {
                 .n = job->lengths[i],
                 .x = (double)job->lengths[i],
                 .y = json_number_value(json_object_get(job->rows[i], "sigma"))};
-    if (points && !lipsc_fit_power(used, points, job->set->from.seed, &fit, NULL))
-        json_array_append_new(
-            fits,
-            json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:I}", "layer",
-                      model ? json_integer((json_int_t)job->set->from.layer) : json_null(),
-                      "head",
-                      model && job->source.head >= 0 ? json_integer(job->source.head)
-                                                     : json_null(),
-                      "map", cli_map_name(&job->layer), "against", "n", "exponent",
-                      real(fit.exponent), "exponent_low", real(fit.low), "exponent_high",
-                      real(fit.high), "coefficient", real(fit.coefficient), "lengths",
-                      (json_int_t)fit.lengths));
+    if (points && slopes &&
+        !lipsc_fit_power(used, points, job->set->from.seed, &fit, slopes, NULL)) {
+        json_t *row = json_pack(
+            "{s:o, s:o, s:s, s:s}", "layer",
+            model ? json_integer((json_int_t)job->set->from.layer) : json_null(), "head",
+            model && job->source.head >= 0 ? json_integer(job->source.head) : json_null(),
+            "map", cli_map_name(&job->layer), "against", "n");
+        lipsc_fit_set(row, &fit, slopes, NULL);
+        json_array_append_new(fits, row);
+    }
     lipsc_release(points);
+    lipsc_release(slopes);
     return fits;
+}
+
+/* One value for each length has no interval, and a slope without a straight line is no
+ * law. */
+static void say_growth(const json_t *fit) {
+    const double exponent = json_number_value(json_object_get(fit, "exponent"));
+    const int lengths = (int)json_integer_value(json_object_get(fit, "lengths"));
+    if (json_is_true(json_object_get(fit, "law")))
+        printf("\nsigma ~ %.4g n^%.4g over %d lengths, each with one input\n",
+               json_number_value(json_object_get(fit, "coefficient")), exponent, lengths);
+    else
+        printf("\nno power law: slope %.4g over %d lengths, but the local slopes are more "
+               "than 0.15 apart\n",
+               exponent, lengths);
 }
 
 static int print(const attack_job *job) {
@@ -243,11 +265,7 @@ static int print(const attack_job *job) {
     lipsc_table_member(t, "fits", json_incref(fits));
     lipsc_table_member(t, "measure", json_boolean(job->set->atoms > 0));
     const lipsc_status status = lipsc_table_end(t, &err);
-    if (!status && fit && format == LIPSC_FORMAT_TABLE)
-        printf("\nsigma ~ %.4g n^%.4g over %d lengths\n",
-               json_number_value(json_object_get(fit, "coefficient")),
-               json_number_value(json_object_get(fit, "exponent")),
-               (int)json_integer_value(json_object_get(fit, "lengths")));
+    if (!status && fit && format == LIPSC_FORMAT_TABLE) say_growth(fit);
     json_decref(fits);
     lipsc_table_free(t);
     return status ? cli_failure(job->self, "%s", err.text) : CLI_DONE;

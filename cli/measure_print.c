@@ -39,6 +39,7 @@ static const field fields[] = {
     {{"radius_rms", LIPSC_COLUMN_REAL}, 1, ALWAYS},
     {{"radius_max", LIPSC_COLUMN_REAL}, 1, ALWAYS},
     {{"seconds", LIPSC_COLUMN_REAL}, 1, ALWAYS},
+    {{"start", LIPSC_COLUMN_INTEGER}, 0, ALWAYS},
     {{"sigmas", LIPSC_COLUMN_REALS}, 1, COUNT},
     {{"released", LIPSC_COLUMN_REAL}, 1, RELEASED},
     {{"entropy", LIPSC_COLUMN_REAL}, 1, DETAILS},
@@ -112,31 +113,48 @@ static void fill_cell(lipsc_table *t, const lipsc_column *column, const json_t *
 /* ---- Fits -------------------------------------------------------------------------- */
 
 static const lipsc_column fit_columns[] = {
-    {"layer", LIPSC_COLUMN_INTEGER},      {"head", LIPSC_COLUMN_INTEGER},
-    {"map", LIPSC_COLUMN_STRING},         {"against", LIPSC_COLUMN_STRING},
-    {"exponent", LIPSC_COLUMN_REAL},      {"exponent_low", LIPSC_COLUMN_REAL},
-    {"exponent_high", LIPSC_COLUMN_REAL}, {"coefficient", LIPSC_COLUMN_REAL},
-    {"lengths", LIPSC_COLUMN_INTEGER}};
+    {"layer", LIPSC_COLUMN_INTEGER},     {"head", LIPSC_COLUMN_INTEGER},
+    {"against", LIPSC_COLUMN_STRING},    {"exponent", LIPSC_COLUMN_REAL},
+    {"exponent_low", LIPSC_COLUMN_REAL}, {"exponent_high", LIPSC_COLUMN_REAL},
+    {"coefficient", LIPSC_COLUMN_REAL},  {"lengths", LIPSC_COLUMN_INTEGER},
+    {"starts", LIPSC_COLUMN_INTEGER},    {"lack_of_fit", LIPSC_COLUMN_REAL},
+    {"slopes", LIPSC_COLUMN_REALS},      {"verdict", LIPSC_COLUMN_STRING}};
 enum { FIT_COLUMNS = sizeof fit_columns / sizeof *fit_columns };
 
-/* ---- Together ---------------------------------------------------------------------- */
+static void fill_fit(lipsc_table *t, const json_t *fit) {
+    lipsc_table_row(t);
+    for (size_t c = 0; c < FIT_COLUMNS; c++) {
+        const json_t *value = json_object_get(fit, fit_columns[c].name);
+        if (value && !json_is_null(value)) fill_cell(t, &fit_columns[c], value);
+    }
+    lipsc_table_string(t, "verdict", lipsc_fit_verdict(fit));
+}
+
+/* What the columns mean, and why there is no interval. */
+static void say_fits(const json_t *fits) {
+    const json_t *first = json_array_get(fits, 0);
+    const json_int_t starts = json_integer_value(json_object_get(first, "starts"));
+    printf("\nexponent: the slope of ln(median sigma) against ln x over these lengths, "
+           "with its 95 %% interval\n");
+    if (starts < LIPSC_FIT_STARTS)
+        printf("no intervals and no test of straightness: %lld starts, they need %d "
+               "(--windows)\n",
+               (long long)starts, LIPSC_FIT_STARTS);
+}
 
 static lipsc_status print_fits(const measure_job *job, const json_t *fits,
                                lipsc_error *err) {
     lipsc_table *t = lipsc_table_new(job->self->name, LIPSC_FORMAT_TABLE, LIPSC_LAYOUT_WIDE,
                                      stdout, FIT_COLUMNS, fit_columns);
     if (!t) return LIPSC_E_NOMEM;
-    for (size_t i = 0; i < json_array_size(fits); i++) {
-        lipsc_table_row(t);
-        for (size_t c = 0; c < FIT_COLUMNS; c++)
-            fill_cell(t, &fit_columns[c],
-                      json_object_get(json_array_get(fits, i), fit_columns[c].name));
-    }
-    printf("\nsigma ~ coefficient * x^exponent\n");
+    for (size_t i = 0; i < json_array_size(fits); i++) fill_fit(t, json_array_get(fits, i));
+    say_fits(fits);
     const lipsc_status status = lipsc_table_end(t, err);
     lipsc_table_free(t);
     return status;
 }
+
+/* ---- Together ---------------------------------------------------------------------- */
 
 static int print(const measure_job *job, size_t row_count, json_t *const *rows) {
     const lipsc_format format = (lipsc_format)job->set->common.format;

@@ -50,7 +50,7 @@ static int fill_settings(const repro *r, const curve *c, size_t layers, measure_
     lipsc_svd_settings defaults;
     lipsc_svd_defaults(&defaults);
     *s = (measure_settings){.common = r->set->common,
-                            .source = {.text = r->texts.items[c->text]},
+                            .source = {.text = r->texts.items[c->text], .tiled = 1},
                             .windows = r->set->quick ? "2"
                                        : c->coarse   ? "3"
                                                      : "10",
@@ -99,17 +99,20 @@ static double number(const json_t *row, const char *name) {
 /* value ~ coefficient against^exponent, over the cells of a layer; NaN where too few. */
 static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t layer,
                      const char *value, const char *against) {
-    lipsc_fit out = {NAN, NAN, NAN, NAN, 0};
+    const lipsc_fit none = {.exponent = NAN, .coefficient = NAN, .low = NAN, .high = NAN};
+    lipsc_fit out = none;
     lipsc_fit_point *points = lipsc_alloc(job->cell_count, sizeof *points);
     size_t count = 0;
     for (size_t i = 0; points && i < job->cell_count; i++) {
         const measure_cell *cell = &job->cells[i];
         if (cell->layer != layer || !cell->row) continue;
-        points[count++] = (lipsc_fit_point){
-            .n = cell->n, .x = number(cell->row, against), .y = number(cell->row, value)};
+        points[count++] = (lipsc_fit_point){.n = cell->n,
+                                            .start = cell->window,
+                                            .x = number(cell->row, against),
+                                            .y = number(cell->row, value)};
     }
-    if (!points || lipsc_fit_power(count, points, r->set->seed, &out, NULL))
-        out = (lipsc_fit){NAN, NAN, NAN, NAN, 0};
+    if (!points || lipsc_fit_power(count, points, r->set->seed, &out, NULL, NULL))
+        out = none;
     lipsc_release(points);
     json_t *row = json_object();
     json_object_set_new(row, "experiment", json_string(c->name));
@@ -162,6 +165,16 @@ static int vanishes(const lipsc_fit *defined, const lipsc_fit *released) {
 /* For two decimals: no -0.00. */
 static double tidy(double x) { return fabs(x) < 0.005 ? 0.0 : x; }
 
+/* "[0.41, 0.47]", and whether it is a law at all. */
+static const char *interval(const lipsc_fit *f, char room[48]) {
+    if (isnan(f->low))
+        snprintf(room, 48, "[no interval]%s", f->law ? "" : ", no power law");
+    else
+        snprintf(room, 48, "[%.2f, %.2f]%s", tidy(f->low), tidy(f->high),
+                 f->law ? "" : ", no power law");
+    return room;
+}
+
 /* What follows, in plain words. */
 static const char *meaning(const lipsc_fit *defined, const lipsc_fit *released) {
     if (isnan(defined->exponent) || isnan(released->exponent))
@@ -172,14 +185,16 @@ static const char *meaning(const lipsc_fit *defined, const lipsc_fit *released) 
                "of a LayerNorm with gain 1 and bias 0, which J^T sends to zero. It says "
                "nothing "
                "about the constant.";
-    if (defined->exponent < 0.1 && released->exponent > defined->exponent + 0.05)
+    if (isnan(defined->low) || isnan(released->low))
+        return "Too few starts for intervals, so nothing follows.";
+    if (defined->high < 0.1 && released->low > defined->high)
         return "The constant itself hardly depends on the length here; the growth that the "
                "scripts show comes from |f(X)|, not from the Jacobian.";
-    if (fabs(defined->exponent - released->exponent) <= 0.1)
-        return "Both grow alike here, with different constants.";
-    return released->exponent > defined->exponent
-               ? "Both grow, the released value faster than the constant itself."
-               : "Both grow, the constant itself faster than the released value.";
+    if (released->low > defined->high)
+        return "The released value grows faster than the constant itself.";
+    if (defined->low > released->high)
+        return "The constant itself grows faster than the released value.";
+    return "The two exponents cannot be told apart here.";
 }
 
 /* Returns the exponent of sigma against n. */
@@ -190,17 +205,16 @@ static double layer_lines(repro *r, const curve *c, const measure_job *job, size
     const lipsc_fit released = fit(r, c, job, layer, "released", "n");
     const lipsc_fit radius = fit(r, c, job, layer, "radius_rms", "n");
     fit(r, c, job, layer, "sigma", "radius_rms");
-    char name[96], claim[160], paper[80], says[900];
+    char name[96], claim[160], paper[80], says[900], rooms[2][48];
     describe_law(drawn, c->drawn_for, paper, sizeof paper);
-    snprintf(
-        says, sizeof says,
-        "%s (%s), layer %zu, map %s. As defined, sigma ~ %.3g n^%.2f [%.2f, %.2f]; as "
-        "released, |J^T f|^(1/2) ~ %.3g n^%.2f [%.2f, %.2f]; the paper: %s. The radius of "
-        "the tokens goes like n^%.2f. %s",
-        c->name, c->spec, layer, measure_map_names[c->map], defined.coefficient,
-        tidy(defined.exponent), tidy(defined.low), tidy(defined.high), released.coefficient,
-        tidy(released.exponent), tidy(released.low), tidy(released.high), paper,
-        tidy(radius.exponent), meaning(&defined, &released));
+    snprintf(says, sizeof says,
+             "%s (%s), layer %zu, map %s. As defined, sigma ~ %.3g n^%.2f %s; as "
+             "released, |J^T f|^(1/2) ~ %.3g n^%.2f %s; the paper: %s. The radius of "
+             "the tokens goes like n^%.2f. %s",
+             c->name, c->spec, layer, measure_map_names[c->map], defined.coefficient,
+             tidy(defined.exponent), interval(&defined, rooms[0]), released.coefficient,
+             tidy(released.exponent), interval(&released, rooms[1]), paper,
+             tidy(radius.exponent), meaning(&defined, &released));
     for (int as_released = 0; as_released < 2; as_released++) {
         const lipsc_fit *f = as_released ? &released : &defined;
         const repro_line line = {.name = name,
@@ -220,8 +234,8 @@ static double layer_lines(repro *r, const curve *c, const measure_job *job, size
             repro_leave(r, &line, "zero but for the epsilon of the norm: %.2g n^%.2f",
                         f->coefficient, f->exponent);
         else if (f->lengths)
-            repro_judge(r, &line, f->exponent, "%.3g n^%.2f [%.2f, %.2f]", f->coefficient,
-                        tidy(f->exponent), tidy(f->low), tidy(f->high));
+            repro_judge(r, &line, f->exponent, "%.3g n^%.2f %s", f->coefficient,
+                        tidy(f->exponent), interval(f, rooms[0]));
         else
             repro_leave(r, &line, "fewer than three lengths");
     }
@@ -235,7 +249,10 @@ static double layer_lines(repro *r, const curve *c, const measure_job *job, size
                                  .relation = REPRO_AT_LEAST,
                                  .promised = 0.01, /* of the exponent, its low end */
                                  .kind = c->kind};
-        if (radius.lengths)
+        if (isnan(radius.low) && radius.lengths)
+            repro_leave(r, &line, "R ~ n^%.3f; an interval needs six starts",
+                        radius.exponent);
+        else if (radius.lengths)
             repro_judge(r, &line, radius.low,
                         "R ~ n^%.3f [%.3f, %.3f]; ln sigma and ln R correlate by %.2f",
                         radius.exponent, radius.low, radius.high, correlation(job, layer));

@@ -1,12 +1,14 @@
-/* fit.c - least squares on logarithms of medians, with a bootstrap over windows.
+/* fit.c - least squares on logarithms of medians, with an interval over starts.
  *
- *     Y_n = ln median_w y(n, w),   X_n = ln median_w x(n, w),   n >= 8
+ *     Y_n = ln median y(n, start),   X_n = ln median x(n, start),   n >= 8,
+ *           with several texts the means of those of the texts
  *     exponent = sum (X_n - mean X)(Y_n - mean Y) / sum (X_n - mean X)^2
  *     coefficient = exp(mean Y - exponent mean X)
  *
- * A resampling draws, for every length, as many windows as it has, with replacement; the
- * interval holds the exponents between the 2.5 % and the 97.5 % quantile.  x and y of a
- * window stay together. */
+ * A resampling draws starts with replacement, and a start brings all its lengths, because
+ * its windows share their beginning.  The interval is exponent +- 0.95 t s with s the
+ * standard deviation over resamplings and t Student's quantile: percentiles of so few
+ * starts are too narrow, and the factor is what simulations ask for (docs/maths.md 9). */
 #include "run/fit.h"
 
 #include <math.h>
@@ -16,69 +18,104 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "run/distribution.h"
+#include "run/straight.h"
 
-enum { SHORTEST = 8, FEWEST_LENGTHS = 3, RESAMPLINGS = 2000 };
+enum { SHORTEST = 8, FEWEST_LENGTHS = 3, RESAMPLINGS = 1000 };
+
+static const double calibration = 0.95, outside = 0.05;
+static const double close_slopes = 0.15, least_p = 0.05;
+static const double least_spread = 1.25; /* of medians of a measured x, most over least */
 
 typedef struct {
-    size_t count; /* points that are used, sorted by n              */
+    double value; /* infinite: no such window */
+    size_t start;
+} ranked;
+
+typedef struct {
+    size_t count; /* points that are used, at last by text and start               */
     lipsc_fit_point *points;
-    size_t lengths;
-    size_t *begin;     /* (lengths + 1) of each length in points         */
-    double *X, *Y;     /* (lengths)                                      */
-    double *x, *y;     /* (count) windows of one length                  */
-    double *exponents; /* (RESAMPLINGS)                                  */
+    size_t lengths, starts, texts;
+    int measured;  /* x is not n itself                                             */
+    size_t *n;     /* (lengths) increasing                                          */
+    size_t *begin; /* (texts + 1) of each text among the starts                     */
+    double *x, *y; /* (starts, lengths) NaN: no such window                         */
+    /* (lengths, starts) the starts of each text by value */
+    ranked *by_x, *by_y;
+    size_t *times; /* (starts) how often each was drawn                             */
+    size_t *drawn; /* (texts) the same of the texts                                 */
+    double *X, *Y; /* (lengths)                                                     */
 } work;
 
-static int by_length(const void *a, const void *b) {
-    const size_t m = ((const lipsc_fit_point *)a)->n, n = ((const lipsc_fit_point *)b)->n;
-    return (m > n) - (m < n);
-}
+/* ---- Medians ----------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
+static int by_size(const void *a, const void *b) {
+    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
     return (x > y) - (x < y);
 }
 
-/* Hoare's selection: afterwards values[k] is what a sort would put there, and nothing
- * before it is larger.  Linear where a sort is not; the bootstrap is nothing but medians.
- */
-static void select_nth(size_t count, double *values, size_t k) {
-    for (size_t low = 0, high = count - 1; low < high;) {
-        const double pivot = values[low + (high - low) / 2];
-        size_t i = low, j = high;
-        for (;;) {
-            while (values[i] < pivot) i++;
-            while (values[j] > pivot) j--;
-            if (i >= j) break;
-            const double keep = values[i];
-            values[i++] = values[j];
-            values[j--] = keep;
-        }
-        if (k <= j)
-            high = j;
-        else
-            low = j + 1;
+static int by_value(const void *a, const void *b) {
+    const double x = ((const ranked *)a)->value, y = ((const ranked *)b)->value;
+    return (x > y) - (x < y);
+}
+
+static int by_length(const void *a, const void *b) {
+    const lipsc_fit_point *p = a, *q = b;
+    if (p->text != q->text) return p->text < q->text ? -1 : 1;
+    return (p->n > q->n) - (p->n < q->n);
+}
+
+static int by_start(const void *a, const void *b) {
+    const lipsc_fit_point *p = a, *q = b;
+    if (p->text != q->text) return p->text < q->text ? -1 : 1;
+    return (p->start > q->start) - (p->start < q->start);
+}
+
+/* Median of ranked values, each counted as often as its start was drawn: a walk in place of
+ * a sort for each resampling.  NaN when none was drawn. */
+static double drawn_median(size_t count, const ranked *values, const size_t *times) {
+    size_t total = 0, at = 0, passed = 0;
+    for (size_t i = 0; i < count && values[i].value < INFINITY; i++)
+        total += times[values[i].start];
+    if (!total) return NAN;
+    while ((passed += times[values[at].start]) <= (total - 1) / 2) at++;
+    const double below = values[at].value;
+    if (passed > total / 2) return below;
+    do at++;
+    while (!times[values[at].start]);
+    return 0.5 * (below + values[at].value);
+}
+
+/* The mean over the drawn texts of the logarithm of the median in each. */
+static double mean_log(const work *w, const ranked *values) {
+    double sum = 0.0, texts = 0.0;
+    for (size_t t = 0; t < w->texts; t++) {
+        if (!w->drawn[t]) continue;
+        const size_t first = w->begin[t], own = w->begin[t + 1] - first;
+        sum += (double)w->drawn[t] * log(drawn_median(own, values + first, w->times));
+        texts += (double)w->drawn[t];
     }
+    return sum / texts;
 }
 
-/* values change their places */
-static double median(size_t count, double *values) {
-    const size_t half = count / 2;
-    select_nth(count, values, half);
-    if (count % 2) return values[half];
-    double below = values[0];
-    for (size_t i = 1; i < half; i++)
-        if (values[i] > below) below = values[i];
-    return 0.5 * (below + values[half]);
+/* X and Y of what was drawn; 0 when a length has no window. */
+static int set_medians(work *w) {
+    for (size_t l = 0; l < w->lengths; l++) {
+        const size_t row = l * w->starts;
+        w->X[l] = w->measured ? mean_log(w, w->by_x + row) : log((double)w->n[l]);
+        w->Y[l] = mean_log(w, w->by_y + row);
+        if (!isfinite(w->X[l]) || !isfinite(w->Y[l])) return 0;
+    }
+    return 1;
 }
 
-/* Linear between neighbours of the sorted values, the usual definition. */
-static double quantile(size_t count, const double *sorted, double q) {
-    const double at = q * (double)(count - 1);
-    const size_t below = (size_t)at;
-    if (below + 1 >= count) return sorted[count - 1];
-    return sorted[below] + (at - (double)below) * (sorted[below + 1] - sorted[below]);
+/* Everything once. */
+static void draw_all(work *w) {
+    for (size_t s = 0; s < w->starts; s++) w->times[s] = 1;
+    for (size_t t = 0; t < w->texts; t++) w->drawn[t] = 1;
 }
+
+/* ---- The line ---------------------------------------------------------------------- */
 
 /* Slope and intercept of Y on X; 0 when all X are equal. */
 static int least_squares(size_t count, const double *X, const double *Y, double *slope,
@@ -99,91 +136,261 @@ static int least_squares(size_t count, const double *X, const double *Y, double 
     return 1;
 }
 
-/* Medians of length l, of its windows or of a resampling: draw(i) is the i-th window. */
-static void set_medians(work *w, size_t l, uint64_t seed, uint64_t *counter) {
-    const lipsc_fit_point *points = w->points + w->begin[l];
-    const size_t windows = w->begin[l + 1] - w->begin[l];
-    for (size_t i = 0; i < windows; i++) {
-        size_t chosen = i;
-        if (counter) {
-            chosen = (size_t)(lipsc_rng_uniform(seed, (*counter)++) * (double)windows);
-            if (chosen == windows) chosen--; /* the product may round up */
-        }
-        w->x[i] = points[chosen].x;
-        w->y[i] = points[chosen].y;
+static double spread(const work *w) {
+    double low = w->X[0], high = w->X[0];
+    for (size_t l = 1; l < w->lengths; l++) {
+        low = fmin(low, w->X[l]);
+        high = fmax(high, w->X[l]);
     }
-    w->X[l] = log(median(windows, w->x));
-    w->Y[l] = log(median(windows, w->y));
+    return exp(high - low);
 }
 
-static void bootstrap(work *w, uint64_t seed, lipsc_fit *out) {
+static void local_slopes(const work *w, lipsc_fit *out, double *slopes) {
+    out->slope_least = INFINITY;
+    out->slope_most = -INFINITY;
+    for (size_t l = 0; l + 1 < w->lengths; l++) {
+        const double step = w->X[l + 1] - w->X[l];
+        const double slope =
+            fabs(step) > 1e-6 ? (w->Y[l + 1] - w->Y[l]) / step : (double)NAN;
+        if (slopes) slopes[l] = slope;
+        /* a slope that is not known keeps the others from counting as close */
+        out->slope_least = isnan(slope) ? -INFINITY : fmin(out->slope_least, slope);
+        out->slope_most = isnan(slope) ? INFINITY : fmax(out->slope_most, slope);
+    }
+}
+
+/* ---- Starts ------------------------------------------------------------------------ */
+
+static size_t draw_one(size_t count, uint64_t seed, uint64_t *counter) {
+    const size_t i = (size_t)(lipsc_rng_uniform(seed, (*counter)++) * (double)count);
+    return i < count ? i : count - 1; /* the product may round up */
+}
+
+/* As many texts as there are, or in each text as many starts as it has. */
+static void resample(work *w, int whole_texts, uint64_t seed, uint64_t *counter) {
+    if (whole_texts) {
+        memset(w->drawn, 0, w->texts * sizeof *w->drawn);
+        for (size_t t = 0; t < w->texts; t++) w->drawn[draw_one(w->texts, seed, counter)]++;
+        return;
+    }
+    memset(w->times, 0, w->starts * sizeof *w->times);
+    for (size_t t = 0; t < w->texts; t++) {
+        const size_t first = w->begin[t], own = w->begin[t + 1] - first;
+        for (size_t i = 0; i < own; i++) w->times[first + draw_one(own, seed, counter)]++;
+    }
+}
+
+/* Standard deviation of the exponent over resamplings; NaN when too many say nothing. */
+static double deviation(work *w, int whole_texts, uint64_t seed) {
     uint64_t counter = 0;
-    size_t made = 0;
+    double mean = 0.0, squares = 0.0, made = 0.0;
     for (size_t r = 0; r < RESAMPLINGS; r++) {
-        double intercept;
-        for (size_t l = 0; l < w->lengths; l++) set_medians(w, l, seed, &counter);
-        /* resampled radii may all fall together: such a draw says nothing */
-        made +=
-            (size_t)least_squares(w->lengths, w->X, w->Y, &w->exponents[made], &intercept);
+        double slope, intercept;
+        resample(w, whole_texts, seed, &counter);
+        if (!set_medians(w) || !least_squares(w->lengths, w->X, w->Y, &slope, &intercept))
+            continue; /* a length got no window, or the radii fell together */
+        made += 1.0;
+        const double step = slope - mean;
+        mean += step / made;
+        squares += step * (slope - mean);
     }
-    if (made == 0) return;
-    qsort(w->exponents, made, sizeof *w->exponents, by_value);
-    out->low = quantile(made, w->exponents, 0.025);
-    out->high = quantile(made, w->exponents, 0.975);
+    return made < 0.95 * RESAMPLINGS ? (double)NAN : sqrt(squares / (made - 1.0));
 }
 
-/* Usable points sorted by length, and where each length begins. */
-static void sort_points(work *w, size_t count, const lipsc_fit_point *points) {
-    for (size_t i = 0; i < count; i++) {
-        const lipsc_fit_point *p = &points[i];
-        if (p->n >= SHORTEST && p->x > 0.0 && p->y > 0.0 && isfinite(p->x) &&
-            isfinite(p->y))
-            w->points[w->count++] = *p;
+/* Starts that have every length: of all texts, and the fewest that one text has.  When
+ * curves is not NULL, their ln y - exponent (ln x - X) go there and their places into
+ * begin. */
+static size_t complete(const work *w, double exponent, double *curves, size_t *begin,
+                       size_t *fewest) {
+    size_t found = 0;
+    *fewest = w->starts;
+    for (size_t t = 0; t < w->texts; t++) {
+        const size_t before = found;
+        if (begin) begin[t] = found;
+        for (size_t s = w->begin[t]; s < w->begin[t + 1]; s++) {
+            const double *x = w->x + s * w->lengths, *y = w->y + s * w->lengths;
+            size_t l = 0;
+            while (l < w->lengths && !isnan(y[l])) l++;
+            if (l < w->lengths) continue;
+            for (l = 0; curves && l < w->lengths; l++)
+                curves[found * w->lengths + l] =
+                    log(y[l]) - exponent * (log(x[l]) - w->X[l]);
+            found++;
+        }
+        if (found - before < *fewest) *fewest = found - before;
     }
-    if (w->count) qsort(w->points, w->count, sizeof *w->points, by_length);
-    for (size_t i = 0; i < w->count; i++)
-        if (i == 0 || w->points[i].n != w->points[i - 1].n) w->begin[w->lengths++] = i;
-    w->begin[w->lengths] = w->count;
+    if (begin) begin[w->texts] = found;
+    return found;
 }
 
-static lipsc_status fit(work *w, uint64_t seed, lipsc_fit *out, lipsc_error *err) {
+static double lack_of_fit(const work *w, const lipsc_fit *fit, int whole_texts) {
+    size_t fewest;
+    double *curves = lipsc_alloc(w->starts * w->lengths, sizeof *curves), p = NAN;
+    size_t *begin = lipsc_alloc(w->texts + 1, sizeof *begin);
+    if (curves && begin) {
+        complete(w, fit->exponent, curves, begin, &fewest);
+        const lipsc_straight in = {w->lengths, w->texts, begin, w->X, curves, whole_texts};
+        p = lipsc_straight_test(&in);
+    }
+    lipsc_release(curves);
+    lipsc_release(begin);
+    return p;
+}
+
+/* X and Y are those of all starts, and are lost. */
+static void judge(work *w, uint64_t seed, size_t fewest, lipsc_fit *out) {
+    const int whole_texts = w->texts >= LIPSC_FIT_STARTS;
+    if (whole_texts ? fewest > 0 : fewest >= LIPSC_FIT_STARTS) {
+        out->lack_of_fit = lack_of_fit(w, out, whole_texts);
+        const size_t free = (whole_texts ? w->texts : out->starts - w->texts + 1) - 1;
+        const double half = calibration * lipsc_student_quantile((double)free, outside) *
+                            deviation(w, whole_texts, seed);
+        out->low = out->exponent - half;
+        out->high = out->exponent + half;
+    }
+    out->law =
+        out->lack_of_fit >= least_p || out->slope_most - out->slope_least <= close_slopes;
+}
+
+static lipsc_status fit(work *w, uint64_t seed, lipsc_fit *out, double *slopes,
+                        lipsc_error *err) {
     double intercept;
+    size_t fewest;
+    *out = (lipsc_fit){.low = NAN,
+                       .high = NAN,
+                       .lack_of_fit = NAN,
+                       .lengths = w->lengths,
+                       .texts = w->texts};
+    out->starts = complete(w, 0.0, NULL, NULL, &fewest);
     if (w->lengths < FEWEST_LENGTHS)
         return lipsc_fail(err, LIPSC_E_REFUSED,
                           "a fit needs three lengths from %d on, there are %zu", SHORTEST,
                           w->lengths);
-    for (size_t l = 0; l < w->lengths; l++) set_medians(w, l, seed, NULL);
-    *out = (lipsc_fit){.low = NAN, .high = NAN, .lengths = w->lengths};
-    if (!least_squares(w->lengths, w->X, w->Y, &out->exponent, &intercept))
-        return lipsc_fail(err, LIPSC_E_REFUSED, "nothing to fit against: all are equal");
+    draw_all(w);
+    set_medians(w);
+    out->spread = spread(w);
+    if ((w->measured && !(out->spread >= least_spread)) ||
+        !least_squares(w->lengths, w->X, w->Y, &out->exponent, &intercept))
+        return lipsc_fail(err, LIPSC_E_REFUSED,
+                          "x varies by a factor %.3f over the lengths, a law needs %g",
+                          out->spread, least_spread);
     out->coefficient = exp(intercept);
-    if (w->count > w->lengths) bootstrap(w, seed, out);
+    local_slopes(w, out, slopes);
+    judge(w, seed, fewest, out);
     return LIPSC_OK;
 }
 
+/* ---- Points to a table ------------------------------------------------------------- */
+
+static int usable(const lipsc_fit_point *p) {
+    return p->n >= SHORTEST && p->x > 0.0 && p->y > 0.0 && isfinite(p->x) && isfinite(p->y);
+}
+
+static void take_points(work *w, size_t count, const lipsc_fit_point *points) {
+    for (size_t i = 0; i < count; i++) {
+        if (!usable(&points[i])) continue;
+        w->measured |= points[i].x != (double)points[i].n;
+        w->points[w->count++] = points[i];
+    }
+}
+
+/* Keeps the lengths that every text has: means over different texts at different lengths
+ * would take the difference of the texts for growth. */
+static void find_lengths(work *w) {
+    size_t places = 0, texts = 0, kept = 0;
+    if (w->count) qsort(w->points, w->count, sizeof *w->points, by_length);
+    for (size_t i = 0; i < w->count; i++) {
+        const lipsc_fit_point *p = &w->points[i], *last = p - 1;
+        const int text = !i || p->text != last->text;
+        texts += (size_t)text;
+        if (text || p->n != last->n) w->n[places++] = p->n; /* once for each text */
+    }
+    if (places) qsort(w->n, places, sizeof *w->n, by_size);
+    for (size_t i = 0, j; i < places; i = j) {
+        for (j = i; j < places && w->n[j] == w->n[i]; j++) continue;
+        if (j - i == texts) w->n[w->lengths++] = w->n[i];
+    }
+    for (size_t i = 0; i < w->count; i++)
+        if (bsearch(&w->points[i].n, w->n, w->lengths, sizeof *w->n, by_size))
+            w->points[kept++] = w->points[i];
+    w->count = kept;
+}
+
+static void find_starts(work *w) {
+    if (w->count) qsort(w->points, w->count, sizeof *w->points, by_start);
+    for (size_t i = 0; i < w->count; i++) {
+        const lipsc_fit_point *p = &w->points[i], *last = p - 1;
+        const int text = !i || p->text != last->text;
+        if (text) w->begin[w->texts++] = w->starts;
+        w->starts += text || p->start != last->start;
+    }
+    w->begin[w->texts] = w->starts;
+}
+
+/* The values in their places; of two in one place only one counts. */
+static void fill_table(work *w) {
+    size_t start = 0;
+    for (size_t i = 0; i < w->starts * w->lengths; i++) w->x[i] = w->y[i] = NAN;
+    for (size_t i = 0; i < w->count; i++) {
+        const lipsc_fit_point *p = &w->points[i], *last = p - 1;
+        start += i && (p->text != last->text || p->start != last->start);
+        const size_t *at = bsearch(&p->n, w->n, w->lengths, sizeof *w->n, by_size);
+        const size_t place = start * w->lengths + (size_t)(at - w->n);
+        w->x[place] = p->x;
+        w->y[place] = p->y;
+    }
+}
+
+static void rank(const work *w, const double *values, ranked *by) {
+    for (size_t l = 0; l < w->lengths; l++, by += w->starts) {
+        for (size_t s = 0; s < w->starts; s++) {
+            const double value = values[s * w->lengths + l];
+            by[s] = (ranked){isnan(value) ? (double)INFINITY : value, s};
+        }
+        for (size_t t = 0; t < w->texts; t++)
+            qsort(by + w->begin[t], w->begin[t + 1] - w->begin[t], sizeof *by, by_value);
+    }
+}
+
+static int make_table(work *w) {
+    size_t cells;
+    if (!lipsc_mul_size(w->starts, w->lengths, &cells)) return 0;
+    w->x = lipsc_alloc(cells, sizeof *w->x);
+    w->y = lipsc_alloc(cells, sizeof *w->y);
+    w->by_x = lipsc_alloc(cells, sizeof *w->by_x);
+    w->by_y = lipsc_alloc(cells, sizeof *w->by_y);
+    w->X = lipsc_alloc(w->lengths, sizeof *w->X);
+    w->Y = lipsc_alloc(w->lengths, sizeof *w->Y);
+    w->times = lipsc_alloc(w->starts, sizeof *w->times);
+    w->drawn = lipsc_alloc(w->texts, sizeof *w->drawn);
+    if (!w->x || !w->y || !w->by_x || !w->by_y || !w->X || !w->Y || !w->times || !w->drawn)
+        return 0;
+    fill_table(w);
+    rank(w, w->x, w->by_x);
+    rank(w, w->y, w->by_y);
+    return 1;
+}
+
+static void work_free(work *w) {
+    void *const parts[] = {w->points, w->n,     w->begin, w->x, w->y, w->by_x,
+                           w->by_y,   w->times, w->drawn, w->X, w->Y};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) lipsc_release(parts[i]);
+}
+
 lipsc_status lipsc_fit_power(size_t count, const lipsc_fit_point *points, uint64_t seed,
-                             lipsc_fit *out, lipsc_error *err) {
+                             lipsc_fit *out, double *slopes, lipsc_error *err) {
     if ((count && !points) || !out) return lipsc_fail(err, LIPSC_E_ARG, "nothing to fit");
     work w = {.points = lipsc_alloc(count, sizeof *w.points),
-              .begin = lipsc_alloc(count + 1, sizeof *w.begin),
-              .X = lipsc_alloc(count, sizeof *w.X),
-              .Y = lipsc_alloc(count, sizeof *w.Y),
-              .x = lipsc_alloc(count, sizeof *w.x),
-              .y = lipsc_alloc(count, sizeof *w.y),
-              .exponents = lipsc_alloc(RESAMPLINGS, sizeof *w.exponents)};
-    lipsc_status status;
-    if (w.points && w.begin && w.X && w.Y && w.x && w.y && w.exponents) {
-        sort_points(&w, count, points);
-        status = fit(&w, seed, out, err);
-    } else {
-        status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a fit");
+              .n = lipsc_alloc(count, sizeof *w.n),
+              .begin = lipsc_alloc(count + 1, sizeof *w.begin)};
+    lipsc_status status = LIPSC_E_NOMEM;
+    if (w.points && w.n && w.begin) {
+        take_points(&w, count, points);
+        find_lengths(&w);
+        find_starts(&w);
+        if (make_table(&w)) status = fit(&w, seed, out, slopes, err);
     }
-    lipsc_release(w.points);
-    lipsc_release(w.begin);
-    lipsc_release(w.X);
-    lipsc_release(w.Y);
-    lipsc_release(w.x);
-    lipsc_release(w.y);
-    lipsc_release(w.exponents);
+    if (status == LIPSC_E_NOMEM) lipsc_fail(err, status, "out of memory for a fit");
+    work_free(&w);
     return status;
 }

@@ -2,7 +2,10 @@
 #include "run/growth.h"
 
 #include <math.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/mem.h"
 #include "run/fit.h"
@@ -37,53 +40,129 @@ static double number(const json_t *row, const char *name) {
 
 static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-static json_t *fit_row(const json_t *row, const char *against, const lipsc_fit *fit) {
+static json_t *reals(size_t count, const double *values) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) json_array_append_new(list, real(values[i]));
+    return list;
+}
+
+/* What is fitted to which of the rows. */
+typedef struct {
+    size_t count;
+    json_t *const *rows; /* of one layer and head                                    */
+    size_t *text;        /* (count) number of the text of each                       */
+    size_t texts;
+    const char **hashes; /* (texts)                                                  */
+    lipsc_fit_point *points;
+    double *slopes;
+} curve;
+
+static json_t *fit_row(const curve *c, const char *text, const char *against) {
+    static const char *const same[] = {"layer", "head", "map"};
     json_t *out = json_object();
-    json_object_set(out, "layer", json_object_get(row, "layer"));
-    json_object_set(out, "head", json_object_get(row, "head"));
-    json_object_set(out, "map", json_object_get(row, "map"));
+    for (size_t i = 0; i < 3; i++)
+        json_object_set(out, same[i], json_object_get(c->rows[0], same[i]));
+    json_object_set_new(out, "text", text ? json_string(text) : json_null());
     json_object_set_new(out, "against", json_string(against));
-    json_object_set_new(out, "exponent", real(fit->exponent));
-    json_object_set_new(out, "exponent_low", real(fit->low));
-    json_object_set_new(out, "exponent_high", real(fit->high));
-    json_object_set_new(out, "coefficient", real(fit->coefficient));
-    json_object_set_new(out, "lengths", json_integer((json_int_t)fit->lengths));
     return out;
 }
 
-/* One layer and head. */
-static void fit_curve(size_t count, json_t *const *rows, uint64_t seed,
-                      lipsc_fit_point *points, json_t *fits) {
+void lipsc_fit_set(json_t *out, const lipsc_fit *fit, const double *slopes,
+                   const char *refused) {
+    const int good = !refused;
+    json_object_set_new(out, "exponent", real(good ? fit->exponent : NAN));
+    json_object_set_new(out, "exponent_low", real(good ? fit->low : NAN));
+    json_object_set_new(out, "exponent_high", real(good ? fit->high : NAN));
+    json_object_set_new(out, "coefficient", real(good ? fit->coefficient : NAN));
+    json_object_set_new(out, "lengths", json_integer((json_int_t)fit->lengths));
+    json_object_set_new(out, "starts", json_integer((json_int_t)fit->starts));
+    json_object_set_new(out, "texts", json_integer((json_int_t)fit->texts));
+    json_object_set_new(out, "law", good ? json_boolean(fit->law) : json_null());
+    json_object_set_new(out, "lack_of_fit", real(good ? fit->lack_of_fit : NAN));
+    json_object_set_new(out, "slopes",
+                        good ? reals(fit->lengths - 1, slopes) : json_null());
+    json_object_set_new(out, "refused", good ? json_null() : json_string(refused));
+}
+
+/* Of text number `text`, or of all with SIZE_MAX. */
+static void fit_texts(const curve *c, size_t text, uint64_t seed, json_t *fits) {
     static const char *const against[] = {"n", "radius"};
     for (size_t a = 0; a < 2; a++) {
         lipsc_fit fit;
-        for (size_t i = 0; i < count; i++) {
-            const json_int_t n = place(rows[i], "n");
-            points[i] =
+        size_t used = 0;
+        for (size_t i = 0; i < c->count; i++) {
+            const json_int_t n = place(c->rows[i], "n");
+            if (text != SIZE_MAX && text != c->text[i]) continue;
+            c->points[used++] =
                 (lipsc_fit_point){.n = n > 0 ? (size_t)n : 0,
-                                  .x = a ? number(rows[i], "radius_rms") : (double)n,
-                                  .y = number(rows[i], "sigma")};
+                                  .start = (size_t)(place(c->rows[i], "window") + 1),
+                                  .text = c->text[i],
+                                  .x = a ? number(c->rows[i], "radius_rms") : (double)n,
+                                  .y = number(c->rows[i], "sigma")};
         }
-        if (!lipsc_fit_power(count, points, seed, &fit, NULL))
-            json_array_append_new(fits, fit_row(rows[0], against[a], &fit));
+        const lipsc_status status =
+            lipsc_fit_power(used, c->points, seed, &fit, c->slopes, NULL);
+        if (status && (status != LIPSC_E_REFUSED || fit.lengths < 3)) continue;
+        char reason[96];
+        snprintf(reason, sizeof reason, "the %s varies only by a factor %.3f",
+                 a ? "radius" : "length", fit.spread);
+        json_t *row = fit_row(c, text == SIZE_MAX ? NULL : c->hashes[text], against[a]);
+        lipsc_fit_set(row, &fit, c->slopes, status ? reason : NULL);
+        json_array_append_new(fits, row);
     }
+}
+
+static void find_texts(curve *c) {
+    for (size_t i = 0; i < c->count; i++) {
+        const char *hash = json_string_value(json_object_get(c->rows[i], "text_hash"));
+        size_t t = 0;
+        while (t < c->texts && strcmp(c->hashes[t], hash ? hash : "")) t++;
+        if (t == c->texts) c->hashes[c->texts++] = hash ? hash : "";
+        c->text[i] = t;
+    }
+}
+
+/* One layer and head; 0 when memory is short. */
+static int fit_curve(size_t count, json_t *const *rows, uint64_t seed, json_t *fits) {
+    curve c = {.count = count,
+               .rows = rows,
+               .text = lipsc_alloc(count, sizeof *c.text),
+               .hashes = lipsc_alloc(count, sizeof *c.hashes),
+               .points = lipsc_alloc(count, sizeof *c.points),
+               .slopes = lipsc_alloc(count, sizeof *c.slopes)};
+    const int good = c.text && c.hashes && c.points && c.slopes;
+    if (good) {
+        find_texts(&c);
+        fit_texts(&c, SIZE_MAX, seed, fits);
+        for (size_t t = 0; t < c.texts && c.texts > 1; t++) fit_texts(&c, t, seed, fits);
+    }
+    lipsc_release(c.text);
+    lipsc_release(c.hashes);
+    lipsc_release(c.points);
+    lipsc_release(c.slopes);
+    return good;
 }
 
 json_t *lipsc_rows_fit(size_t count, json_t *const *rows, uint64_t seed) {
     json_t *fits = json_array();
-    lipsc_fit_point *points = lipsc_alloc(count, sizeof *points);
-    for (size_t at = 0, length; points && at < count; at += length) {
+    int good = 1;
+    for (size_t at = 0, length; good && at < count; at += length) {
         const json_int_t layer = place(rows[at], "layer"), head = place(rows[at], "head");
         for (length = 1; at + length < count; length++)
             if (place(rows[at + length], "layer") != layer ||
                 place(rows[at + length], "head") != head)
                 break;
-        fit_curve(length, rows + at, seed, points, fits);
+        good = fit_curve(length, rows + at, seed, fits);
     }
-    if (!points) {
+    if (!good) {
         json_decref(fits);
         fits = NULL;
     }
-    lipsc_release(points);
     return fits;
+}
+
+const char *lipsc_fit_verdict(const json_t *fit) {
+    const char *refused = json_string_value(json_object_get(fit, "refused"));
+    if (refused) return refused;
+    return json_is_true(json_object_get(fit, "law")) ? "power law" : "no power law";
 }

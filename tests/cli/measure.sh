@@ -39,10 +39,11 @@ done
 run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 1,0 --format json
 for name in model architecture layer head map mask n window sigma lower upper upper_prob \
     probability residual products converged dtype radius_rms radius_max seconds version \
-    model_hash text_hash seed tol; do
+    model_hash text_hash seed tol start; do
     [ "$(field $name | wc -l)" -ge 12 ] || fail "field $name"
 done
-for name in against exponent exponent_low exponent_high coefficient lengths; do
+for name in against exponent exponent_low exponent_high coefficient lengths starts texts law \
+    lack_of_fit slopes refused; do
     [ "$(field $name | wc -l)" = 4 ] || fail "fit field $name: $(field $name | wc -l)"
 done
 [ "$(field against | tr '\n' ' ')" = '"n" "radius" "n" "radius" ' ] ||
@@ -55,7 +56,9 @@ run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 1,0 
 [ "$(column n | head -6 | tr '\n' ' ')" = "8 8 16 16 32 32 " ] || fail "order of lengths"
 [ "$(column window | head -2 | tr '\n' ' ')" = "0 1 " ] || fail "order of windows"
 run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 0
-has out "sigma ~ coefficient * x^exponent"
+has out "exponent: the slope of ln(median sigma) against ln x over these lengths"
+has out "no intervals and no test of straightness: 2 starts, they need 6"
+has out "the radius varies only by a factor 1.0"
 empty err
 
 # standard input; ids; the same window three ways
@@ -68,6 +71,42 @@ run 0 measure "$nano" --ids ids --layer 2 --format tsv
 [ "$(column sigma)" = "$sigma" ] || fail "ids give $(column sigma), not $sigma"
 run 0 measure "$nano" --text "$text" --length 16 --windows 0:0 --layers 2:2 --format tsv
 [ "$(column sigma)" = "$sigma" ] || fail "other spellings give $(column sigma), not $sigma"
+
+# windows start alike at all lengths, every longest length or --stride; --tiled does not
+starts() { run 0 measure "$nano" --text "$text" --layer 0 --format tsv "$@"; column start | tr '\n' ' '; }
+[ "$(starts --lengths 8,16,32 --windows 2)" = "0 32 0 32 0 32 " ] || fail "starts of prefixes"
+[ "$(starts --lengths 8,16 --windows 2 --stride 40)" = "0 40 0 40 " ] || fail "starts with --stride"
+[ "$(starts --lengths 8,16 --windows 2:2 --tiled)" = "16 32 " ] || fail "starts with --tiled"
+[ "$(starts --length 16 --windows 3)" = "0 16 32 " ] || fail "starts of one length"
+[ "$(starts --length 8 | wc -w)" = 10 ] || fail "ten windows by default"
+run 0 measure "$nano" --text "$text" --layer 2 --length 8 --windows 2:2 --stride 20 --format tsv
+moved=$(column sigma)
+"$bin" tokens "$nano" "$text" | cut -d' ' -f41-48 >eight
+run 0 measure "$nano" --ids eight --layer 2 --format tsv
+[ "$(column sigma)" = "$moved" ] || fail "window 2 of stride 20 is not ids 40 to 47"
+# ids with lengths are cut as a text is
+"$bin" tokens "$nano" "$text" >all
+run 0 measure "$nano" --ids all --layer 2 --lengths 8,20 --windows 2:2 --format tsv
+[ "$(column sigma | head -n 1)" = "$moved" ] || fail "ids with lengths: $(column start)"
+
+# in a causal model a prefix is a block of the longer window's Jacobian: sigma cannot fall
+for map in attention block model; do
+    layer="--layer 3"
+    [ $map = model ] && layer=
+    run 0 measure "$nano" --text "$text" --lengths 8:64:x2 --windows 3 $layer --map $map \
+        --dtype f64 --format tsv
+    values out | sort -k3,3n -k2,2n | awk -v map=$map 'NF == 3 { $0 = "- " $0 }
+        { if ($3 == last && $4 < before * (1 - 1e-9)) print map ": sigma falls at n", $2, "window", $3
+          last = $3; before = $4 }' >falls
+    [ ! -s falls ] || fail "$(cat falls)"
+done
+
+# six starts have intervals, and what bends is no law
+run 0 measure "$nano" --text "$text" --lengths 16:128:x2 --windows 6 --layers 0,3 --format json
+[ "$(field exponent_low | grep -c '[0-9]')" = 2 ] || fail "intervals: $(field exponent_low)"
+[ "$(field law | tr '\n' ' ')" = "true null false null " ] || fail "laws: $(field law)"
+run 0 measure "$nano" --text "$text" --lengths 16:128:x2 --windows 6 --layers 3
+has out "no power law"
 
 # one head alone, each head, maps and masks; what is asked for is told
 run 0 measure "$nano" --text "$text" --length 16 --windows 1 --layer 2 --heads each --format tsv

@@ -35,6 +35,29 @@ near "$(awk -F'\t' 'NR == 2 { print $9 }' out)" "$(awk '$1 == 3 && $2 == 8 && $3
 run 0 measure "$nano" --text "$text" --lengths 8:128:x2 --windows 8 --layers 0 --run kill.db --format tsv
 [ "$(wc -l <out)" = 41 ] || fail "an extended run has $(wc -l <out) lines"
 
+# the stride is that of the first call: lengths up to it can be added, longer ones cannot
+run 0 measure "$nano" --text "$text" --lengths 8 --stride 32 --windows 3 --layer 0 --run stride.db
+run 0 measure "$nano" --text "$text" --lengths 8,16 --windows 3 --layer 0 --run stride.db --format tsv
+[ "$(awk -F'\t' 'NR > 1 { print $21 }' out | tr '\n' ' ')" = "0 32 64 0 32 64 " ] ||
+    fail "starts in a run that goes on: $(cut -f21 out)"
+run 1 measure "$nano" --text "$text" --lengths 8,64 --windows 3 --layer 0 --run stride.db
+has err "stride.db: its windows start every 32 tokens: length 64 needs another run file"
+run 1 measure "$nano" --text "$text" --lengths 8 --windows 3 --layer 0 --stride 16 --run stride.db
+has err "stride is 32 there and 16 here"
+run 1 measure "$nano" --text "$text" --lengths 8 --windows 3 --layer 0 --tiled --run stride.db
+has err "tiled is false there and true here"
+# a file of the first edition says nothing of strides: its windows are tiled
+if command -v sqlite3 >/dev/null; then
+    run 0 measure "$nano" --text "$text" --lengths 8,16 --tiled --windows 2 --layer 0 --run first.db
+    sqlite3 first.db "UPDATE run SET settings = json_remove(settings, '\$.stride', '\$.tiled');
+        UPDATE cells SET row = json_remove(row, '\$.start')" || fail "sqlite3"
+    run 1 measure "$nano" --text "$text" --lengths 8,16 --windows 2 --layer 0 --run first.db
+    has err "first.db: its windows are tiled, window w of length n starts at token w n: --tiled continues it"
+    run 0 measure "$nano" --text "$text" --lengths 8,16,32 --tiled --windows 2 --layer 0 --run first.db --format tsv
+    [ "$(awk -F'\t' 'NR > 1 { print $21 }' out | tr '\n' ' ')" = "0 8 0 16 0 32 " ] ||
+        fail "starts of an old run: $(cut -f21 out)"
+fi
+
 # Ctrl-C: what is there is printed, the rest comes later
 timeout --foreground --preserve-status -s INT 4 "$bin" measure "$nano" --text "$text" --lengths 8:512:x2 \
     --windows 300 --format tsv --run int.db >out 2>err

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -18,7 +19,7 @@ static json_t *row(int layer, int head, int n, int window) {
                      "radius_rms", 3.0 * n);
 }
 
-enum { LAYERS = 2, HEADS = 2, LENGTHS = 4, WINDOWS = 3 };
+enum { LAYERS = 2, HEADS = 2, LENGTHS = 4, WINDOWS = 6 };
 enum { COUNT = LAYERS * HEADS * LENGTHS * WINDOWS };
 
 /* Last first, as far from the order as can be. */
@@ -81,9 +82,74 @@ static void test_laws(void **state) {
         near(fit, "exponent_high", exponent);
         near(fit, "coefficient", (double)(1 + layer) / (radius ? pow(3.0, exponent) : 1.0));
         assert_int_equal(place(fit, "lengths"), LENGTHS);
+        assert_int_equal(place(fit, "starts"), WINDOWS);
+        assert_int_equal(place(fit, "texts"), 1);
+        assert_true(json_is_true(json_object_get(fit, "law")));
+        near(fit, "lack_of_fit", 1.0);
+        assert_int_equal(json_array_size(json_object_get(fit, "slopes")), LENGTHS - 1);
+        assert_true(json_is_null(json_object_get(fit, "text")));
+        assert_true(json_is_null(json_object_get(fit, "refused")));
+        assert_string_equal(lipsc_fit_verdict(fit), "power law");
     }
     json_decref(fits);
     for (size_t i = 0; i < COUNT; i++) json_decref(rows[i]);
+}
+
+/* Two texts, the second with exponent 0.75 where the first has 0.25, a level of its own and
+ * a radius that stands still: the joint exponent is the mean, and each has its own. */
+static void test_texts(void **state) {
+    (void)state;
+    enum { TWO = 2 * LENGTHS * WINDOWS };
+    json_t *rows[TWO];
+    for (int i = 0; i < TWO; i++) {
+        const int n = 8 << i % LENGTHS, text = i / (LENGTHS * WINDOWS);
+        rows[i] = row(0, -1, n, i / LENGTHS % WINDOWS);
+        json_object_set_new(rows[i], "text_hash", json_string(text ? "bb" : "aa"));
+        json_object_set_new(rows[i], "radius_rms", json_real(14.0 + 0.01 * n));
+        if (text) json_object_set_new(rows[i], "sigma", json_real(100.0 * pow(n, 0.75)));
+    }
+    lipsc_rows_sort(TWO, rows);
+    json_t *fits = lipsc_rows_fit(TWO, rows, 1);
+    assert_int_equal(json_array_size(fits), 6);
+    const double want[] = {0.5, 0.25, 0.75};
+    const char *const texts[] = {NULL, "aa", "bb"};
+    for (size_t i = 0; i < 6; i++) {
+        const json_t *fit = json_array_get(fits, i);
+        const char *text = json_string_value(json_object_get(fit, "text"));
+        assert_true(texts[i / 2] ? !strcmp(text, texts[i / 2]) : !text);
+        assert_int_equal(place(fit, "texts"), i < 2 ? 2 : 1);
+        assert_int_equal(place(fit, "starts"), i < 2 ? 2 * WINDOWS : WINDOWS);
+        if (i % 2 == 0) {
+            near(fit, "exponent", want[i / 2]);
+            continue;
+        }
+        for (const char *const *name =
+                 (const char *const[]){"exponent", "exponent_low", "law", "slopes", NULL};
+             *name; name++)
+            assert_true(json_is_null(json_object_get(fit, *name)));
+        assert_string_equal(lipsc_fit_verdict(fit),
+                            "the radius varies only by a factor 1.040");
+    }
+    json_decref(fits);
+    for (size_t i = 0; i < TWO; i++) json_decref(rows[i]);
+}
+
+/* Slopes that differ and no starts to test them with: no law. */
+static void test_bent(void **state) {
+    (void)state;
+    json_t *rows[LENGTHS];
+    for (int i = 0; i < LENGTHS; i++) {
+        rows[i] = row(0, -1, 8 << i, 0);
+        json_object_set_new(rows[i], "sigma", json_real(i * i + 1.0));
+    }
+    json_t *fits = lipsc_rows_fit(LENGTHS, rows, 1);
+    const json_t *fit = json_array_get(fits, 0);
+    assert_true(json_is_false(json_object_get(fit, "law")));
+    assert_true(json_is_null(json_object_get(fit, "exponent_low")));
+    assert_true(json_is_null(json_object_get(fit, "lack_of_fit")));
+    assert_string_equal(lipsc_fit_verdict(fit), "no power law");
+    json_decref(fits);
+    for (size_t i = 0; i < LENGTHS; i++) json_decref(rows[i]);
 }
 
 /* Rows without a value, a length or anything are no points, and no rows no fits. */
@@ -107,8 +173,8 @@ static void test_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_laws),
+        cmocka_unit_test(test_order),   cmocka_unit_test(test_laws),
+        cmocka_unit_test(test_texts),   cmocka_unit_test(test_bent),
         cmocka_unit_test(test_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
