@@ -38,10 +38,6 @@ const isVisible = settings => row => settings.series.has(row.series) &&
 
 const curveOf = row => row.series.index + "/" + (row.layer ?? "") + "/" + (row.head ?? "");
 
-/* A law against a radius that hardly varies says nothing: its interval is as wide as can be. */
-const saysSomething = fit =>
-    fit.against === "n" || isNumber(fit.exponent_low) && fit.exponent_high - fit.exponent_low < 2;
-
 /* Law of a fit between the smallest and the largest x of its curve; all laws of its interval go
  * through the middle of the logarithms, about which least squares turns the line. */
 function lawRows(fit, medians, style) {
@@ -50,7 +46,7 @@ function lawRows(fit, medians, style) {
     const low = Math.min(...xs), high = Math.max(...xs);
     const at = (x, exponent) => fit.coefficient * middle ** fit.exponent * (x / middle) ** exponent;
     return [low, middle, high].map(x => {
-        const ends = isNumber(fit.exponent_low) ?
+        const ends = hasInterval(fit) ?
             [at(x, fit.exponent_low), at(x, fit.exponent_high)] :
             [at(x, fit.exponent)];
         return {
@@ -77,13 +73,14 @@ function medianRows(members, xOf, colorOf) {
     return rows.sort((a, b) => a.x - b.x);
 }
 
-/* The fitted law of a curve; without one, against n, its medians joined by a thin line. */
+/* The fitted law of a curve; where no straight line fits, against n, its medians joined by a thin
+ * line. */
 function curveRows(curve, first, medians, against, color) {
     const style = {curve, color, dash: seriesDash(first.series), width: 1.8};
     const fit = fits.find(
         f => f.against === against && f.series === first.series &&
             f.layer === (first.layer ?? null) && f.head === (first.head ?? null));
-    if (fit && saysSomething(fit)) return lawRows(fit, medians.filter(m => m.n >= 8), style);
+    if (fit && isLaw(fit)) return lawRows(fit, medians.filter(m => m.n >= 8), style);
     if (against !== "n" || medians.length < 2) return [];
     return medians.map(({x, y}) => ({x, y, low: y, high: y, ...style, width: 1}));
 }

@@ -169,6 +169,13 @@ const fits = report.runs
                                               })))
                  .filter(fit => fit.series);
 
+/* What is said of an exponent, never more than its interval. */
+const hasInterval = fit => isNumber(fit.exponent_low) && isNumber(fit.exponent_high);
+const isLaw = fit => fit.law === true && isNumber(fit.exponent);
+const intervalText = (fit, digits) => hasInterval(fit) ?
+    `${fixed(fit.exponent_low, digits)} … ${fixed(fit.exponent_high, digits)}` :
+    "–";
+
 /* The cell in words: pairs of name and value, for the pointer. */
 function describeCell(row) {
     const pairs = [];

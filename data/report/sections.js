@@ -1,27 +1,69 @@
 /* sections.js - one section for each kind of rows that the runs hold, and none for others. */
 
+const verdictOf = f => isLaw(f) ? "power law" : "no power law";
+
 function fitTable() {
-    const known = fits.filter(f => isNumber(f.exponent)), laws = known.filter(saysSomething);
-    const vague = known.length - laws.length;
-    if (!laws.length) return null;
-    const several = series.length > 1, anyHead = laws.some(f => f.head !== null);
+    const known = fits.filter(f => isNumber(f.exponent)), refused = fits.length - known.length;
+    if (!known.length) return null;
+    const several = series.length > 1, anyHead = known.some(f => f.head !== null);
     const names = [
         ...(several ? ["run"] : []), "layer", ...(anyHead ? ["head"] : []), "against", "exponent",
-        "95 % interval", "coefficient", "lengths"
+        "95 % interval", "verdict", "lack of fit p", "local exponents", "coefficient", "lengths",
+        "starts", "texts"
     ];
-    const interval = f => isNumber(f.exponent_low)
-        ? `${fixed(f.exponent_low, 3)} … ${fixed(f.exponent_high, 3)}` : "–";
+    const slopes = f => (f.slopes ?? []).map(x => isNumber(x) ? fixed(x, 2) : "–").join(" ");
     const cells = f => [
         ...(several ? [f.series.label] : []), f.layer === null ? "model" : String(f.layer),
         ...(anyHead ? [f.head === null ? "all" : String(f.head)] : []), f.against,
-        fixed(f.exponent, 3), interval(f), formatNumber(f.coefficient), String(f.lengths)
+        fixed(f.exponent, 3), intervalText(f, 3), verdictOf(f), formatNumber(f.lack_of_fit, 2),
+        slopes(f), formatNumber(f.coefficient), String(f.lengths), formatValue(f.starts),
+        formatValue(f.texts)
     ];
-    return el("details", {class: "fits", open: laws.length <= 30},
-        el("summary", {}, `Fitted laws (${laws.length})`),
-        plainTable(names, laws.map(cells), ["run", "against"]),
-        vague ? el("p", {class: "note"},
-            `${vague} laws against the radius are not listed: it varies too little to say ` +
-            "anything (the interval of the exponent is wider than 2).") : null);
+    return el("details", {class: "fits", open: known.length <= 30},
+        el("summary", {}, `Exponents over these lengths (${known.length})`),
+        plainTable(names, known.map(cells), ["run", "against", "verdict", "local exponents"]),
+        known.some(hasInterval) ? null : el("p", {class: "note"},
+            "There are no intervals: they need six starts, that is windows, of each length."),
+        refused ? el("p", {class: "note"},
+            `${refused} curves against the radius are not fitted: it varies by less than a ` +
+            "factor 1.25, and any exponent would do.") : null);
+}
+
+/* Intervals that have no point in common. */
+const areApart = (a, b) => a.exponent_low > b.exponent_high || b.exponent_low > a.exponent_high;
+
+/* Exponents of several texts beside the joint one. */
+function textTable() {
+    const all = (report.texts ?? []).filter(f => f.against === "n" && isNumber(f.exponent));
+    if (!all.length) return null;
+    const place = f => [f.experiment, f.model, f.map, f.mask, f.layer ?? "", f.head ?? ""].join("/");
+    const hashes = distinct(all.map(f => f.text).filter(Boolean));
+    const nameOf = hash => series.find(s => s.first.text_hash === hash)?.label ??
+        "text " + hash.slice(0, 6);
+    const shown = f => f ? fixed(f.exponent, 2) +
+        (hasInterval(f) ? ` [${fixed(f.exponent_low, 2)}, ${fixed(f.exponent_high, 2)}]` : "") : "–";
+    const verdict = parts => {
+        if (!parts.every(hasInterval)) return "no intervals, so nothing follows";
+        return parts.some(a => parts.some(b => areApart(a, b))) ?
+            "the texts differ" : "not told apart";
+    };
+    const lines = [...groupBy(all, place).values()].map(members => {
+        const joint = members.find(f => !f.text), parts = members.filter(f => f.text);
+        return [
+            joint.model == null ? "–" : modelName(joint.model),
+            joint.layer === null || joint.layer === undefined ? "model" : String(joint.layer),
+            shown(joint), ...hashes.map(hash => shown(parts.find(f => f.text === hash))),
+            verdict(parts), String(joint.starts)
+        ];
+    });
+    const names = ["model", "layer", "joint", ...hashes.map(nameOf), "verdict", "starts"];
+    return el("details", {class: "fits", open: lines.length <= 30},
+        el("summary", {}, "Exponents of each text, and of all together"),
+        plainTable(names, lines, ["model", "verdict"]),
+        el("p", {class: "note"},
+            "The joint exponent is the mean of those of the texts. " +
+            (hashes.length < 6 ? "Its interval speaks of other windows of these texts, not of " +
+                "other texts: that needs six." : "Its interval resamples the texts.")));
 }
 
 /* Runs side by side: the worst cell, the median at the longest length that all of them have, the
@@ -31,7 +73,7 @@ function compareTable() {
     const common = lengths.filter(n => series.every(s => s.rows.some(r => r.n === n))).pop();
     const names = [
         "run", "cells", "largest sigma", "at", ...(common ? [`median at n = ${common}`] : []),
-        "exponents"
+        "exponents", "95 % intervals"
     ];
     const place = row => [
         row.layer == null ? null : "layer " + row.layer,
@@ -40,15 +82,16 @@ function compareTable() {
     const line = s => {
         const rows = s.rows.filter(r => isNumber(r.sigma));
         const worst = rows.reduce((best, r) => r.sigma > best.sigma ? r : best, rows[0]);
-        const exponents = fits.filter(f => f.series === s && f.against === "n")
-            .map(f => f.exponent).filter(isNumber);
+        const own = fits.filter(f => f.series === s && f.against === "n" && isNumber(f.exponent));
+        const ends = name => [Math.min, Math.max].map(
+            (end, i) => fixed(end(...own.map(f => f[name[i]])), 2)).join(" … ");
         const middle = median(rows.filter(r => r.n === common).map(r => r.sigma));
         return [
             el("span", {class: "key"}, swatchOf(s), s.label), s.rows.length.toLocaleString("en"),
             worst ? formatNumber(worst.sigma) : "–", worst ? place(worst) : "–",
             ...(common ? [formatNumber(middle)] : []),
-            exponents.length
-                ? [Math.min, Math.max].map(end => fixed(end(...exponents), 2)).join(" … ") : "–"
+            own.length ? ends(["exponent", "exponent"]) : "–",
+            own.length && own.every(hasInterval) ? ends(["exponent_low", "exponent_high"]) : "–"
         ];
     };
     return plainTable(names, series.map(line), ["run", "at"]);
@@ -148,17 +191,18 @@ function measureSections() {
     if (series.length > 1) section("compare", "Runs", compareTable());
     section("growth", "Length",
         makeChart("growth", "sigma against length",
-            "Small marks are windows, large ones medians over windows; lines are fitted laws " +
-            "with the 95 % interval of the exponent. Both axes are logarithmic.",
+            "Small marks are windows, large ones medians over windows. Where a straight line fits " +
+            "it is drawn, with the 95 % interval of its exponent; elsewhere there is no power law, " +
+            "and a thin line joins the medians. Both axes are logarithmic.",
             growthChart, settings, cellControls()),
-        fitTable());
+        fitTable(), textTable());
     heatSection();
     if (has("radius_rms"))
         section("radius", "Radius",
             makeChart("radius", "sigma against radius",
                 "Each mark is a cell, at the root mean square length of its tokens. Behind a " +
                 "LayerNorm the radius hardly varies, and then nothing can be said of the " +
-                "dependence; laws are drawn where their interval is narrower than 2.",
+                "dependence; laws are fitted where it varies by a factor 1.25 over the lengths.",
                 radiusChart, settings));
     if (bounds.length)
         section("upper", "Bounds",

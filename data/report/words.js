@@ -159,28 +159,48 @@ function lede() {
     main.append(el("div", {class: "lede"}, words, tiles(rows)));
 }
 
+/* "3 of 6 curves", or "the one curve" */
+const countWords = (count, all) => all === 1 ? "the one curve" :
+    count === all                            ? `all ${all} curves` :
+                                               `${count} of ${all} curves`;
+
 function growthWords() {
-    const laws = fits.filter(f => f.against === "n" && isNumber(f.exponent));
-    if (!laws.length) return null;
-    const sorted = [...laws].sort((a, b) => a.exponent - b.exponent), least = sorted[0],
+    const known = fits.filter(f => f.against === "n" && isNumber(f.exponent));
+    if (!known.length) return null;
+    const sorted = [...known].sort((a, b) => a.exponent - b.exponent), least = sorted[0],
           most = sorted[sorted.length - 1];
     const name = f => (series.length > 1 ? f.series.label + ", " : "") + layerName(f.layer) +
         (f.head === null ? "" : ", " + headName(f.head));
-    const interval = f => isNumber(f.exponent_low) ?
+    const interval = f => hasInterval(f) ?
         ` (95 % between ${fixed(f.exponent_low, 2)} and ${fixed(f.exponent_high, 2)})` :
         "";
+    const sure = known.filter(hasInterval), laws = known.filter(isLaw).length;
+    const up = sure.filter(f => f.exponent_low > 0).length;
+    const down = sure.filter(f => f.exponent_high < 0).length;
+    const open = sure.length - up - down;
+    const growth = !sure.length ?
+        " There are too few windows for intervals (six are needed), so nothing follows for " +
+            "other windows." :
+        (up ? ` sigma grows with the length in ${countWords(up, sure.length)} (interval above ` +
+                 "0)." : "") +
+            (down ? ` It falls in ${countWords(down, sure.length)} (interval below 0).` : "") +
+            (open ? ` In ${countWords(open, sure.length)} the interval contains 0: whether sigma ` +
+                     "grows there is open." : "");
+    const straight = laws ?
+        ` In ${countWords(laws, known.length)} a straight line fits, a power law over these lengths` +
+            (laws < known.length ? "; in the others there is no power law, and the exponent is an " +
+                     "average steepness." : ".") :
+        " Nowhere does a straight line fit: there is no power law, and the exponent is an average " +
+            "steepness.";
     return el(
-        "p", {}, "With the length, sigma grows like a power of n: ", laws.length > 1 ? "from " : "",
-        strong("n^" + fixed(least.exponent, 2)), interval(least), ` in ${name(least)}`,
-        ...(laws.length > 1 ?
-                [
-                    " to ", strong("n^" + fixed(most.exponent, 2)), interval(most),
-                    ` in ${name(most)}`
-                ] :
+        "p", {}, "Over these lengths the exponent of sigma, its slope against the length on ",
+        "logarithmic axes, is ", known.length > 1 ? "from " : "",
+        strong(fixed(least.exponent, 2)), interval(least), ` in ${name(least)}`,
+        ...(known.length > 1 ?
+                [" to ", strong(fixed(most.exponent, 2)), interval(most), ` in ${name(most)}`] :
                 []),
-        ". For tokens of bounded size nothing outgrows √n, the exponent 0.5, in the long run; " +
-        "a fit over few lengths may. The exponent 0 means that longer inputs are stretched no " +
-        "more than short ones.");
+        ".", growth, straight,
+        " For tokens of bounded size nothing outgrows √n, the exponent 0.5, in the long run.");
 }
 
 function howToRead() {
@@ -200,10 +220,12 @@ function howToRead() {
            part(
                "What it means",
                "A sigma of 10: nudge the tokens a little in the worst direction, and the " +
-               "output moves ten times as far. It speaks of this input, not of others. Growth ",
-               el("code", {}, "sigma ≈ c·nᵉ"),
-               " is fitted to medians over windows for lengths from 8 on; the band is the 95 % " +
-               "interval of e, by resampling the windows. The ",
+               "output moves ten times as far. It speaks of this input, not of others. The exponent ",
+               el("code", {}, "e"), " of ", el("code", {}, "sigma ≈ c·nᵉ"),
+               " is fitted to medians over windows for lengths from 8 on. Its 95 % interval comes " +
+               "from resampling the starts of the windows, each with all its lengths, and needs six " +
+               "of them. It is a law only where a straight line fits; in a causal model sigma of a " +
+               "longer window with the same start cannot be smaller. The ",
                strong("radius"), " is the root mean square length of the tokens."),
            part(
                "What you can do",

@@ -76,19 +76,37 @@ static void add_columns(json_t *run, size_t count, json_t *const *rows) {
 
 /* ---- One run ------------------------------------------------------------------------ */
 
-/* Rows that differ in one of these are not points of one curve. */
+/* Rows that differ in one of these are not points of one curve; curves that differ only in
+ * the last one can be fitted together. */
 static const char *const group[] = {"experiment", "model", "map", "mask", "text_hash"};
-enum { GROUP = sizeof group / sizeof *group };
+enum { GROUP = sizeof group / sizeof *group, SAME = GROUP - 1 };
 
-static int by_group(const void *a, const void *b) {
-    const json_t *const *left = a, *const *right = b;
-    for (size_t i = 0; i < GROUP; i++) {
+static int compare(const json_t *const *left, const json_t *const *right, size_t fields) {
+    for (size_t i = 0; i < fields; i++) {
         const char *x = json_string_value(json_object_get(*left, group[i]));
         const char *y = json_string_value(json_object_get(*right, group[i]));
         const int order = strcmp(x ? x : "", y ? y : "");
         if (order) return order;
     }
     return 0;
+}
+
+static int by_group(const void *a, const void *b) { return compare(a, b, GROUP); }
+static int by_same(const void *a, const void *b) { return compare(a, b, SAME); }
+
+/* Adds to `all` the fits of these rows, with the first `fields` of their group. */
+static void add_fits(size_t count, json_t **rows, uint64_t seed, size_t fields,
+                     json_t *all) {
+    json_t *fits = lipsc_rows_fit(count, rows, seed), *fit;
+    size_t i;
+    json_array_foreach(fits, i, fit) {
+        for (size_t g = 0; g < fields; g++) {
+            json_t *value = json_object_get(rows[0], group[g]);
+            if (value) json_object_set(fit, group[g], value);
+        }
+    }
+    json_array_extend(all, fits);
+    json_decref(fits);
 }
 
 /* Sorts the rows as well: by group, and inside as lipsc_rows_sort does. */
@@ -99,17 +117,36 @@ static json_t *fit_groups(size_t count, json_t **rows, uint64_t seed) {
         for (length = 1; at + length < count; length++)
             if (by_group(&rows[at], &rows[at + length])) break;
         lipsc_rows_sort(length, rows + at);
-        json_t *fits = lipsc_rows_fit(length, rows + at, seed), *fit;
-        size_t i;
-        json_array_foreach(fits, i, fit) {
-            for (size_t g = 0; g < GROUP; g++) {
-                json_t *value = json_object_get(rows[at], group[g]);
-                if (value) json_object_set(fit, group[g], value);
-            }
-        }
-        json_array_extend(all, fits);
-        json_decref(fits);
+        add_fits(length, rows + at, seed, GROUP, all);
     }
+    return all;
+}
+
+/* Curves of several texts that agree in all else, from all runs: the joint fits, each
+ * followed by those of its texts.  NULL when memory is short. */
+static json_t *fit_texts(const json_t *lists, uint64_t seed) {
+    json_t *all = json_array(), *list, *row;
+    size_t i, j, count = 0, used = 0;
+    json_array_foreach(lists, i, list) count += json_array_size(list);
+    json_t **rows = lipsc_alloc(count, sizeof *rows);
+    if (!rows) {
+        json_decref(all);
+        return NULL;
+    }
+    json_array_foreach(lists, i, list) json_array_foreach(list, j, row) {
+        if (json_is_string(json_object_get(row, "text_hash"))) rows[used++] = row;
+    }
+    if (used) qsort(rows, used, sizeof *rows, by_group);
+    for (size_t at = 0, length; at < used; at += length) {
+        size_t texts = 1;
+        for (length = 1; at + length < used && !by_same(&rows[at], &rows[at + length]);
+             length++)
+            texts += by_group(&rows[at + length - 1], &rows[at + length]) != 0;
+        if (texts < 2) continue;
+        lipsc_rows_sort(length, rows + at);
+        add_fits(length, rows + at, seed, SAME, all);
+    }
+    lipsc_release(rows);
     return all;
 }
 
@@ -118,7 +155,9 @@ static uint64_t seed_of(const json_t *head) {
     return json_is_integer(seed) ? (uint64_t)json_integer_value(seed) : 1;
 }
 
-static lipsc_status read_run(const char *path, json_t **out, lipsc_error *err) {
+/* *list: its rows. */
+static lipsc_status read_run(const char *path, json_t **out, json_t **list_out,
+                             lipsc_error *err) {
     json_t *list;
     lipsc_status status = lipsc_run_read(path, out, &list, err);
     if (status) return status;
@@ -135,7 +174,10 @@ static lipsc_status read_run(const char *path, json_t **out, lipsc_error *err) {
         json_decref(*out);
     }
     lipsc_release(rows);
-    json_decref(list);
+    if (status)
+        json_decref(list);
+    else
+        *list_out = list;
     return status;
 }
 
@@ -150,18 +192,25 @@ static json_t *now(void) { /* UTC, ISO 8601 */
 
 static lipsc_status gather(size_t count, const char *const *paths, json_t **out,
                            lipsc_error *err) {
-    json_t *runs = json_array();
-    for (size_t i = 0; i < count; i++) {
-        json_t *run;
-        const lipsc_status status = read_run(paths[i], &run, err);
-        if (status) {
-            json_decref(runs);
-            return status;
-        }
+    json_t *runs = json_array(), *lists = json_array();
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        json_t *run, *list;
+        status = read_run(paths[i], &run, &list, err);
+        if (status) break;
         json_array_append_new(runs, run);
+        json_array_append_new(lists, list);
     }
-    *out = json_pack("{s:s, s:i, s:o, s:o}", "lipscope", lipsc_version(), "schema",
-                     LIPSC_SCHEMA, "created", now(), "runs", runs);
+    json_t *texts =
+        status ? NULL : fit_texts(lists, count ? seed_of(json_array_get(runs, 0)) : 1);
+    json_decref(lists);
+    if (status) {
+        json_decref(runs);
+        return status;
+    }
+    *out = json_pack("{s:s, s:i, s:o, s:o, s:o}", "lipscope", lipsc_version(), "schema",
+                     LIPSC_SCHEMA, "created", now(), "runs", runs, "texts",
+                     texts ? texts : json_array());
     return *out ? LIPSC_OK : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a report");
 }
 
