@@ -279,6 +279,57 @@ LIPSC_API lipsc_status lipsc_attn_sigma(lipsc_attn *attn, const lipsc_svd_settin
  * those scripts have no meaning. */
 LIPSC_API lipsc_status lipsc_attn_released(lipsc_attn *attn, double *value);
 
+/* ---- A proved and tight upper bound ------------------------------------------- */
+
+/* What a certificate is going to cost, told before the work begins. */
+typedef struct {
+    const char *rung; /* see lipsc_certificate                                  */
+    double products;  /* pairs (A, A^T), roughly                                */
+    double seconds;   /* by the speed of the products so far                    */
+    size_t bytes;     /* of memory, beyond what the products need               */
+} lipsc_certify_plan;
+
+typedef struct {
+    double eps;      /* wanted: upper <= (1 + eps) lower.  Default 1e-3           */
+    double rounding; /* what the products are off by: |fl(A x) - A x| <= rounding |x|
+                      * and the same for A^T.  Default 0: they are exact          */
+    double lower;    /* proved already.  Default 0: by the given direction        */
+    double upper;    /* proved already.  Default infinity                         */
+    double max_seconds; /* refuse what is expected to take longer.  Default 300   */
+    size_t max_bytes;   /* and what needs more memory.  Default 2 GiB             */
+    uint64_t seed;      /* of start vectors and probes.  Default 1                */
+    /* Told the plan; nonzero refuses it.  May be called again for a higher rung. */
+    int (*begin)(void *ctx, const lipsc_certify_plan *plan);
+    int (*stop)(void *ctx); /* nonzero ends with LIPSC_E_STOPPED                  */
+    void (*progress)(void *ctx, double done, double seconds_left); /* done: 0 to 1 */
+    void *ctx;                                                     /* handed to all */
+} lipsc_certify_settings;
+
+/* sigma lies in [lower, upper]; all rounding is inside. */
+typedef struct {
+    int certified; /* upper <= (1 + eps) lower                                    */
+    double lower, upper; /* upper: the least that was proved, infinity when nothing
+                          * was                                                   */
+    const char *rung; /* what closed the gap: "upper" (given), "frobenius",
+                       * "schatten-4", ..., "schatten-16" (that norm of what Ritz
+                       * vectors leave), "cholesky" (the assembled matrix); NULL:
+                       * nothing did                                              */
+    size_t vectors;   /* Ritz vectors that were taken out                         */
+    long products;    /* pairs (A, A^T)                                           */
+    double seconds;
+} lipsc_certificate;
+
+LIPSC_API void lipsc_certify_defaults(lipsc_certify_settings *set);
+
+/* Proves an upper bound of the largest singular value that is close to the lower bound
+ * which the direction v (n numbers, not zero; NULL: set->lower stands alone) gives:
+ * docs/maths.md 7.8.  Of the ways that work the one expected to be the fastest is taken;
+ * it multiplies with min(m, n) unit vectors.  LIPSC_E_NOCONV: not closed, err says why;
+ * LIPSC_E_REFUSED: beyond the limits, err says what it would take. */
+LIPSC_API lipsc_status lipsc_certify(const lipsc_op *op, const double *v,
+                                     const lipsc_certify_settings *set,
+                                     lipsc_certificate *out, lipsc_error *err);
+
 /* ---- Proved upper bound at the input ----------------------------------------- */
 
 /* Which inequality gave the value: docs/maths.md has the proofs. */

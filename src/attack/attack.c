@@ -224,12 +224,12 @@ static lipsc_status conclude(lipsc_search *s, lipsc_attack_result *out, lipsc_er
     lipsc_status status = LIPSC_OK;
     out->best_construction = NAN;
     if (s->construction.sigma > 0.0) {
-        status = lipsc_certify(s, &s->construction, out, err);
+        status = lipsc_search_certify(s, &s->construction, out, err);
         if (!status) out->best_construction = out->sigma;
     }
-    if (!status) status = lipsc_certify(s, &s->best, out, err);
+    if (!status) status = lipsc_search_certify(s, &s->best, out, err);
     if (!status && out->sigma < out->best_construction)
-        status = lipsc_certify(s, &s->construction, out, err);
+        status = lipsc_search_certify(s, &s->construction, out, err);
     out->evaluations = s->evaluations;
     return status;
 }

@@ -114,6 +114,17 @@ lipsc_status lipsc_dense_eigen(size_t n, double *a, double *w, int vectors) {
     return status_of(info);
 }
 
+lipsc_status lipsc_dense_cholesky(size_t n, double *a, int *definite) {
+    *definite = 0;
+    if (n > MAX_ORDER) return LIPSC_E_RANGE;
+    thread_count before = one_thread_if_small(n);
+    const lapack_int info =
+        n ? LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'L', (lapack_int)n, a, (lapack_int)n) : 0;
+    threads_back(n, before);
+    *definite = info == 0;
+    return info > 0 ? LIPSC_OK : status_of(info);
+}
+
 /* What cblas cannot count: any size, one sum after the other. */
 static void gemm_any_size(int ta, int tb, size_t m, size_t n, size_t k, double alpha,
                           const double *a, size_t lda, const double *b, size_t ldb,

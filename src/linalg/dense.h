@@ -17,6 +17,10 @@ lipsc_status lipsc_dense_norm(size_t m, size_t n, const double *a, double *norm)
  * vectors is nonzero); w (n) ascending. */
 lipsc_status lipsc_dense_eigen(size_t n, double *a, double *w, int vectors);
 
+/* The Cholesky factorisation of a, of which only the lower triangle is read (n x n,
+ * destroyed).  *definite 0: a pivot was not positive. */
+lipsc_status lipsc_dense_cholesky(size_t n, double *a, int *definite);
+
 /* c (m x n) = alpha op(a) op(b) + beta c, through cblas; trans flags 0 or 1. */
 void lipsc_dense_gemm(int ta, int tb, size_t m, size_t n, size_t k, double alpha,
                       const double *a, size_t lda, const double *b, size_t ldb, double beta,
