@@ -290,11 +290,11 @@ typedef struct {
 } lipsc_certify_plan;
 
 typedef struct {
-    double eps;      /* wanted: upper <= (1 + eps) lower.  Default 1e-3           */
-    double rounding; /* what the products are off by: |fl(A x) - A x| <= rounding |x|
-                      * and the same for A^T.  Default 0: they are exact          */
-    double lower;    /* proved already.  Default 0: by the given direction        */
-    double upper;    /* proved already.  Default infinity                         */
+    double eps;         /* wanted: upper <= (1 + eps) lower.  Default 1e-3           */
+    double rounding;    /* what the products are off by: |fl(A x) - A x| <= rounding |x|
+                         * and the same for A^T.  Default 0: they are exact          */
+    double lower;       /* proved already.  Default 0: by the given direction        */
+    double upper;       /* proved already.  Default infinity                         */
     double max_seconds; /* refuse what is expected to take longer.  Default 300   */
     size_t max_bytes;   /* and what needs more memory.  Default 2 GiB             */
     uint64_t seed;      /* of start vectors and probes.  Default 1                */
@@ -307,15 +307,15 @@ typedef struct {
 
 /* sigma lies in [lower, upper]; all rounding is inside. */
 typedef struct {
-    int certified; /* upper <= (1 + eps) lower                                    */
+    int certified;       /* upper <= (1 + eps) lower                                    */
     double lower, upper; /* upper: the least that was proved, infinity when nothing
                           * was                                                   */
-    const char *rung; /* what closed the gap: "upper" (given), "frobenius",
-                       * "schatten-4", ..., "schatten-16" (that norm of what Ritz
-                       * vectors leave), "cholesky" (the assembled matrix); NULL:
-                       * nothing did                                              */
-    size_t vectors;   /* Ritz vectors that were taken out                         */
-    long products;    /* pairs (A, A^T)                                           */
+    const char *rung;    /* what closed the gap: "upper" (given), "frobenius",
+                          * "schatten-4", ..., "schatten-16" (that norm of what Ritz
+                          * vectors leave), "cholesky" (the assembled matrix); NULL:
+                          * nothing did                                              */
+    size_t vectors;      /* Ritz vectors that were taken out                         */
+    long products;       /* pairs (A, A^T)                                           */
     double seconds;
 } lipsc_certificate;
 

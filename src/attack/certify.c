@@ -58,7 +58,7 @@ static lipsc_status allocate(const lipsc_search *s, lipsc_attack_result *out) {
 }
 
 lipsc_status lipsc_search_certify(lipsc_search *s, const lipsc_spot *spot,
-                           lipsc_attack_result *out, lipsc_error *err) {
+                                  lipsc_attack_result *out, lipsc_error *err) {
     enum { PRODUCTS = 2000 };
     lipsc_svd_settings set;
     lipsc_svd_info info;

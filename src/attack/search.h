@@ -140,7 +140,7 @@ lipsc_status lipsc_construct_joint(const lipsc_layer *layer, const lipsc_head_fa
 
 /* X, weights, u, v, sigma, residual, converged of *out at a spot, in double. */
 lipsc_status lipsc_search_certify(lipsc_search *s, const lipsc_spot *spot,
-                           lipsc_attack_result *out, lipsc_error *err);
+                                  lipsc_attack_result *out, lipsc_error *err);
 
 /* ---- attack.c ---- */
 

@@ -47,7 +47,7 @@ static const double ROUND = 2e-14;
  * largest first, u = A v / sigma, the residual reported is that of v, and sigma is not
  * above the exact value. */
 static inline void check_answer(const test_matrix *t, const lipsc_svd_settings *set,
-                         const answer *r, const double *exact) {
+                                const answer *r, const double *exact) {
     const size_t rank = t->m < t->n ? t->m : t->n;
     for (size_t i = 0; i < set->count; i++) {
         const double *v = r->v + i * t->n, *u = r->u + i * t->m;
