@@ -127,7 +127,7 @@ static void fill(lipsc_table *t, const char *spec, const lipsc_model *model) {
     if (info->positions) lipsc_table_integer(t, "positions", (long long)info->positions);
     lipsc_table_string(t, "norm", info->pre_norm ? "pre" : "post");
     lipsc_table_string(t, "mask", cli_mask_name(info->mask));
-    if (info->mask == LIPSC_MASK_SLIDING)
+    if (info->mask == LIPSC_MASK_SLIDING || info->mask == LIPSC_MASK_LOCAL)
         lipsc_table_integer(t, "sliding", (long long)info->window);
     lipsc_table_string(t, "input",
                        !info->has_embeddings ? "none"

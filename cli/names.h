@@ -5,7 +5,7 @@
 #include "lipscope.h"
 
 static inline const char *cli_mask_name(lipsc_mask mask) {
-    static const char *const names[] = {"none", "causal", "sliding", "times"};
+    static const char *const names[] = {"none", "causal", "sliding", "times", "local"};
     return names[mask];
 }
 

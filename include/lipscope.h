@@ -108,7 +108,8 @@ typedef enum {
     LIPSC_MASK_NONE = 0,
     LIPSC_MASK_CAUSAL = 1,  /* j <= i                                    */
     LIPSC_MASK_SLIDING = 2, /* 0 <= i - j < window                       */
-    LIPSC_MASK_TIMES = 3    /* t_j <= t_i; equal times see each other    */
+    LIPSC_MASK_TIMES = 3,   /* t_j <= t_i; equal times see each other    */
+    LIPSC_MASK_LOCAL = 4    /* |i - j| < window                          */
 } lipsc_mask;
 
 /* Multi-head self-attention (docs/maths.md, section 1).  With x_i the rows of X:
@@ -136,7 +137,7 @@ typedef struct {
     const double *bq, *bk, *bv, *bo; /* biases, each may be NULL                */
     double scale; /* default 0: 1/sqrt(key_dim), or 1 when K is NULL        */
     lipsc_mask mask;
-    size_t window; /* LIPSC_MASK_SLIDING only                                */
+    size_t window; /* LIPSC_MASK_SLIDING and LIPSC_MASK_LOCAL only           */
     /* Rotary positions: component l of the first rotary_dim ones turns with
      * component l + rotary_dim/2 by the angle position * rotary_freq[l]. */
     size_t rotary_dim;         /* even, <= key_dim; default 0: none             */
@@ -145,6 +146,9 @@ typedef struct {
      * q -> gain * q / sqrt(mean(q^2) + norm_eps).  NULL: none. */
     const double *q_gain, *k_gain; /* (key_dim)                                 */
     double norm_eps;
+    /* 1: these norms run over all heads of a token at once; the gains are then
+     * (heads*key_dim) and (kv_heads*key_dim).  Default 0. */
+    int norm_whole;
 } lipsc_layer;
 
 LIPSC_API void lipsc_layer_defaults(lipsc_layer *layer);

@@ -47,6 +47,10 @@ lipsc_status lipsc_layer_check(const lipsc_layer *layer, lipsc_layer *resolved,
 lipsc_status lipsc_input_check(const lipsc_layer *resolved, const lipsc_input *input,
                                lipsc_error *err);
 
+/* What this layer has beyond what the bounds are proved for, in a few words; NULL: nothing.
+ * Products, gradients and the definition take all of it. */
+const char *lipsc_layer_beyond(const lipsc_layer *layer);
+
 /* Row i of the sorted order sees keys lo[i] .. hi[i]-1; order[i] is the token that
  * stands at place i.  *identity is 1 when no token moves. */
 lipsc_status lipsc_mask_ranges(const lipsc_layer *layer, const lipsc_input *input,

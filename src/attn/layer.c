@@ -23,6 +23,12 @@ size_t lipsc_layer_width(const lipsc_layer *layer) {
     return layer->O ? layer->out_dim : layer->heads * layer->value_dim;
 }
 
+const char *lipsc_layer_beyond(const lipsc_layer *l) {
+    if (l->norm_whole && (l->q_gain || l->k_gain))
+        return "query and key norms over all heads";
+    return NULL;
+}
+
 /* An array of a layer or an input, by name.  cols 0: a vector of `rows` numbers. */
 typedef struct {
     const char *name;
@@ -94,6 +100,7 @@ static lipsc_status check_options(const lipsc_layer *r, lipsc_error *err) {
     case LIPSC_MASK_TIMES:
         break;
     case LIPSC_MASK_SLIDING:
+    case LIPSC_MASK_LOCAL:
         if (r->window == 0) return lipsc_fail(err, LIPSC_E_ARG, "window is zero");
         break;
     default:
@@ -138,8 +145,8 @@ lipsc_status lipsc_layer_check(const lipsc_layer *layer, lipsc_layer *resolved,
         {"bv", r.bv, r.kv_heads * r.value_dim, 0},
         {"bo", r.bo, r.out_dim, 0},
         {"rotary_freq", r.rotary_dim ? r.rotary_freq : NULL, r.rotary_dim / 2, 0},
-        {"q_gain", r.q_gain, r.key_dim, 0},
-        {"k_gain", r.k_gain, r.key_dim, 0},
+        {"q_gain", r.q_gain, r.norm_whole ? r.heads * r.key_dim : r.key_dim, 0},
+        {"k_gain", r.k_gain, r.norm_whole ? r.kv_heads * r.key_dim : r.key_dim, 0},
     };
     for (size_t a = 0; !status && a < sizeof arrays / sizeof arrays[0]; a++)
         status = check_finite(&arrays[a], err);

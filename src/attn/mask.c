@@ -50,7 +50,10 @@ lipsc_status lipsc_mask_ranges(const lipsc_layer *layer, const lipsc_input *inpu
         order[i] = i;
         lo[i] = 0;
         hi[i] = layer->mask == LIPSC_MASK_NONE ? n : i + 1;
-        if (layer->mask == LIPSC_MASK_SLIDING && i >= layer->window)
+        if (layer->mask == LIPSC_MASK_LOCAL)
+            hi[i] = layer->window < n - i ? i + layer->window : n;
+        if ((layer->mask == LIPSC_MASK_SLIDING || layer->mask == LIPSC_MASK_LOCAL) &&
+            i >= layer->window)
             lo[i] = i + 1 - layer->window;
     }
     return LIPSC_OK;

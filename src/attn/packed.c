@@ -27,8 +27,10 @@ static void place(lipsc_arena *a, const lipsc_layer *from, lipsc_layer *l) {
     l->bo = lipsc_arena_copy(a, l->out_dim, from->bo);
     l->rotary_freq =
         lipsc_arena_copy(a, l->rotary_dim / 2, l->rotary_dim ? from->rotary_freq : NULL);
-    l->q_gain = lipsc_arena_copy(a, l->key_dim, from->q_gain);
-    l->k_gain = lipsc_arena_copy(a, l->key_dim, from->k_gain);
+    const size_t q_heads = l->norm_whole ? l->heads : 1;
+    const size_t k_heads = l->norm_whole ? l->kv_heads : 1;
+    l->q_gain = lipsc_arena_copy(a, q_heads * l->key_dim, from->q_gain);
+    l->k_gain = lipsc_arena_copy(a, k_heads * l->key_dim, from->k_gain);
 }
 
 static lipsc_status copy_arrays(lipsc_packed *packed, const lipsc_layer *resolved,

@@ -25,14 +25,16 @@ typedef struct {
     double *dq, *dk;   /* in dq, dk (n, key_dim)                                   */
     double *score;     /* (n) in the scores of key j, all rows together            */
     double *B, *slope; /* (n) a row of B and of B'                                 */
-    double *direction; /* (key_dim) a direction of a query or key, before its norm */
+    double *direction; /* (width) a direction of a query or key, before its norm   */
+    double *t;         /* (width) the gradient of what the norm makes of it        */
 } gradient;
 
 static lipsc_status gradient_alloc(gradient *g, const lipsc_layer *layer, size_t n) {
-    const size_t k = layer->key_dim;
-    double **const arrays[] = {&g->q,     &g->k, &g->z,     &g->dq,       &g->dk,
-                               &g->score, &g->B, &g->slope, &g->direction};
-    const size_t counts[] = {n * k, n * k, n * layer->value_dim, n * k, n * k, n, n, n, k};
+    const size_t k = layer->key_dim, wide = layer->heads * k;
+    double **const arrays[] = {&g->q,     &g->k, &g->z,     &g->dq,        &g->dk,
+                               &g->score, &g->B, &g->slope, &g->direction, &g->t};
+    const size_t counts[] = {n * k, n * k, n * layer->value_dim, n * k, n * k, n, n, n,
+                             wide,  wide};
     int short_of_memory = 0;
     for (size_t a = 0; a < sizeof counts / sizeof counts[0]; a++) {
         *arrays[a] = lipsc_alloc(counts[a], sizeof(double));
@@ -42,8 +44,8 @@ static lipsc_status gradient_alloc(gradient *g, const lipsc_layer *layer, size_t
 }
 
 static void gradient_release(gradient *g) {
-    double *const arrays[] = {g->q,     g->k, g->z,     g->dq,       g->dk,
-                              g->score, g->B, g->slope, g->direction};
+    double *const arrays[] = {g->q,     g->k, g->z,     g->dq,        g->dk,
+                              g->score, g->B, g->slope, g->direction, g->t};
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
 }
 
@@ -98,6 +100,25 @@ static void norm_gradient(size_t k, const double *gain, double eps, const double
                 (te * x[l] + xe * t[l] + xt * e[l] - 3.0 * xt * xe / (r * r) * x[l]);
 }
 
+/* Gradients w of a query or key of token i and t of its direction, scaled and turned back
+ * -> added to the gradient of the token; h->token is the token's direction. */
+static void side_gradient(const head *h, const side *s, const gradient *g, size_t i,
+                          const double *w, const double *t, double *grad) {
+    const size_t d = h->layer->d, k = h->layer->key_dim;
+    if (!s->gain) {
+        add_transposed(s->width, d, s->W, w, grad);
+        return;
+    }
+    memset(h->wide, 0, s->width * sizeof *h->wide);
+    memset(g->t, 0, s->width * sizeof *g->t);
+    memcpy(h->wide + s->first, w, k * sizeof *w);
+    memcpy(g->t + s->first, t, k * sizeof *t);
+    affine(s->width, d, s->W, NULL, h->token, g->direction);
+    norm_gradient(s->width, s->gain, h->layer->norm_eps, s->raw + i * s->width,
+                  g->direction, g->t, h->wide);
+    add_transposed(s->width, d, s->W, h->wide, grad);
+}
+
 /* Gradients of q, k, z and of dq, dk -> added to the gradient of the tokens. */
 static void project_gradient(const head *h, const gradient *g, const double *v,
                              double *grad) {
@@ -107,8 +128,6 @@ static void project_gradient(const head *h, const gradient *g, const double *v,
         const double root = h->input->weights ? sqrt(h->input->weights[i]) : 1.0;
         for (size_t c = 0; c < d; c++) h->token[c] = v[i * d + c] / root;
         for (int key = 0; key < 2; key++) {
-            const double *W = key ? h->K : h->Q;
-            const double *gain = key ? layer->k_gain : layer->q_gain;
             double *w = (key ? g->k : g->q) + i * k, *t = (key ? g->dk : g->dq) + i * k;
             for (size_t l = 0; !key && l < k; l++) {
                 w[l] *= layer->scale;
@@ -116,12 +135,7 @@ static void project_gradient(const head *h, const gradient *g, const double *v,
             }
             rotate(h, i, -1.0, w);
             rotate(h, i, -1.0, t);
-            if (gain) {
-                affine(k, d, W, NULL, h->token, g->direction);
-                norm_gradient(k, gain, layer->norm_eps, (key ? h->raw_k : h->raw_q) + i * k,
-                              g->direction, t, w);
-            }
-            add_transposed(k, d, W, w, grad + i * d);
+            side_gradient(h, key ? &h->key : &h->query, g, i, w, t, grad + i * d);
         }
         add_transposed(dv, d, h->V, g->z + i * dv, grad + i * d);
     }

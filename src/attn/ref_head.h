@@ -11,18 +11,28 @@
 #include <math.h>
 #include <string.h>
 
+/* What makes the queries or the keys of a head: y = Norm(W x + b), of which the head is
+ * components first .. first+key_dim-1.  W has the rows of this head, or those of all heads
+ * where the norm runs over them. */
+typedef struct {
+    const double *W, *b, *gain; /* W NULL: the identity; b, gain NULL: none            */
+    size_t width, first;        /* rows of W; where the head begins                    */
+    double *raw;                /* (n, width) W x + b                                  */
+} side;
+
 /* One head at one input.  Arrays have one row per token. */
 typedef struct {
     const lipsc_layer *layer;
     const lipsc_input *input;
-    const double *Q, *K, *V, *bq, *bk, *bv; /* rows of this head; K NULL: identity    */
-    const double *O;                        /* first column of this head, or NULL     */
-    size_t first;                           /* first output component, without O      */
-    double *raw_q, *raw_k;                  /* (n, key_dim) before norm and rotation  */
-    double *q, *k, *z;                      /* (n, key_dim) twice, (n, value_dim)     */
-    double *dq, *dk, *dz;                   /* directions or gradients of these       */
-    double *p, *ds;                         /* (n) a row of P and of dS               */
-    double *token, *value;                  /* (d) and (value_dim)                    */
+    side query, key;
+    const double *V, *bv;  /* rows of this head                      */
+    const double *O;       /* first column of this head, or NULL     */
+    size_t first;          /* first output component, without O      */
+    double *wide;          /* (width) a query or key before the norm */
+    double *q, *k, *z;     /* (n, key_dim) twice, (n, value_dim)     */
+    double *dq, *dk, *dz;  /* directions or gradients of these       */
+    double *p, *ds;        /* (n) a row of P and of dS               */
+    double *token, *value; /* (d) and (value_dim)                    */
 } head;
 
 static inline double dot(size_t n, const double *a, const double *b) {
@@ -96,19 +106,44 @@ static inline void rotate(const head *h, size_t token, double direction, double 
 
 /* ---- Project ----------------------------------------------------------------- */
 
+/* y (key_dim) = the head's part of Norm(W x + b), token i */
+static inline void side_value(const head *h, const side *s, size_t i, const double *x,
+                              double *y) {
+    double *raw = s->raw + i * s->width;
+    affine(s->width, h->layer->d, s->W, s->b, x, raw);
+    memcpy(h->wide, raw, s->width * sizeof *raw);
+    if (s->gain) norm(s->width, s->gain, h->layer->norm_eps, h->wide);
+    memcpy(y, h->wide + s->first, h->layer->key_dim * sizeof *y);
+}
+
+/* The same of a direction x of token i. */
+static inline void side_jvp(const head *h, const side *s, size_t i, const double *x,
+                            double *y) {
+    affine(s->width, h->layer->d, s->W, NULL, x, h->wide);
+    if (s->gain)
+        norm_jvp(s->width, s->gain, h->layer->norm_eps, s->raw + i * s->width, h->wide);
+    memcpy(y, h->wide + s->first, h->layer->key_dim * sizeof *y);
+}
+
+/* x += the transpose of that, applied to y */
+static inline void side_vjp(const head *h, const side *s, size_t i, const double *y,
+                            double *x) {
+    memset(h->wide, 0, s->width * sizeof *h->wide);
+    memcpy(h->wide + s->first, y, h->layer->key_dim * sizeof *y);
+    if (s->gain)
+        norm_vjp(s->width, s->gain, h->layer->norm_eps, s->raw + i * s->width, h->wide);
+    add_transposed(s->width, h->layer->d, s->W, h->wide, x);
+}
+
 static inline void project(const head *h) {
     const lipsc_layer *layer = h->layer;
     const size_t d = layer->d, k = layer->key_dim, dv = layer->value_dim;
     for (size_t i = 0; i < h->input->n; i++) {
         const double *x = h->input->X + i * d;
         double *q = h->q + i * k, *key = h->k + i * k;
-        affine(k, d, h->Q, h->bq, x, q);
-        affine(k, d, h->K, h->bk, x, key);
+        side_value(h, &h->query, i, x, q);
+        side_value(h, &h->key, i, x, key);
         affine(dv, d, h->V, h->bv, x, h->z + i * dv);
-        memcpy(h->raw_q + i * k, q, k * sizeof *q);
-        memcpy(h->raw_k + i * k, key, k * sizeof *key);
-        if (layer->q_gain) norm(k, layer->q_gain, layer->norm_eps, q);
-        if (layer->k_gain) norm(k, layer->k_gain, layer->norm_eps, key);
         rotate(h, i, 1.0, q);
         rotate(h, i, 1.0, key);
         for (size_t l = 0; l < k; l++) q[l] *= layer->scale;
@@ -123,13 +158,9 @@ static inline void project_jvp(const head *h, const double *x) {
         double *dq = h->dq + i * k, *dk = h->dk + i * k;
         const double root = h->input->weights ? sqrt(h->input->weights[i]) : 1.0;
         for (size_t c = 0; c < d; c++) h->token[c] = x[i * d + c] / root;
-        affine(k, d, h->Q, NULL, h->token, dq);
-        affine(k, d, h->K, NULL, h->token, dk);
+        side_jvp(h, &h->query, i, h->token, dq);
+        side_jvp(h, &h->key, i, h->token, dk);
         affine(dv, d, h->V, NULL, h->token, h->dz + i * dv);
-        if (layer->q_gain)
-            norm_jvp(k, layer->q_gain, layer->norm_eps, h->raw_q + i * k, dq);
-        if (layer->k_gain)
-            norm_jvp(k, layer->k_gain, layer->norm_eps, h->raw_k + i * k, dk);
         rotate(h, i, 1.0, dq);
         rotate(h, i, 1.0, dk);
         for (size_t l = 0; l < k; l++) dq[l] *= layer->scale;
@@ -145,13 +176,9 @@ static inline void project_vjp(const head *h, double *x) {
         for (size_t l = 0; l < k; l++) dq[l] *= layer->scale;
         rotate(h, i, -1.0, dq);
         rotate(h, i, -1.0, dk);
-        if (layer->q_gain)
-            norm_vjp(k, layer->q_gain, layer->norm_eps, h->raw_q + i * k, dq);
-        if (layer->k_gain)
-            norm_vjp(k, layer->k_gain, layer->norm_eps, h->raw_k + i * k, dk);
         memset(h->token, 0, d * sizeof *h->token);
-        add_transposed(k, d, h->Q, dq, h->token);
-        add_transposed(k, d, h->K, dk, h->token);
+        side_vjp(h, &h->query, i, dq, h->token);
+        side_vjp(h, &h->key, i, dk, h->token);
         add_transposed(dv, d, h->V, h->dz + i * dv, h->token);
         const double root = h->input->weights ? sqrt(h->input->weights[i]) : 1.0;
         for (size_t c = 0; c < d; c++) x[i * d + c] += h->token[c] / root;
@@ -169,6 +196,8 @@ static inline int visible(const lipsc_layer *layer, const lipsc_input *input, si
         return j <= i;
     case LIPSC_MASK_SLIDING:
         return j <= i && i - j < layer->window;
+    case LIPSC_MASK_LOCAL:
+        return (j <= i ? i - j : j - i) < layer->window;
     case LIPSC_MASK_TIMES:
         return input->times[j] <= input->times[i];
     }
@@ -223,17 +252,30 @@ static inline void output_vjp(const head *h, double factor, const double *y) {
 
 /* ---- Life of a head --------------------------------------------------------------- */
 
+/* Rows of a side that one head needs, out of `heads` heads. */
+static inline size_t side_width(const lipsc_layer *layer, size_t heads,
+                                const double *gain) {
+    return gain && layer->norm_whole ? heads * layer->key_dim : layer->key_dim;
+}
+
+static inline void side_enter(const lipsc_layer *layer, size_t index, const double *W,
+                              const double *b, side *s) {
+    const size_t k = layer->key_dim;
+    const int whole = s->gain && layer->norm_whole;
+    s->first = whole ? index * k : 0;
+    s->W = W && !whole ? W + index * k * layer->d : W;
+    s->b = b && !whole ? b + index * k : b;
+}
+
 /* Points h at the weights of query head `index` and projects the input. */
 static inline void head_enter(head *h, size_t index) {
     const lipsc_layer *layer = h->layer;
-    const size_t d = layer->d, k = layer->key_dim, dv = layer->value_dim;
+    const size_t d = layer->d, dv = layer->value_dim;
     const size_t g = index * layer->kv_heads / layer->heads;
-    h->Q = layer->Q + index * k * d;
-    h->K = layer->K ? layer->K + g * k * d : NULL;
+    side_enter(layer, index, layer->Q, layer->bq, &h->query);
+    side_enter(layer, g, layer->K, layer->bk, &h->key);
     h->V = layer->V + g * dv * d;
     h->O = layer->O ? layer->O + index * dv : NULL;
-    h->bq = layer->bq ? layer->bq + index * k : NULL;
-    h->bk = layer->bk ? layer->bk + g * k : NULL;
     h->bv = layer->bv ? layer->bv + g * dv : NULL;
     h->first = index * dv;
     project(h);
@@ -242,10 +284,27 @@ static inline void head_enter(head *h, size_t index) {
 static inline lipsc_status head_alloc(head *h, const lipsc_layer *layer,
                                       const lipsc_input *input) {
     const size_t n = input->n, k = layer->key_dim, dv = layer->value_dim;
-    double **const arrays[] = {&h->raw_q, &h->raw_k, &h->q, &h->k,  &h->dq,    &h->dk,
-                               &h->z,     &h->dz,    &h->p, &h->ds, &h->value, &h->token};
-    const size_t counts[] = {n * k,  n * k,  n * k, n * k, n * k, n * k,
-                             n * dv, n * dv, n,     n,     dv,    layer->d};
+    h->query.gain = layer->q_gain;
+    h->key.gain = layer->k_gain;
+    h->query.width = side_width(layer, layer->heads, layer->q_gain);
+    h->key.width = side_width(layer, layer->kv_heads, layer->k_gain);
+    const size_t wide = h->query.width > h->key.width ? h->query.width : h->key.width;
+    double **const arrays[] = {&h->query.raw, &h->key.raw, &h->wide, &h->q,  &h->k,
+                               &h->dq,        &h->dk,      &h->z,    &h->dz, &h->p,
+                               &h->ds,        &h->value,   &h->token};
+    const size_t counts[] = {n * h->query.width,
+                             n * h->key.width,
+                             wide,
+                             n * k,
+                             n * k,
+                             n * k,
+                             n * k,
+                             n * dv,
+                             n * dv,
+                             n,
+                             n,
+                             dv,
+                             layer->d};
     int short_of_memory = 0;
     for (size_t a = 0; a < sizeof counts / sizeof counts[0]; a++) {
         *arrays[a] = lipsc_alloc(counts[a], sizeof(double));
@@ -257,8 +316,9 @@ static inline lipsc_status head_alloc(head *h, const lipsc_layer *layer,
 }
 
 static inline void head_release(head *h) {
-    double *const arrays[] = {h->raw_q, h->raw_k, h->q, h->k,  h->dq,    h->dk,
-                              h->z,     h->dz,    h->p, h->ds, h->value, h->token};
+    double *const arrays[] = {h->query.raw, h->key.raw, h->wide, h->q,  h->k,
+                              h->dq,        h->dk,      h->z,    h->dz, h->p,
+                              h->ds,        h->value,   h->token};
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
 }
 

@@ -412,6 +412,11 @@ static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, lipsc_round
 
 lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_rounding *out) {
     double own_error;
+    const char *beyond = lipsc_layer_beyond(&attn->layer);
+    if (beyond) {
+        *out = (lipsc_rounding){.eps = INFINITY, .score_error = INFINITY, .beyond = beyond};
+        return LIPSC_OK;
+    }
     lipsc_status status = rounding_at(attn, dtype, out, &own_error);
     if (status || attn->dtype == LIPSC_F64 || own_error <= OWN_ERROR) return status;
 
@@ -428,6 +433,11 @@ lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_roun
 }
 
 void lipsc_rounding_reason(const lipsc_rounding *rounding, char text[LIPSC_ROUNDING_TEXT]) {
+    if (rounding->beyond) {
+        snprintf(text, LIPSC_ROUNDING_TEXT, "%s: no bound of their rounding is proved",
+                 rounding->beyond);
+        return;
+    }
     snprintf(
         text, LIPSC_ROUNDING_TEXT,
         "the scores of token %zu in head %zu, of size up to %.1e, are known to %.1e only",

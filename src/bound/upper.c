@@ -222,6 +222,10 @@ static void sums_free(token_sums *sums) {
 lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *err) {
     if (!attn || !out) return lipsc_fail(err, LIPSC_E_ARG, "attn or out is NULL");
     const lipsc_layer *layer = &attn->layer;
+    const char *beyond = lipsc_layer_beyond(layer);
+    if (beyond)
+        return lipsc_fail(err, LIPSC_E_REFUSED, "%s: no upper bound is proved for these",
+                          beyond);
     const int has_out = layer->O != NULL, equal = attn->rows.log_weight == NULL;
     lipsc_head head;
     token_sums sums;

@@ -146,6 +146,7 @@ double lipsc_log_root_1_a2(double log_a) { return 0.5 * lipsc_log_add(0.0, 2.0 *
  * -------------------------------------------------------------------------- */
 
 const char *lipsc_refuse_turned(const lipsc_zoo_case *z) {
+    if (lipsc_layer_beyond(z->layer)) return lipsc_layer_beyond(z->layer);
     if (z->layer->rotary_dim)
         return "rotary positions: scores are not (A x_i + c).x_j; see data-columns";
     if (z->layer->q_gain || z->layer->k_gain)
@@ -164,7 +165,7 @@ const char *lipsc_refuse_weights(const lipsc_zoo_case *z) {
 
 const char *lipsc_refuse_unmasked(const lipsc_zoo_case *z) {
     if (z->layer->mask == LIPSC_MASK_NONE) return "no mask: see mean-field-w2";
-    if (z->layer->mask == LIPSC_MASK_SLIDING)
+    if (z->layer->mask == LIPSC_MASK_SLIDING || z->layer->mask == LIPSC_MASK_LOCAL)
         return "a sliding window: the proof needs all earlier tokens visible";
     return NULL;
 }
@@ -291,7 +292,8 @@ lipsc_status lipsc_zoo_evaluate(const lipsc_zoo_case *z, const lipsc_zoo_rule *r
     row->comparable = row->norm == LIPSC_NORM_FROBENIUS || row->norm == LIPSC_NORM_W2 ||
                       row->norm == LIPSC_NORM_D2;
     row->value = row->log_value = NAN;
-    const char *why = rule->refuse(z);
+    const char *why = lipsc_layer_beyond(z->layer);
+    if (!why) why = rule->refuse(z);
     double log_value = NAN;
     lipsc_error err = {.text = ""};
     lipsc_status status = LIPSC_OK;

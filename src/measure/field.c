@@ -18,7 +18,7 @@ static lipsc_status check_layer(const lipsc_layer *layer, const lipsc_measure *m
         return lipsc_fail(err, LIPSC_E_REFUSED,
                           "rotary positions: scores depend on places, which the atoms of a "
                           "measure do not have");
-    if (resolved->mask == LIPSC_MASK_SLIDING)
+    if (resolved->mask == LIPSC_MASK_SLIDING || resolved->mask == LIPSC_MASK_LOCAL)
         return lipsc_fail(err, LIPSC_E_REFUSED,
                           "a sliding window counts tokens, which a measure does not have");
     if (resolved->mask == LIPSC_MASK_CAUSAL && mu->times)

@@ -223,7 +223,7 @@ lipsc_status lipsc_pairs_find(const lipsc_layer *layer, const lipsc_pairs_settin
     if (status) return status;
     if (!(set->radius > 0.0) || !isfinite(set->radius) || set->atoms < 2 || set->atoms > 64)
         return lipsc_fail(err, LIPSC_E_ARG, "a setting is out of range");
-    if (resolved.mask == LIPSC_MASK_SLIDING)
+    if (resolved.mask == LIPSC_MASK_SLIDING || resolved.mask == LIPSC_MASK_LOCAL)
         return lipsc_fail(err, LIPSC_E_REFUSED,
                           "a sliding window counts tokens, which a measure does not have");
     *out = (lipsc_pairs){.measured = NAN, .construction = NAN, .promised = NAN};

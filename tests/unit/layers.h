@@ -31,12 +31,17 @@ enum {
     FEATURE_EQUAL_TOKENS = 1 << 11, /* tokens come in equal pairs                    */
     FEATURE_SCALE = 1 << 12,        /* not 1/sqrt(k)                                     */
     FEATURE_ONE_TOKEN = 1 << 13,    /* n = 1                                            */
-    FEATURES = 14                   /* number of flags                                   */
+    FEATURES = 14,                  /* number of flags above                             */
+    /* what no bound covers: drawn by the tests of the products alone */
+    FEATURE_LOCAL = 1 << 14,      /* a window on both sides; wins over sliding         */
+    FEATURE_WHOLE_NORM = 1 << 15, /* query and key norms over all heads                */
+    ALL_FEATURES = 16
 };
 
-static const char *const feature_names[FEATURES] = {
-    "causal", "sliding", "times",   "weights",   "biases",       "grouped", "no output",
-    "A form", "rotary",  "qk norm", "saturated", "equal tokens", "scale",   "one token"};
+static const char *const feature_names[ALL_FEATURES] = {
+    "causal",    "sliding",   "times",  "weights",   "biases",    "grouped",
+    "no output", "A form",    "rotary", "qk norm",   "saturated", "equal tokens",
+    "scale",     "one token", "local",  "whole norm"};
 
 /* Zero: drawn from the seed, small. */
 typedef struct {
@@ -138,6 +143,7 @@ static inline test_layer random_layer_of(uint64_t seed, unsigned features, layer
     t.input.n = z.n;
     if (features & FEATURE_CAUSAL) l->mask = LIPSC_MASK_CAUSAL;
     if (features & FEATURE_SLIDING) l->mask = LIPSC_MASK_SLIDING, l->window = z.window;
+    if (features & FEATURE_LOCAL) l->mask = LIPSC_MASK_LOCAL, l->window = z.window;
     if (features & FEATURE_TIMES) {
         double *times = array_new(&t, z.n);
         for (size_t i = 0; i < z.n; i++)
@@ -163,9 +169,10 @@ static inline test_layer random_layer_of(uint64_t seed, unsigned features, layer
             t.input.positions = positions;
         }
     }
-    if (features & FEATURE_QK_NORM) {
-        l->q_gain = normal_new(&t, &s, z.key_dim, 1.0);
-        l->k_gain = normal_new(&t, &s, z.key_dim, 1.0);
+    if (features & (FEATURE_QK_NORM | FEATURE_WHOLE_NORM)) {
+        l->norm_whole = (features & FEATURE_WHOLE_NORM) != 0;
+        l->q_gain = normal_new(&t, &s, l->norm_whole ? queries : z.key_dim, 1.0);
+        l->k_gain = normal_new(&t, &s, l->norm_whole ? keys : z.key_dim, 1.0);
         l->norm_eps = 1e-3;
     }
 

@@ -42,17 +42,30 @@ static inline void longdouble_affine(const longdouble_point *p, size_t i, size_t
     }
 }
 
+/* The mean square that the norm of head h divides by: of the head, or of all heads. */
+static inline long double longdouble_mean(const longdouble_point *p, size_t i, size_t heads,
+                                          size_t h, const double *W, const double *b) {
+    const lipsc_layer *l = p->layer;
+    const size_t k = l->key_dim, from = l->norm_whole ? 0 : h,
+                 end = l->norm_whole ? heads : h + 1;
+    long double sum = 0.0L, y;
+    for (size_t r = from * k; r < end * k; r++) {
+        y = b ? b[r] : 0.0L;
+        if (!W) y += longdouble_token(p, i, r);
+        for (size_t c = 0; W && c < l->d; c++)
+            y += (long double)W[r * l->d + c] * longdouble_token(p, i, c);
+        sum += y * y;
+    }
+    return sum / (long double)((end - from) * k);
+}
+
 /* Norm and rotation, written with complex-number pairs turned one by one. */
-static inline void longdouble_position(const longdouble_point *p, size_t i,
-                                       const double *gain, long double *y) {
+static inline void longdouble_turn(const longdouble_point *p, size_t i, const double *gain,
+                                   long double mean, long double *y) {
     const lipsc_layer *l = p->layer;
     const size_t k = l->key_dim, half = l->rotary_dim / 2;
-    if (gain) {
-        long double mean = 0.0L;
-        for (size_t e = 0; e < k; e++) mean += y[e] * y[e] / (long double)k;
-        for (size_t e = 0; e < k; e++)
-            y[e] = (long double)gain[e] * y[e] / sqrtl(mean + (long double)l->norm_eps);
-    }
+    for (size_t e = 0; gain && e < k; e++)
+        y[e] = (long double)gain[e] * y[e] / sqrtl(mean + (long double)l->norm_eps);
     for (size_t e = 0; e < half; e++) {
         const long double at =
             p->input->positions ? p->input->positions[i] : (long double)i;
@@ -63,10 +76,20 @@ static inline void longdouble_position(const longdouble_point *p, size_t i,
     }
 }
 
+/* The same with the norm of y alone. */
+static inline void longdouble_position(const longdouble_point *p, size_t i,
+                                       const double *gain, long double *y) {
+    const size_t k = p->layer->key_dim;
+    long double mean = 0.0L;
+    for (size_t e = 0; e < k; e++) mean += y[e] * y[e] / (long double)k;
+    longdouble_turn(p, i, gain, mean, y);
+}
+
 static inline int longdouble_sees(const lipsc_layer *l, const lipsc_input *in, size_t i,
                                   size_t j) {
     if (l->mask == LIPSC_MASK_CAUSAL) return i >= j;
     if (l->mask == LIPSC_MASK_SLIDING) return i >= j && j + l->window > i;
+    if (l->mask == LIPSC_MASK_LOCAL) return j + l->window > i && i + l->window > j;
     if (l->mask == LIPSC_MASK_TIMES) return !(in->times[j] > in->times[i]);
     return 1;
 }
@@ -80,13 +103,15 @@ static inline void longdouble_scores(const longdouble_point *p, size_t h, size_t
     const size_t g = h * kv / l->heads;
     long double *q = work, *key = work + k;
     longdouble_affine(p, i, k, l->Q + h * k * l->d, l->bq ? l->bq + h * k : NULL, q);
-    longdouble_position(p, i, l->q_gain, q);
+    const double *q_gain = l->q_gain && l->norm_whole ? l->q_gain + h * k : l->q_gain;
+    const double *k_gain = l->k_gain && l->norm_whole ? l->k_gain + g * k : l->k_gain;
+    longdouble_turn(p, i, q_gain, longdouble_mean(p, i, l->heads, h, l->Q, l->bq), q);
     for (size_t j = 0; j < p->input->n; j++) {
         s[j] = -(long double)INFINITY;
         if (!longdouble_sees(l, p->input, i, j)) continue;
         longdouble_affine(p, j, k, l->K ? l->K + g * k * l->d : NULL,
                           l->bk ? l->bk + g * k : NULL, key);
-        longdouble_position(p, j, l->k_gain, key);
+        longdouble_turn(p, j, k_gain, longdouble_mean(p, j, kv, g, l->K, l->bk), key);
         s[j] = 0.0L;
         for (size_t e = 0; e < k; e++)
             s[j] += (long double)longdouble_scale(l) * q[e] * key[e];

@@ -62,11 +62,12 @@ static void test_each_feature(void **state) {
     /* lengths around a register block, a panel, a tile and a piece of the parallel cut */
     static const size_t lengths[] = {1, 2, 5, 7, 16, 33, 95, 97, 193};
     uint64_t seed = 1;
-    for (unsigned f = 0; f <= FEATURES; f++)
+    for (unsigned f = 0; f <= ALL_FEATURES; f++)
         for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++, seed++)
-            agree(seed, f < FEATURES ? 1u << f : 0u, (layer_sizes){.n = lengths[i]}, 1);
-    static const unsigned masks[] = {0, FEATURE_CAUSAL, FEATURE_SLIDING, FEATURE_TIMES};
-    for (size_t m = 0; m < 4; m++, seed++)
+            agree(seed, f < ALL_FEATURES ? 1u << f : 0u, (layer_sizes){.n = lengths[i]}, 1);
+    static const unsigned masks[] = {0, FEATURE_CAUSAL, FEATURE_SLIDING, FEATURE_TIMES,
+                                     FEATURE_LOCAL};
+    for (size_t m = 0; m < 5; m++, seed++)
         agree(seed, masks[m], (layer_sizes){.n = 400}, 1);
 }
 
@@ -74,7 +75,7 @@ static void test_features_together(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         stream s = {seed + 5000, 0};
-        const unsigned all = (1u << FEATURES) - 1;
+        const unsigned all = (1u << ALL_FEATURES) - 1;
         /* a saturated f32 row is judged on its own: its small entries are below rounding */
         const unsigned features =
             (unsigned)draw(&s, 0, all) & ~(unsigned)(FEATURE_ONE_TOKEN | FEATURE_SATURATED);

@@ -249,13 +249,13 @@ static void features_alone(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         check_features(0, seed);
-        for (unsigned f = 0; f < FEATURES; f++) check_features(1u << f, seed);
+        for (unsigned f = 0; f < ALL_FEATURES; f++) check_features(1u << f, seed);
     }
 }
 
 static void features_in_pairs(void **state) {
     (void)state;
-    for (unsigned f = 0; f < FEATURES; f++)
+    for (unsigned f = 0; f < ALL_FEATURES; f++)
         for (unsigned g = 0; g < f; g++) check_features(1u << f | 1u << g, 100 + f);
 }
 
@@ -268,6 +268,8 @@ static void features_together(void **state) {
         check_features(all & ~off & ~FEATURE_A_FORM & ~FEATURE_TIMES, seed);
         check_features(all & ~FEATURE_ONE_TOKEN & ~FEATURE_NO_OUTPUT, seed);
         check_features((unsigned)lipsc_rng_bits(seed, 0) & all & ~FEATURE_ONE_TOKEN, seed);
+        check_features(
+            (unsigned)lipsc_rng_bits(seed, 1) & ((1u << ALL_FEATURES) - 1) & ~off, seed);
     }
     print_message("worst: output %.1e, adjoint %.1e, central differences %.1e, in long "
                   "double %.1e\n",

@@ -88,6 +88,20 @@ void lipsc_cpu_split_heads(const lipsc_cpu_weights *w, int threads, size_t rows,
 void lipsc_cpu_project_back(const lipsc_cpu_weights *w, int threads, size_t rows,
                             const void *q, const void *k, const void *z, void *y);
 
+/* Which heads a norm takes together: each query and key head alone, or all of them. */
+typedef struct {
+    int query; /* 0: keys */
+    size_t first, span;
+} lipsc_cpu_norm_heads;
+static inline size_t lipsc_cpu_norms(const lipsc_layer *l) {
+    return l->norm_whole ? 2 : l->heads + l->kv_heads;
+}
+static inline lipsc_cpu_norm_heads lipsc_cpu_norm_at(const lipsc_layer *l, size_t t) {
+    if (l->norm_whole)
+        return (lipsc_cpu_norm_heads){t == 0, 0, t == 0 ? l->heads : l->kv_heads};
+    return (lipsc_cpu_norm_heads){t < l->heads, t < l->heads ? t : t - l->heads, 1};
+}
+
 /* Norm and rotation of the projected directions, or their transposes in reverse order. */
 void lipsc_cpu_turn(const lipsc_cpu_input *in, size_t dirs, int trans, void *dq, void *dk);
 

@@ -136,16 +136,18 @@ static void turn_back(const lipsc_cpu_input *in, const work *k) {
     lipsc_cpu_turn(in, k->dirs, 1, k->gq, k->gk);
     if (!k->gdq) return;
 #pragma omp parallel for num_threads(in->threads) schedule(static)
-    for (size_t t = 0; t < layer->heads + layer->kv_heads; t++) {
-        const int query = t < layer->heads;
-        const size_t h = query ? t : t - layer->heads;
+    for (size_t t = 0; t < lipsc_cpu_norms(layer); t++) {
+        const lipsc_cpu_norm_heads of = lipsc_cpu_norm_at(layer, t);
+        const int query = of.query;
+        const size_t h = of.first;
         const void *gain = query ? w->q_gain : w->k_gain;
         if (!gain) continue;
         void *by_direction = head_part(in, k, query ? k->gdq : k->gdk, h, kw);
         const char *unit = query ? in->q_unit : in->k_unit;
         const char *inverse = query ? in->q_inverse : in->k_inverse;
-        if (half) s->rotate(rows, n, kw, half, in->cosine, in->sine, -1, by_direction);
-        s->norm_second(rows, n, kw, layer->key_dim, gain, unit + h * n * kw * item,
+        if (half)
+            s->rotate(of.span * rows, n, kw, half, in->cosine, in->sine, -1, by_direction);
+        s->norm_second(rows, n, kw, layer->key_dim, of.span, gain, unit + h * n * kw * item,
                        inverse + h * n * item,
                        head_part(in, k, query ? k->eq : k->ek, h, kw), by_direction,
                        head_part(in, k, query ? k->gq : k->gk, h, kw));

@@ -123,6 +123,15 @@ static int upload_angles(lipsc_cpu_input *in, const lipsc_rows *rows) {
     return in->cosine && in->sine;
 }
 
+/* Each head alone, or all of them together. */
+static void norm_heads(const lipsc_cpu_input *in, size_t heads, const void *gain, void *x,
+                       void *unit, void *inverse) {
+    const lipsc_layer *layer = in->w->layer;
+    const size_t span = layer->norm_whole ? heads : 1;
+    in->w->stages->norm(heads / span * in->n, in->w->kw, layer->key_dim, span,
+                        layer->norm_eps, gain, x, unit, inverse);
+}
+
 /* q, k, z at the input, in head layout */
 static lipsc_status project_input(lipsc_cpu_input *in, const lipsc_rows *rows) {
     const lipsc_cpu_weights *w = in->w;
@@ -137,15 +146,13 @@ static lipsc_status project_input(lipsc_cpu_input *in, const lipsc_rows *rows) {
         in->q_unit = array(in, layer->heads * n, w->kw);
         in->q_inverse = array(in, layer->heads, n);
         if (!in->q_unit || !in->q_inverse) return LIPSC_E_NOMEM;
-        w->stages->norm(layer->heads * n, w->kw, layer->key_dim, layer->norm_eps, w->q_gain,
-                        in->q, in->q_unit, in->q_inverse);
+        norm_heads(in, layer->heads, w->q_gain, in->q, in->q_unit, in->q_inverse);
     }
     if (layer->k_gain) {
         in->k_unit = array(in, layer->kv_heads * n, w->kw);
         in->k_inverse = array(in, layer->kv_heads, n);
         if (!in->k_unit || !in->k_inverse) return LIPSC_E_NOMEM;
-        w->stages->norm(layer->kv_heads * n, w->kw, layer->key_dim, layer->norm_eps,
-                        w->k_gain, in->k, in->k_unit, in->k_inverse);
+        norm_heads(in, layer->kv_heads, w->k_gain, in->k, in->k_unit, in->k_inverse);
     }
     if (half) {
         w->stages->rotate(layer->heads * n, n, w->kw, half, in->cosine, in->sine, 1, in->q);

@@ -166,20 +166,21 @@ void lipsc_cpu_turn(const lipsc_cpu_input *in, size_t dirs, int trans, void *dq,
     const size_t n = in->n, rows = dirs * n, half = layer->rotary_dim / 2, kw = w->kw;
     const size_t item = w->kernels->item;
     if (!half && !layer->q_gain && !layer->k_gain) return;
-    const size_t total = layer->heads + layer->kv_heads;
 #pragma omp parallel for num_threads(in->threads) schedule(static)
-    for (size_t t = 0; t < total; t++) {
-        const int query = t < layer->heads;
-        const size_t h = query ? t : t - layer->heads;
+    for (size_t t = 0; t < lipsc_cpu_norms(layer); t++) {
+        const lipsc_cpu_norm_heads of = lipsc_cpu_norm_at(layer, t);
+        const int query = of.query;
+        const size_t h = of.first;
         char *x = (char *)(query ? dq : dk) + h * rows * kw * item;
         const void *gain = query ? w->q_gain : w->k_gain;
         const char *unit = query ? in->q_unit : in->k_unit;
         const char *inverse = query ? in->q_inverse : in->k_inverse;
-        if (trans && half) s->rotate(rows, n, kw, half, in->cosine, in->sine, -1, x);
+        const size_t all = of.span * rows;
+        if (trans && half) s->rotate(all, n, kw, half, in->cosine, in->sine, -1, x);
         if (gain)
-            s->norm_derivative(rows, n, kw, layer->key_dim, gain, unit + h * n * kw * item,
-                               inverse + h * n * item, trans, x);
-        if (!trans && half) s->rotate(rows, n, kw, half, in->cosine, in->sine, 1, x);
+            s->norm_derivative(rows, n, kw, layer->key_dim, of.span, gain,
+                               unit + h * n * kw * item, inverse + h * n * item, trans, x);
+        if (!trans && half) s->rotate(all, n, kw, half, in->cosine, in->sine, 1, x);
     }
 }
 

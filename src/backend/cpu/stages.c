@@ -44,57 +44,83 @@ static void rotate(size_t rows, size_t n, size_t w, size_t half, const void *cos
     }
 }
 
-static void norm(size_t n, size_t w, size_t dim, double eps, const void *gain, void *x,
-                 void *unit, void *inverse) {
-    const T *g = gain;
+static void norm(size_t n, size_t w, size_t dim, size_t span, double eps, const void *gain,
+                 void *x, void *unit, void *inverse) {
+    const double all = (double)(span * dim), root = sqrt(all);
     for (size_t i = 0; i < n; i++) {
-        T *row = (T *)x + i * w, *u = (T *)unit + i * w;
         double square = 0;
-        for (size_t c = 0; c < dim; c++) square += (double)row[c] * (double)row[c];
-        const double r = sqrt(square + (double)dim * eps), root = sqrt((double)dim);
+        for (size_t h = 0; h < span; h++) {
+            const T *row = (T *)x + (h * n + i) * w;
+            for (size_t c = 0; c < dim; c++) square += (double)row[c] * (double)row[c];
+        }
+        const double r = sqrt(square + all * eps);
         const double over = r > 0 ? 1 / r : 0; /* a zero row with eps 0 stays zero */
-        memset(u, 0, w * sizeof(T));
-        for (size_t c = 0; c < dim; c++) {
-            u[c] = (T)((double)row[c] * over);
-            row[c] = g[c] * (T)(root * over * (double)row[c]);
+        for (size_t h = 0; h < span; h++) {
+            T *row = (T *)x + (h * n + i) * w, *u = (T *)unit + (h * n + i) * w;
+            const T *g = (const T *)gain + h * w;
+            memset(u, 0, w * sizeof(T));
+            for (size_t c = 0; c < dim; c++) {
+                u[c] = (T)((double)row[c] * over);
+                row[c] = g[c] * (T)(root * over * (double)row[c]);
+            }
         }
         ((T *)inverse)[i] = (T)(root * over);
     }
 }
 
-static void norm_derivative(size_t rows, size_t n, size_t w, size_t dim, const void *gain,
-                            const void *unit, const void *inverse, int trans, void *x) {
-    const T *g = gain;
+static void norm_derivative(size_t rows, size_t n, size_t w, size_t dim, size_t span,
+                            const void *gain, const void *unit, const void *inverse,
+                            int trans, void *x) {
     for (size_t i = 0; i < rows; i++) {
-        T *row = (T *)x + i * w;
-        const T *u = (const T *)unit + i % n * w;
         const T scale = ((const T *)inverse)[i % n];
         T dot = 0;
-        if (trans)
-            for (size_t c = 0; c < dim; c++) row[c] *= g[c];
-        for (size_t c = 0; c < dim; c++) dot += u[c] * row[c];
-        for (size_t c = 0; c < dim; c++) row[c] = scale * (row[c] - u[c] * dot);
-        if (!trans)
-            for (size_t c = 0; c < dim; c++) row[c] *= g[c];
+        for (size_t h = 0; h < span; h++) {
+            T *row = (T *)x + (h * rows + i) * w;
+            const T *u = (const T *)unit + (h * n + i % n) * w,
+                    *g = (const T *)gain + h * w;
+            if (trans)
+                for (size_t c = 0; c < dim; c++) row[c] *= g[c];
+            for (size_t c = 0; c < dim; c++) dot += u[c] * row[c];
+        }
+        for (size_t h = 0; h < span; h++) {
+            T *row = (T *)x + (h * rows + i) * w;
+            const T *u = (const T *)unit + (h * n + i % n) * w,
+                    *g = (const T *)gain + h * w;
+            for (size_t c = 0; c < dim; c++) row[c] = scale * (row[c] - u[c] * dot);
+            if (!trans)
+                for (size_t c = 0; c < dim; c++) row[c] *= g[c];
+        }
     }
 }
 
-static void norm_second(size_t rows, size_t n, size_t w, size_t dim, const void *gain,
-                        const void *unit, const void *inverse, const void *e_rows,
-                        const void *t_rows, void *grad) {
-    const T *g = gain;
+static void norm_second(size_t rows, size_t n, size_t w, size_t dim, size_t span,
+                        const void *gain, const void *unit, const void *inverse,
+                        const void *e_rows, const void *t_rows, void *grad) {
+    const T root = (T)sqrt((double)(span * dim));
     for (size_t i = 0; i < rows; i++) {
-        const T *u = (const T *)unit + i % n * w, over = ((const T *)inverse)[i % n];
-        const T *e = (const T *)e_rows + i * w, *t = (const T *)t_rows + i * w;
-        T *out = (T *)grad + i * w, ue = 0, ut = 0, te = 0;
-        for (size_t c = 0; c < dim; c++) {
-            ue += u[c] * e[c];
-            ut += u[c] * g[c] * t[c];
-            te += g[c] * t[c] * e[c];
+        const T over = ((const T *)inverse)[i % n];
+        T ue = 0, ut = 0, te = 0;
+        for (size_t h = 0; h < span; h++) {
+            const T *u = (const T *)unit + (h * n + i % n) * w,
+                    *g = (const T *)gain + h * w;
+            const T *e = (const T *)e_rows + (h * rows + i) * w;
+            const T *t = (const T *)t_rows + (h * rows + i) * w;
+            for (size_t c = 0; c < dim; c++) {
+                ue += u[c] * e[c];
+                ut += u[c] * g[c] * t[c];
+                te += g[c] * t[c] * e[c];
+            }
         }
-        const T factor = over * over / (T)sqrt((double)dim), along = te - 3 * ut * ue;
-        for (size_t c = 0; c < dim; c++)
-            out[c] -= factor * (along * u[c] + ue * g[c] * t[c] + ut * e[c]);
+        const T factor = over * over / root, along = te - 3 * ut * ue;
+        for (size_t h = 0; h < span; h++) {
+            const T *u = (const T *)unit + (h * n + i % n) * w,
+                    *g = (const T *)gain + h * w;
+            const T *e = (const T *)e_rows + (h * rows + i) * w;
+            const T *t = (const T *)t_rows + (h * rows + i) * w;
+            T *out = (T *)grad + (h * rows + i) * w;
+            for (size_t c = 0; c < dim; c++)
+                out[c] -= factor * (along * u[c] + ue * g[c] * t[c] + ut * e[c]);
+        }
     }
 }
 

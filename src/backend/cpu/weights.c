@@ -147,11 +147,13 @@ lipsc_status lipsc_cpu_weights_new(const lipsc_layer *layer, lipsc_dtype dtype,
         ok = ok && w->v_bias;
     }
     if (layer->q_gain) {
-        w->q_gain = pack_vector(w, layer->q_gain, 1, layer->key_dim, w->kw, layer->scale);
+        w->q_gain = pack_vector(w, layer->q_gain, layer->norm_whole ? heads : 1,
+                                layer->key_dim, w->kw, layer->scale);
         ok = ok && w->q_gain;
     }
     if (layer->k_gain) {
-        w->k_gain = pack_vector(w, layer->k_gain, 1, layer->key_dim, w->kw, 1);
+        w->k_gain = pack_vector(w, layer->k_gain, layer->norm_whole ? kv : 1,
+                                layer->key_dim, w->kw, 1);
         ok = ok && w->k_gain;
     }
     if (!ok) {
