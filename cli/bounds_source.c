@@ -100,7 +100,7 @@ static lipsc_status norm_in_front(lipsc_model *model, size_t layer, const lipsc_
     if (lipsc_model_describe(model)->pre_norm)
         return lipsc_model_norm(model, layer, LIPSC_NORM_ATTN, LIPSC_F64, norm, err);
     if (layer > 0)
-        return lipsc_model_norm(model, layer - 1, LIPSC_NORM_MLP, LIPSC_F64, norm, err);
+        return lipsc_model_norm(model, layer - 1, LIPSC_NORM_MLP_SUM, LIPSC_F64, norm, err);
     return lipsc_model_embed_norm(model, LIPSC_F64, norm, err);
 }
 

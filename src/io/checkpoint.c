@@ -27,8 +27,9 @@ struct lipsc_checkpoint {
 
 /* What a model adds in front of the names of the model that it wraps. */
 static const char *const prefixes[] = {
-    "",     "transformer.", "model.",        "bert.",       "roberta.", "distilbert.",
-    "vit.", "base_model.",  "0.auto_model.", "auto_model.", "module.",  "_orig_mod."};
+    "",          "transformer.", "model.",        "bert.",       "roberta.", "distilbert.",
+    "vit.",      "base_model.",  "0.auto_model.", "auto_model.", "module.",  "_orig_mod.",
+    "gpt_neox.", "electra.",     "esm.",          "deit.",       "dinov2.",  "mpnet."};
 
 /* Names of tensors in files written before 2019: LayerNorm.gamma, LayerNorm.beta. */
 static const char *const renamed[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"},

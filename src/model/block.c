@@ -1,11 +1,10 @@
 /* block.c - one transformer block at one input: its value, and products with its Jacobian.
  *
- * With h a direction and g a cotangent,
- *     pre-norm    J h:    s = h + A' N1' h,  y = s + M' N2' s
- *                 J^T g:  s = g + N2'^T M'^T g,  y = s + N1'^T A'^T s
- *     post-norm   J h:    s = N1'(h + A' h),  y = N2'(s + M' s)
- *                 J^T g:  t = N2'^T g, s = t + M'^T t,  t = N1'^T s, y = t + A'^T t
- * and, with u = W_up x, c = W_gate x at the point,
+ * block.h has the formula.  With h a direction, g a cotangent and a prime for a derivative,
+ *     J h:    t = N1' h,  s = N3'(h + f N2' A' t)
+ *             u = N4' s (serial), N4' h (parallel) or t (parallel, one norm for both)
+ *             y = N6'(s + f N5' M' u)
+ * and J^T g the same backwards.  With u = W_up x, c = W_gate x at the point,
  *     M' h = W_down (a'(u) o W_up h)                                       plain
  *     M' h = W_down (a'(c) o u o W_gate h + a(c) o W_up h)                 gated */
 #include "model/block.h"
@@ -58,28 +57,41 @@ void lipsc_norm_apply(const lipsc_model *m, const lipsc_norm_point *point,
         point->z, point->over, trans, x, y);
 }
 
+/* *seen = the norm of x in y, or x itself where there is none; y may be x. */
 static lipsc_status norm_at(lipsc_block_point *p, lipsc_norm_place place, const void *x,
-                            void *y, lipsc_error *err) {
+                            void *y, const void **seen, lipsc_error *err) {
     const lipsc_norm *weights;
     lipsc_status status =
         lipsc_model_norm(p->model, p->layer, place, p->dtype, &weights, err);
-    if (!status)
+    *seen = weights ? y : x;
+    if (!status && weights)
         status = lipsc_norm_at(p->model, weights, p->dtype, p->threads, p->n, x, y,
                                &p->norm[place], err);
     return status;
 }
 
-static void norm_apply(const lipsc_block_point *p, lipsc_norm_place place, int trans,
-                       size_t k, const void *x, void *y) {
+/* The derivative of that: returns y, or x itself where there is no norm. */
+static const void *norm_apply(const lipsc_block_point *p, lipsc_norm_place place, int trans,
+                              size_t k, const void *x, void *y) {
+    if (!p->norm[place].weights) return x;
     lipsc_norm_apply(p->model, &p->norm[place], p->dtype, p->threads, trans, k * p->n, p->n,
                      x, y);
+    return y;
+}
+
+/* x times the factors of a branch, in place */
+static void scale(const lipsc_block_point *p, lipsc_branch branch, size_t k, void *x) {
+    const size_t d = p->model->config.d;
+    if (p->factor[branch])
+        p->model->backend->rowwise(p->dtype)->multiply(p->threads, k * p->n * d, d,
+                                                       p->factor[branch], x, 0, x);
 }
 
 /* ---- The MLP
  * ---------------------------------------------------------------------------------- */
 
 static lipsc_status get_dense(lipsc_block_point *p, int keep, lipsc_error *err) {
-    const int gated = p->model->config.family->gated;
+    const int gated = lipsc_config_gated(&p->model->config);
     const int count = keep ? LIPSC_DENSE_COUNT : LIPSC_DENSE_UP_BACK;
     lipsc_status status = LIPSC_OK;
     for (int i = 0; !status && i < count; i++)
@@ -100,15 +112,16 @@ static lipsc_status mlp_at(lipsc_block_point *p, const void *x, void *y, lipsc_e
     const lipsc_space *space = p->model->backend->space(p->dtype);
     const lipsc_rowwise *row = p->model->backend->rowwise(p->dtype);
     const size_t count = p->n * c->ffn;
+    const int gated = lipsc_config_gated(c);
     void *up = space->alloc(count);
     p->slope = space->alloc(count);
-    if (c->family->gated) p->gate = space->alloc(count);
-    if (!up || !p->slope || (c->family->gated && !p->gate)) {
+    if (gated) p->gate = space->alloc(count);
+    if (!up || !p->slope || (gated && !p->gate)) {
         space->release(up);
         return no_memory(p->model, p->n, err);
     }
     dense(p, LIPSC_DENSE_UP, p->n, x, 1, 0, up);
-    if (c->family->gated) {
+    if (gated) {
         dense(p, LIPSC_DENSE_GATE, p->n, x, 1, 0, p->gate);
         row->activation(c->activation, p->threads, count, p->gate, p->gate, p->slope);
         row->multiply(p->threads, count, count, up, p->slope, 0, p->slope);
@@ -180,38 +193,41 @@ static lipsc_status attention_at(lipsc_block_point *p, const lipsc_mask *mask_ov
     return status;
 }
 
-/* r: two buffers (n, d) */
-static lipsc_status follow(lipsc_block_point *p, const lipsc_mask *mask_override,
-                           const void *x, void *r[2], const lipsc_block_seen *seen,
-                           void **result, lipsc_error *err) {
-    const lipsc_space *space = p->model->backend->space(p->dtype);
-    const size_t count = p->n * p->model->config.d;
-    const int pre = p->model->config.family->pre_norm;
-    lipsc_status status = LIPSC_OK;
-    if (pre) status = norm_at(p, LIPSC_NORM_ATTN, x, r[0], err);
-    if (!status) status = attention_at(p, mask_override, pre ? r[0] : x, r[1], seen, err);
-    *result = r[1];
-    if (status || p->extent == LIPSC_UP_TO_NORM_ATTENTION) return status;
+/* What a branch adds, in o, goes through its norm and its factors and onto s; sum is then
+ * the norm of s, in place. */
+static lipsc_status join(lipsc_block_point *p, lipsc_branch branch, void *o, const void *x,
+                         void *s, lipsc_error *err) {
+    const int mlp = branch == LIPSC_BRANCH_MLP;
+    const void *seen;
+    lipsc_status status =
+        norm_at(p, mlp ? LIPSC_NORM_MLP_POST : LIPSC_NORM_ATTN_POST, o, o, &seen, err);
+    if (!status)
+        status = lipsc_model_factor(p->model, p->layer, branch, p->dtype,
+                                    &p->factor[branch], err);
+    if (status) return status;
+    scale(p, branch, 1, o);
+    add(p, 1, mlp ? (const void *)o : x, s); /* attention's o is s */
+    return norm_at(p, mlp ? LIPSC_NORM_MLP_SUM : LIPSC_NORM_ATTN_SUM, s, s, &seen, err);
+}
 
-    add(p, 1, x, r[1]);
-    if (!pre) {
-        status = norm_at(p, LIPSC_NORM_ATTN, r[1], r[0], err);
-        space->copy(count, r[0], r[1]);
-    }
+/* r: three buffers (n, d); the result is in r[1] */
+static lipsc_status follow(lipsc_block_point *p, const lipsc_mask *mask_override,
+                           const void *x, void *r[3], const lipsc_block_seen *seen,
+                           lipsc_error *err) {
+    const lipsc_config *c = &p->model->config;
+    const void *in, *mlp_in;
+    lipsc_status status = norm_at(p, LIPSC_NORM_ATTN, x, r[0], &in, err);
+    if (!status) status = attention_at(p, mask_override, in, r[1], seen, err);
+    if (status || p->extent == LIPSC_UP_TO_NORM_ATTENTION) return status;
+    status = join(p, LIPSC_BRANCH_ATTN, r[1], x, r[1], err);
     if (status || p->extent == LIPSC_UP_TO_RESIDUAL) return status;
 
-    void *m = space->alloc(count); /* s is in r[1] */
-    if (!m) return no_memory(p->model, p->n, err);
-    if (pre) status = norm_at(p, LIPSC_NORM_MLP, r[1], r[0], err);
-    if (!status) status = mlp_at(p, pre ? r[0] : r[1], m, err);
-    if (!status) {
-        add(p, 1, m, r[1]);
-        if (!pre) {
-            status = norm_at(p, LIPSC_NORM_MLP, r[1], r[0], err);
-            *result = r[0];
-        }
-    }
-    space->release(m);
+    if (c->parallel && c->family->parallel_shares)
+        mlp_in = in;
+    else
+        status = norm_at(p, LIPSC_NORM_MLP, c->parallel ? x : r[1], r[0], &mlp_in, err);
+    if (!status) status = mlp_at(p, mlp_in, r[2], err);
+    if (!status) status = join(p, LIPSC_BRANCH_MLP, r[2], x, r[1], err);
     return status;
 }
 
@@ -227,13 +243,12 @@ lipsc_status lipsc_block_at(lipsc_model *m, size_t layer, lipsc_extent extent,
                            .extent = extent,
                            .dtype = dtype,
                            .threads = threads};
-    void *r[2] = {space->alloc(count), space->alloc(count)}, *result = NULL;
-    lipsc_status status = r[0] && r[1] ? LIPSC_OK : no_memory(m, n, err);
+    void *r[3] = {space->alloc(count), space->alloc(count), space->alloc(count)};
+    lipsc_status status = r[0] && r[1] && r[2] ? LIPSC_OK : no_memory(m, n, err);
     if (!status && extent == LIPSC_UP_TO_BLOCK) status = get_dense(&p, keep, err);
-    if (!status) status = follow(&p, mask_override, x, r, seen, &result, err);
-    if (!status && y) space->copy(count, result, y);
-    space->release(r[0]);
-    space->release(r[1]);
+    if (!status) status = follow(&p, mask_override, x, r, seen, err);
+    if (!status && y) space->copy(count, r[1], y);
+    for (int i = 0; i < 3; i++) space->release(r[i]);
     if (status || !keep)
         lipsc_block_free(&p);
     else
@@ -255,60 +270,72 @@ void lipsc_block_free(lipsc_block_point *p) {
 /* ---- Products
  * -------------------------------------------------------------------------------------- */
 
-lipsc_status lipsc_block_apply(const lipsc_block_point *p, lipsc_block_work *w, int trans,
-                               size_t k, const void *x, void *y) {
+/* Backwards through what join does: s becomes the cotangent of the sum, and the result is
+ * that of the branch, in o or s itself. */
+static const void *part(const lipsc_block_point *p, lipsc_branch branch, size_t k, void *s,
+                        void *o) {
+    const int mlp = branch == LIPSC_BRANCH_MLP;
+    const lipsc_norm_place post = mlp ? LIPSC_NORM_MLP_POST : LIPSC_NORM_ATTN_POST;
+    norm_apply(p, mlp ? LIPSC_NORM_MLP_SUM : LIPSC_NORM_ATTN_SUM, 1, k, s, s);
+    if (!p->factor[branch] && !p->norm[post].weights) return s;
+    p->model->backend->space(p->dtype)->copy(k * p->n * p->model->config.d, s, o);
+    scale(p, branch, k, o);
+    norm_apply(p, post, 1, k, o, o);
+    return o;
+}
+
+static lipsc_status apply_forward(const lipsc_block_point *p, lipsc_block_work *w, size_t k,
+                                  const void *x, void *y) {
+    const lipsc_linop attn = lipsc_attn_linop(p->attn);
+    const lipsc_config *c = &p->model->config;
+    void *const *r = w->r;
+    const void *in = norm_apply(p, LIPSC_NORM_ATTN, 0, k, x, r[0]);
+    const lipsc_status status = attn.apply(attn.ctx, 0, k, in, y);
+    if (status || p->extent == LIPSC_UP_TO_NORM_ATTENTION) return status;
+    norm_apply(p, LIPSC_NORM_ATTN_POST, 0, k, y, y);
+    scale(p, LIPSC_BRANCH_ATTN, k, y);
+    add(p, k, x, y);
+    norm_apply(p, LIPSC_NORM_ATTN_SUM, 0, k, y, y);
+    if (p->extent == LIPSC_UP_TO_RESIDUAL) return status;
+
+    if (!c->parallel || !c->family->parallel_shares)
+        in = norm_apply(p, LIPSC_NORM_MLP, 0, k, c->parallel ? x : y, r[0]);
+    mlp_apply(p, w, 0, k, in, r[1]);
+    norm_apply(p, LIPSC_NORM_MLP_POST, 0, k, r[1], r[1]);
+    scale(p, LIPSC_BRANCH_MLP, k, r[1]);
+    add(p, k, r[1], y);
+    norm_apply(p, LIPSC_NORM_MLP_SUM, 0, k, y, y);
+    return status;
+}
+
+static lipsc_status apply_backward(const lipsc_block_point *p, lipsc_block_work *w,
+                                   size_t k, const void *x, void *y) {
     const lipsc_space *space = p->model->backend->space(p->dtype);
     const lipsc_linop attn = lipsc_attn_linop(p->attn);
-    const size_t count = k * p->n * p->model->config.d;
-    const int whole = p->extent == LIPSC_UP_TO_BLOCK;
+    const lipsc_config *c = &p->model->config;
+    const int shares = c->parallel && c->family->parallel_shares;
     void *const *r = w->r;
-    lipsc_status status;
     if (p->extent == LIPSC_UP_TO_NORM_ATTENTION) {
-        if (trans) {
-            status = attn.apply(attn.ctx, 1, k, x, r[0]);
-            norm_apply(p, LIPSC_NORM_ATTN, 1, k, r[0], y);
-        } else {
-            norm_apply(p, LIPSC_NORM_ATTN, 0, k, x, r[0]);
-            status = attn.apply(attn.ctx, 0, k, r[0], y);
-        }
-    } else if (p->model->config.family->pre_norm && !trans) {
-        norm_apply(p, LIPSC_NORM_ATTN, 0, k, x, r[0]);
-        status = attn.apply(attn.ctx, 0, k, r[0], y);
-        add(p, k, x, y);
-        if (whole) {
-            norm_apply(p, LIPSC_NORM_MLP, 0, k, y, r[0]);
-            mlp_apply(p, w, 0, k, r[0], r[1]);
-            add(p, k, r[1], y);
-        }
-    } else if (p->model->config.family->pre_norm) {
-        space->copy(count, x, y);
-        if (whole) {
-            mlp_apply(p, w, 1, k, x, r[0]);
-            norm_apply(p, LIPSC_NORM_MLP, 1, k, r[0], r[0]);
-            add(p, k, r[0], y);
-        }
-        status = attn.apply(attn.ctx, 1, k, y, r[0]);
-        norm_apply(p, LIPSC_NORM_ATTN, 1, k, r[0], r[0]);
-        add(p, k, r[0], y);
-    } else if (!trans) {
-        status = attn.apply(attn.ctx, 0, k, x, r[0]);
-        add(p, k, x, r[0]);
-        norm_apply(p, LIPSC_NORM_ATTN, 0, k, r[0], y);
-        if (whole) {
-            mlp_apply(p, w, 0, k, y, r[0]);
-            add(p, k, r[0], y);
-            norm_apply(p, LIPSC_NORM_MLP, 0, k, y, y);
-        }
-    } else {
-        space->copy(count, x, r[0]);
-        if (whole) {
-            norm_apply(p, LIPSC_NORM_MLP, 1, k, r[0], r[0]);
-            mlp_apply(p, w, 1, k, r[0], r[1]);
-            add(p, k, r[1], r[0]);
-        }
-        norm_apply(p, LIPSC_NORM_ATTN, 1, k, r[0], r[0]);
-        status = attn.apply(attn.ctx, 1, k, r[0], y);
-        add(p, k, r[0], y);
+        const lipsc_status status = attn.apply(attn.ctx, 1, k, x, y);
+        norm_apply(p, LIPSC_NORM_ATTN, 1, k, y, y);
+        return status;
     }
+    space->copy(k * p->n * c->d, x, r[0]);
+    if (p->extent == LIPSC_UP_TO_BLOCK) {
+        mlp_apply(p, w, 1, k, part(p, LIPSC_BRANCH_MLP, k, r[0], r[1]), r[2]);
+        if (!shares) norm_apply(p, LIPSC_NORM_MLP, 1, k, r[2], r[2]);
+        if (!c->parallel) add(p, k, r[2], r[0]);
+    }
+    const lipsc_status status =
+        attn.apply(attn.ctx, 1, k, part(p, LIPSC_BRANCH_ATTN, k, r[0], r[1]), y);
+    if (shares && p->extent == LIPSC_UP_TO_BLOCK) add(p, k, r[2], y);
+    norm_apply(p, LIPSC_NORM_ATTN, 1, k, y, y);
+    add(p, k, r[0], y);
+    if (c->parallel && !shares && p->extent == LIPSC_UP_TO_BLOCK) add(p, k, r[2], y);
     return status;
+}
+
+lipsc_status lipsc_block_apply(const lipsc_block_point *p, lipsc_block_work *w, int trans,
+                               size_t k, const void *x, void *y) {
+    return (trans ? apply_backward : apply_forward)(p, w, k, x, y);
 }

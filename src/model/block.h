@@ -1,10 +1,12 @@
 /* block.h - one transformer block at one input: its value, and products with its Jacobian.
  *
- *     pre-norm:   s = x + A(N1 x)         y = s + M(N2 s)
- *     post-norm:  s = N1(x + A x)         y = N2(s + M s)
+ *     serial:     s = N3(x + f N2(A(N1 x)))    y = N6(s + f' N5(M(N4 s)))
+ *     parallel:   s = x + f N2(A(N1 x))        y = s + f' N5(M(N4 x)), N4 may be N1
  *
- * A attention with output projection, M the MLP, N1 and N2 the norms (docs/maths.md 1.7).
- * n x n is never stored; what is kept grows with n * (d + ffn). */
+ * A attention with output projection, M the MLP, f and f' factors of each component; every
+ * norm N may be absent: pre-norm models have N1 and N4, post-norm models N3 and N6,
+ * sandwich models N1, N2, N4 and N5 (docs/maths.md 1.7).  n x n is never stored; what is
+ * kept grows with n * (d + ffn). */
 #ifndef LIPSC_MODEL_BLOCK_H
 #define LIPSC_MODEL_BLOCK_H
 
@@ -12,15 +14,15 @@
 
 /* How far the block is followed. */
 typedef enum {
-    LIPSC_UP_TO_NORM_ATTENTION, /* A(N1 x); pre-norm only */
-    LIPSC_UP_TO_RESIDUAL,       /* s                      */
-    LIPSC_UP_TO_BLOCK           /* y                      */
+    LIPSC_UP_TO_NORM_ATTENTION, /* A(N1 x) */
+    LIPSC_UP_TO_RESIDUAL,       /* s       */
+    LIPSC_UP_TO_BLOCK           /* y       */
 } lipsc_extent;
 
 /* A norm at an input: what its derivative needs. */
 typedef struct {
-    const lipsc_norm *weights;
-    void *z, *over; /* (n, d), (n) */
+    const lipsc_norm *weights; /* NULL: no norm */
+    void *z, *over;            /* (n, d), (n)   */
 } lipsc_norm_point;
 
 /* A block at an input. */
@@ -32,6 +34,7 @@ typedef struct {
     int threads;
     lipsc_attn *attn;
     lipsc_norm_point norm[LIPSC_NORM_COUNT];
+    const void *factor[LIPSC_BRANCHES]; /* (d) or NULL */
     const void *dense[LIPSC_DENSE_COUNT];
     void *slope; /* (n, ffn): of the activation, times up x where there is a gate */
     void *gate;  /* (n, ffn): act(gate x), or NULL                                */
@@ -53,7 +56,7 @@ void lipsc_block_free(lipsc_block_point *point);
 /* Work memory of products with k directions at once, shared by all blocks of a map. */
 typedef struct {
     size_t k;   /* directions there is room for */
-    void *r[2]; /* (k n, d)                     */
+    void *r[3]; /* (k n, d)                     */
     void *t[2]; /* (k n, ffn); t[1] only gated  */
 } lipsc_block_work;
 

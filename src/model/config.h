@@ -7,23 +7,50 @@
 
 #define LIPSC_NO_TOKEN SIZE_MAX
 
+/* Rotary positions of one kind of layers. */
+typedef struct {
+    size_t dim;    /* components that turn; 0: none                                  */
+    double *freq;  /* (dim / 2)                                                      */
+    double factor; /* of the sines and cosines                                       */
+} lipsc_rope;
+
+/* What a layer sees. */
+typedef enum { LIPSC_LAYER_FULL, LIPSC_LAYER_WINDOW, LIPSC_LAYER_KINDS } lipsc_layer_kind;
+
+/* The places of a block where a norm may stand; the roles have the same order. */
+typedef enum {
+    LIPSC_NORM_ATTN,
+    LIPSC_NORM_ATTN_POST,
+    LIPSC_NORM_ATTN_SUM,
+    LIPSC_NORM_MLP,
+    LIPSC_NORM_MLP_POST,
+    LIPSC_NORM_MLP_SUM,
+    LIPSC_NORM_COUNT
+} lipsc_norm_place;
+
 typedef struct {
     const lipsc_family *family;
     size_t layers, d, heads, kv_heads, head_dim, ffn, vocab;
-    size_t positions; /* rows of the position table; rotary: longest text, 0: not said */
-    size_t pad;       /* id of the padding token, or LIPSC_NO_TOKEN                    */
-    size_t types;     /* rows of the token type table                                  */
+    size_t positions;   /* longest text or rows of the position table, 0: not said       */
+    size_t pad;         /* id of the padding token, or LIPSC_NO_TOKEN                    */
+    size_t types;       /* rows of the token type table                                  */
+    size_t embed_width; /* of the embeddings before they are projected */
     size_t channels, image[2], patch[2]; /* height, width                               */
-    double norm_eps, rope_theta;
+    double norm_eps;
     double initializer_range; /* only of random weights                                 */
     int sinusoidal;           /* positions are sines; matters only to random weights    */
     lipsc_activation activation;
     int qkv_bias, out_bias, mlp_bias;
-    int causal;
-    int unscaled;       /* gpt2: scores are not divided by sqrt(head_dim)              */
-    int scale_by_layer; /* gpt2: scores of layer l are divided by l + 1                */
-    size_t window;      /* of the layers marked in `sliding`                           */
-    unsigned char *sliding; /* (layers)                                                 */
+    int causal, parallel, norm_last;
+    double scale;                         /* of the scores                            */
+    int scale_by_layer;                   /* those of layer l are divided by l + 1    */
+    double embed_factor, residual_factor; /* 1: none                                  */
+    int mask_dropout;                     /* esm: see embed.c                         */
+    size_t mask_token;                    /* the same                                 */
+    lipsc_rope rope[LIPSC_LAYER_KINDS];
+    size_t window;           /* of the layers marked in `sliding`                       */
+    unsigned char *sliding;  /* (layers)                                                */
+    unsigned char *unturned; /* (layers) 1: without the rotary positions of the others  */
 } lipsc_config;
 
 /* The bytes of a config.json; name stands for the file in sentences.  Nothing of the bytes
@@ -31,6 +58,20 @@ typedef struct {
 lipsc_status lipsc_config_parse(const char *json, size_t size, const char *name,
                                 lipsc_config *out, lipsc_error *err);
 void lipsc_config_free(lipsc_config *config);
+
+/* 1 and the role of the gain, or 0 when layer has no norm there. */
+int lipsc_config_norm(const lipsc_config *config, size_t layer, lipsc_norm_place place,
+                      lipsc_role *gain);
+lipsc_mask lipsc_config_mask(const lipsc_config *config, size_t layer);
+
+/* Names of all families, separated by commas. */
+enum { LIPSC_FAMILY_NAMES = 360 };
+void lipsc_config_families(char names[LIPSC_FAMILY_NAMES]);
+
+/* The MLP is down(act(gate x) * up x). */
+static inline int lipsc_config_gated(const lipsc_config *config) {
+    return config->family->tensor[LIPSC_GATE] || config->family->tensor[LIPSC_GATE_UP];
+}
 
 /* The published configuration of a family as JSON: random:FAMILY[:SIZE].  NULL when there
  * is none of that name; size NULL or "" is the usual one. */

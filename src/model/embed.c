@@ -6,19 +6,64 @@
 #include "core/mem.h"
 #include "linalg/dense.h"
 
+#include <math.h>
 #include <string.h>
 
-/* x += row `index` of an embedding table */
+/* x += factor * row `index` of an embedding table */
 static lipsc_status add_row(const lipsc_model *m, lipsc_role role, size_t index,
-                            double *scratch, double *x, lipsc_error *err) {
-    const size_t d = m->config.d;
+                            double factor, double *scratch, double *x, lipsc_error *err) {
+    const size_t d = m->config.embed_width;
     lipsc_tensor table;
     if (!lipsc_tensor_describe(&m->config, role, 0, &table)) return LIPSC_OK;
     const lipsc_status status =
         lipsc_tensors_read(&m->tensors, &table, index * d, d, scratch, err);
-    for (size_t c = 0; !status && c < d; c++) x[c] += scratch[c];
+    for (size_t c = 0; !status && c < d; c++) x[c] += factor * scratch[c];
     return status;
 }
+
+/* ---- Behind the sum: a norm, and a projection to the width of the blocks ---------------
+ */
+
+static void norm_row(const lipsc_config *c, const double *gain, const double *bias,
+                     double *x) {
+    const size_t d = c->embed_width;
+    double mean = 0, square = 0;
+    for (size_t e = 0; !c->family->rms && e < d; e++) mean += x[e] / (double)d;
+    for (size_t e = 0; e < d; e++) square += (x[e] - mean) * (x[e] - mean);
+    const double r = sqrt(square / (double)d + c->norm_eps);
+    for (size_t e = 0; e < d; e++)
+        x[e] = (r > 0 ? (x[e] - mean) / r : 0) * gain[e] + (bias ? bias[e] : 0);
+}
+
+static lipsc_status normalise(const lipsc_model *m, size_t n, double *x, lipsc_error *err) {
+    double *gain = NULL, *bias = NULL;
+    lipsc_status status = lipsc_model_load(m, LIPSC_EMBED_NORM, 0, &gain, err);
+    if (!status) status = lipsc_model_load(m, LIPSC_EMBED_NORM_BIAS, 0, &bias, err);
+    for (size_t i = 0; !status && gain && i < n; i++)
+        norm_row(&m->config, gain, bias, x + i * m->config.embed_width);
+    lipsc_release(gain);
+    lipsc_release(bias);
+    return status;
+}
+
+/* x (n, d) from e (n, embed_width) */
+static lipsc_status project(const lipsc_model *m, size_t n, const double *e, double *x,
+                            lipsc_error *err) {
+    const size_t d = m->config.d, width = m->config.embed_width;
+    double *weight = NULL, *bias = NULL;
+    lipsc_status status = lipsc_model_load(m, LIPSC_EMBED_PROJECT, 0, &weight, err);
+    if (!status) status = lipsc_model_load(m, LIPSC_EMBED_PROJECT_BIAS, 0, &bias, err);
+    if (!status) /* column-major: x^T (d, n) = W (d, width) e^T, all row-major on our side
+                  */
+        lipsc_dense_gemm(1, 0, d, n, width, 1.0, weight, width, e, width, 0.0, x, d);
+    for (size_t i = 0; !status && bias && i < n * d; i++) x[i] += bias[i % d];
+    lipsc_release(weight);
+    lipsc_release(bias);
+    return status;
+}
+
+/* ---- Text -----------------------------------------------------------------------------
+ */
 
 static lipsc_status check_ids(const lipsc_model *m, size_t n, const uint32_t *ids,
                               lipsc_error *err) {
@@ -43,25 +88,50 @@ static lipsc_status check_ids(const lipsc_model *m, size_t n, const uint32_t *id
     return LIPSC_OK;
 }
 
+/* esm leaves masked tokens out and makes the others as large as they were in training,
+ * where 0.15 * 0.8 of the tokens were masked. */
+static double dropout_factor(const lipsc_config *c, size_t n, const uint32_t *ids) {
+    size_t masked = 0;
+    if (!c->mask_dropout) return 1;
+    for (size_t i = 0; i < n; i++) masked += ids[i] == c->mask_token;
+    return masked == n ? 0 : (1 - 0.15 * 0.8) / (1 - (double)masked / (double)n);
+}
+
+static lipsc_status sum_rows(lipsc_model *m, size_t n, const uint32_t *ids, double *x,
+                             lipsc_error *err) {
+    const lipsc_config *c = &m->config;
+    const double factor = c->embed_factor * dropout_factor(c, n, ids);
+    double *scratch = lipsc_alloc(c->embed_width, sizeof *scratch);
+    if (!scratch) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a token");
+    lipsc_status status = LIPSC_OK;
+    memset(x, 0, n * c->embed_width * sizeof *x);
+    size_t seen = 0; /* roberta counts the tokens that are not padding, from pad + 1 */
+    for (size_t i = 0; !status && i < n; i++) {
+        size_t position = i + c->family->position_offset;
+        if (c->family->position_after_pad)
+            position = ids[i] == c->pad ? c->pad : c->pad + ++seen;
+        double *row = x + i * c->embed_width;
+        const int dropped = c->mask_dropout && ids[i] == c->mask_token;
+        if (!dropped) status = add_row(m, LIPSC_TOKENS, ids[i], factor, scratch, row, err);
+        if (!status) status = add_row(m, LIPSC_TYPES, 0, 1, scratch, row, err);
+        if (!status) status = add_row(m, LIPSC_POSITIONS, position, 1, scratch, row, err);
+    }
+    lipsc_release(scratch);
+    return status;
+}
+
 lipsc_status lipsc_embed_ids(lipsc_model *m, size_t n, const uint32_t *ids, double *x,
                              lipsc_error *err) {
     const lipsc_config *c = &m->config;
     lipsc_status status = check_ids(m, n, ids, err);
     if (status) return status;
-    double *scratch = lipsc_alloc(c->d, sizeof *scratch);
-    if (!scratch) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a token");
-    memset(x, 0, n * c->d * sizeof *x);
-    size_t seen = 0; /* roberta counts the tokens that are not padding, from pad + 1 */
-    for (size_t i = 0; !status && i < n; i++) {
-        size_t position = i;
-        if (c->family->position_after_pad)
-            position = ids[i] == c->pad ? c->pad : c->pad + ++seen;
-        double *row = x + i * c->d;
-        status = add_row(m, LIPSC_TOKENS, ids[i], scratch, row, err);
-        if (!status) status = add_row(m, LIPSC_TYPES, 0, scratch, row, err);
-        if (!status) status = add_row(m, LIPSC_POSITIONS, position, scratch, row, err);
-    }
-    lipsc_release(scratch);
+    double *sum = x;
+    if (c->embed_width != c->d) sum = lipsc_alloc(n, c->embed_width * sizeof *sum);
+    if (!sum) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for %zu tokens", n);
+    status = sum_rows(m, n, ids, sum, err);
+    if (!status) status = normalise(m, n, sum, err);
+    if (!status && sum != x) status = project(m, n, sum, x, err);
+    if (sum != x) lipsc_release(sum);
     return status;
 }
 
@@ -104,29 +174,32 @@ lipsc_status lipsc_embed_pixels(lipsc_model *m, const size_t shape[3], const dou
     const lipsc_config *c = &m->config;
     lipsc_status status = check_image(m, shape, err);
     if (status) return status;
-    const size_t d = c->d, count = c->positions - 1;
+    const lipsc_role first[] = {LIPSC_CLASS_TOKEN, LIPSC_DISTILLATION_TOKEN};
+    size_t extra = 0; /* tokens before the patches */
+    for (size_t i = 0; i < 2; i++) extra += c->family->tensor[first[i]] != NULL;
+    const size_t d = c->d, count = c->positions - extra;
     const size_t inner = c->channels * c->patch[0] * c->patch[1];
-    lipsc_tensor weight;
-    lipsc_tensor_describe(c, LIPSC_PATCH, 0, &weight);
-    double *w = lipsc_alloc(weight.count, sizeof *w);
-    double *patches = lipsc_alloc(count, inner * sizeof *patches);
+    double *w = NULL, *patches = lipsc_alloc(count, inner * sizeof *patches);
     double *scratch = lipsc_alloc(d, sizeof *scratch);
-    if (!w || !patches || !scratch)
+    if (!patches || !scratch)
         status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for an image");
-    if (!status) status = lipsc_tensors_read(&m->tensors, &weight, 0, weight.count, w, err);
+    if (!status) status = lipsc_model_load(m, LIPSC_PATCH, 0, &w, err);
     if (!status) {
         cut_patches(c, pixels, patches);
-        memset(x, 0, d * sizeof *x);
+        memset(x, 0, extra * d * sizeof *x);
         /* column-major: x^T (d, count) = w (d, inner) patches^T, all row-major on our side
          */
-        lipsc_dense_gemm(1, 0, d, count, inner, 1.0, w, inner, patches, inner, 0.0, x + d,
-                         d);
-        status = add_row(m, LIPSC_CLASS_TOKEN, 0, scratch, x, err);
+        lipsc_dense_gemm(1, 0, d, count, inner, 1.0, w, inner, patches, inner, 0.0,
+                         x + extra * d, d);
     }
-    for (size_t i = 0; !status && i <= count; i++) {
-        if (i) status = add_row(m, LIPSC_PATCH_BIAS, 0, scratch, x + i * d, err);
-        if (!status) status = add_row(m, LIPSC_POSITIONS, i, scratch, x + i * d, err);
+    for (size_t i = 0; !status && i < extra; i++)
+        status = add_row(m, first[i], 0, 1, scratch, x + i * d, err);
+    for (size_t i = 0; !status && i < c->positions; i++) {
+        if (i >= extra)
+            status = add_row(m, LIPSC_PATCH_BIAS, 0, 1, scratch, x + i * d, err);
+        if (!status) status = add_row(m, LIPSC_POSITIONS, i, 1, scratch, x + i * d, err);
     }
+    if (!status) status = normalise(m, c->positions, x, err);
     lipsc_release(w);
     lipsc_release(patches);
     lipsc_release(scratch);

@@ -9,7 +9,6 @@
 
 struct lipsc_acts {
     size_t n, blocks; /* tokens; blocks that were reached */
-    int pre_norm;
     int whole;        /* 1: all blocks were run; 0: the last one to its attention's input */
     double **inputs;  /* (blocks + 1): input of block l; the last is the last output  */
     double **attn_in; /* (blocks); NULL entries where attention sees the block's input */
@@ -41,7 +40,7 @@ const double *lipsc_acts_block_output(const lipsc_acts *a, size_t layer) {
 }
 const double *lipsc_acts_attention_input(const lipsc_acts *a, size_t layer) {
     if (layer >= a->blocks) return NULL;
-    return a->pre_norm ? a->attn_in[layer] : a->inputs[layer];
+    return a->attn_in[layer] ? a->attn_in[layer] : a->inputs[layer];
 }
 const double *lipsc_acts_attention_output(const lipsc_acts *a, size_t layer) {
     return layer < a->blocks ? a->attn_out[layer] : NULL;
@@ -90,9 +89,9 @@ static lipsc_status reach_attention(lipsc_model *m, lipsc_dtype dtype, int threa
                                     lipsc_error *err) {
     const size_t l = a->blocks - 1;
     const lipsc_norm *norm;
-    if (!a->pre_norm) return LIPSC_OK;
     lipsc_status status = lipsc_model_norm(m, l, LIPSC_NORM_ATTN, dtype, &norm, err);
-    if (!status) status = normed(m, norm, dtype, threads, a->n, x, y, err);
+    if (status || !norm) return status;
+    status = normed(m, norm, dtype, threads, a->n, x, y, err);
     if (!status) status = keep(m, m->backend->space(dtype), a->n, y, &a->attn_in[l], err);
     return status;
 }
@@ -103,9 +102,11 @@ static lipsc_status run_blocks(lipsc_model *m, lipsc_dtype dtype, int threads,
     const size_t count = a->n * m->config.d, full = a->blocks - !a->whole;
     lipsc_status status = keep(m, space, a->n, x, &a->inputs[0], err);
     for (size_t l = 0; !status && l < full; l++) {
-        if (a->pre_norm) a->attn_in[l] = lipsc_alloc(count, sizeof(double));
+        lipsc_role role;
+        const int normed_in = lipsc_config_norm(&m->config, l, LIPSC_NORM_ATTN, &role);
+        if (normed_in) a->attn_in[l] = lipsc_alloc(count, sizeof(double));
         a->attn_out[l] = lipsc_alloc(count, sizeof(double));
-        if ((a->pre_norm && !a->attn_in[l]) || !a->attn_out[l])
+        if ((normed_in && !a->attn_in[l]) || !a->attn_out[l])
             return no_memory(m, a->n, err);
         const lipsc_block_seen seen = {a->attn_in[l], a->attn_out[l]};
         status = lipsc_block_at(m, l, LIPSC_UP_TO_BLOCK, NULL, dtype, threads, a->n, x, 0,
@@ -127,9 +128,9 @@ static lipsc_status run_blocks(lipsc_model *m, lipsc_dtype dtype, int threads,
     return status;
 }
 
-/* x0 (n, d): the input of block 0, or with embed_norm the sum that it normalises. */
+/* x0 (n, d): the input of block 0 */
 static lipsc_status run(lipsc_model *m, lipsc_dtype dtype, int threads, size_t n,
-                        const double *x0, int embed_norm, size_t through, lipsc_acts **out,
+                        const double *x0, size_t through, lipsc_acts **out,
                         lipsc_error *err) {
     const lipsc_space *space = m->backend->space(dtype);
     const size_t layers = m->config.layers, count = n * m->config.d;
@@ -139,7 +140,6 @@ static lipsc_status run(lipsc_model *m, lipsc_dtype dtype, int threads, size_t n
     lipsc_acts *a = lipsc_alloc_zero(1, sizeof *a);
     if (!a) return no_memory(m, n, err);
     a->n = n;
-    a->pre_norm = m->config.family->pre_norm;
     a->blocks = through ? through : layers;
     a->whole = !through;
     a->inputs = lipsc_alloc_zero(a->blocks + 1, sizeof *a->inputs);
@@ -147,14 +147,9 @@ static lipsc_status run(lipsc_model *m, lipsc_dtype dtype, int threads, size_t n
     a->attn_out = lipsc_alloc_zero(a->blocks, sizeof *a->attn_out);
     void *x = space->alloc(count), *y = space->alloc(count);
     lipsc_status status = LIPSC_OK;
-    const lipsc_norm *norm = NULL;
     if (!a->inputs || !a->attn_in || !a->attn_out || !x || !y)
         status = no_memory(m, n, err);
-    if (!status && embed_norm) status = lipsc_model_embed_norm(m, dtype, &norm, err);
-    if (!status) {
-        space->upload(count, x0, norm ? y : x);
-        if (norm) status = normed(m, norm, dtype, threads, n, y, x, err);
-    }
+    if (!status) space->upload(count, x0, x);
     if (!status) status = run_blocks(m, dtype, threads, a, x, y, err);
     space->release(x);
     space->release(y);
@@ -177,7 +172,7 @@ lipsc_status lipsc_acts_new(lipsc_model *m, lipsc_dtype dtype, int threads, size
                             lipsc_error *err) {
     double *x = room(m, n);
     lipsc_status status = x ? lipsc_embed_ids(m, n, ids, x, err) : no_memory(m, n, err);
-    if (!status) status = run(m, dtype, threads, n, x, 1, through, out, err);
+    if (!status) status = run(m, dtype, threads, n, x, through, out, err);
     lipsc_release(x);
     return status;
 }
@@ -189,7 +184,7 @@ lipsc_status lipsc_acts_new_pixels(lipsc_model *m, lipsc_dtype dtype, int thread
     double *x = room(m, n);
     lipsc_status status =
         x ? lipsc_embed_pixels(m, shape, pixels, x, err) : no_memory(m, n, err);
-    if (!status) status = run(m, dtype, threads, n, x, 0, through, out, err);
+    if (!status) status = run(m, dtype, threads, n, x, through, out, err);
     lipsc_release(x);
     return status;
 }
@@ -198,5 +193,5 @@ lipsc_status lipsc_acts_new_from(lipsc_model *m, lipsc_dtype dtype, int threads,
                                  const double *x, size_t through, lipsc_acts **out,
                                  lipsc_error *err) {
     if (n == 0) return lipsc_fail(err, LIPSC_E_ARG, "a window of no tokens");
-    return run(m, dtype, threads, n, x, 0, through, out, err);
+    return run(m, dtype, threads, n, x, through, out, err);
 }

@@ -36,7 +36,7 @@ static int is_attention(lipsc_map_kind map) {
 
 static lipsc_status check(const lipsc_model *m, const lipsc_map_options *o,
                           lipsc_error *err) {
-    if (o->map == LIPSC_MAP_NORM_ATTENTION && !m->config.family->pre_norm)
+    if (o->map == LIPSC_MAP_NORM_ATTENTION && !m->info.pre_norm)
         return lipsc_fail(
             err, LIPSC_E_ARG,
             "%s: norm-attention is a map of pre-norm models, but %s normalises "
@@ -166,6 +166,8 @@ lipsc_status lipsc_map_new_at(lipsc_model *m, size_t n, const double *x,
 
 static void free_work(lipsc_map *map) {
     const lipsc_space *space = map->model->backend->space(map->options.dtype);
+    space->release(map->work.r[2]);
+    map->work.r[2] = NULL;
     for (int i = 0; i < 2; i++) {
         space->release(map->work.r[i]);
         space->release(map->work.t[i]);
@@ -197,10 +199,10 @@ static lipsc_status reserve(lipsc_map *map, size_t k) {
     const int mlp = map->points[0].extent == LIPSC_UP_TO_BLOCK;
     const size_t rows = k * map->n;
     free_work(map);
-    int ok = 1;
+    int ok = !mlp || (map->work.r[2] = space->alloc(rows * c->d));
     for (int i = 0; i < 2; i++) {
         ok = (map->work.r[i] = space->alloc(rows * c->d)) && ok;
-        if (mlp && (i == 0 || c->family->gated))
+        if (mlp && (i == 0 || lipsc_config_gated(c)))
             ok = (map->work.t[i] = space->alloc(rows * c->ffn)) && ok;
         if (map->count > 1 || map->last.weights)
             ok = (map->between[i] = space->alloc(rows * c->d)) && ok;

@@ -8,7 +8,6 @@
 #include "io/mapfile.h"
 #include "io/show.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,8 +102,8 @@ static lipsc_status check_tensors(lipsc_model *m, lipsc_error *err) {
     lipsc_status status = check_roles(m, 0, 0, LIPSC_LAYER_ROLES, whole, &complete, err);
     for (size_t l = 0; !status && l < c->layers; l++) {
         lipsc_block *block = &m->blocks[l];
-        status = check_roles(m, l, LIPSC_QKV, LIPSC_MLP_ROLES, whole, &block->has_attention,
-                             err);
+        status = check_roles(m, l, LIPSC_ATTN_ROLES, LIPSC_MLP_ROLES, whole,
+                             &block->has_attention, err);
         if (!status)
             status =
                 check_roles(m, l, LIPSC_LAYER_ROLES, LIPSC_ROLES, whole, &complete, err);
@@ -124,25 +123,14 @@ static uint64_t count_parameters(const lipsc_config *c) {
     uint64_t sum = 0;
     lipsc_tensor tensor;
     for (int role = 0; role < LIPSC_ROLES; role++)
-        if (lipsc_tensor_describe(c, (lipsc_role)role, 0, &tensor))
-            sum += (uint64_t)tensor.count * (role < LIPSC_LAYER_ROLES ? 1 : c->layers);
+        for (size_t l = 0; l < (role < LIPSC_LAYER_ROLES ? 1 : c->layers); l++)
+            if (lipsc_tensor_describe(c, (lipsc_role)role, l, &tensor)) sum += tensor.count;
     return sum;
 }
 
 /* ---- Life
  * ---------------------------------------------------------------------------------------
  */
-
-/* rope_theta^(-2 l / head_dim) */
-static int make_frequencies(lipsc_model *m) {
-    if (!m->config.family->rotary) return 1;
-    const size_t half = m->config.head_dim / 2;
-    m->rotary_freq = lipsc_alloc(half, sizeof *m->rotary_freq);
-    for (size_t l = 0; m->rotary_freq && l < half; l++)
-        m->rotary_freq[l] =
-            pow(m->config.rope_theta, -2.0 * (double)l / (double)m->config.head_dim);
-    return m->rotary_freq != NULL;
-}
 
 static void describe(lipsc_model *m) {
     const lipsc_config *c = &m->config;
@@ -156,11 +144,11 @@ static void describe(lipsc_model *m) {
     info->ffn = c->ffn;
     info->vocab = c->vocab;
     info->positions = c->positions - (c->family->position_after_pad ? c->pad + 1 : 0);
-    info->pre_norm = c->family->pre_norm;
+    info->pre_norm = c->family->tensor[LIPSC_ATTN_NORM] && !c->norm_last;
     info->has_pixels = c->family->pixels;
     info->mask = c->causal ? LIPSC_MASK_CAUSAL : LIPSC_MASK_NONE;
     for (size_t l = 0; l < c->layers; l++)
-        if (c->sliding[l]) info->mask = LIPSC_MASK_SLIDING;
+        if (c->sliding[l]) info->mask = lipsc_config_mask(c, l);
     info->window = c->window;
     info->parameters = m->files ? lipsc_checkpoint_numbers(m->files) : count_parameters(c);
     info->stored = m->files ? lipsc_checkpoint_dtype(m->files) : "random";
@@ -183,8 +171,7 @@ static lipsc_status open_into(lipsc_model *m, const char *spec, lipsc_error *err
     m->tensors.config = &m->config;
     m->tensors.files = m->files;
     m->blocks = lipsc_alloc_zero(m->config.layers, sizeof *m->blocks);
-    if (!m->blocks || !make_frequencies(m))
-        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a model");
+    if (!m->blocks) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a model");
     status = check_tensors(m, err);
     if (status) return status;
     describe(m);
@@ -216,7 +203,6 @@ void lipsc_model_free(lipsc_model *m) {
     pthread_mutex_destroy(&m->lock);
     lipsc_checkpoint_free(m->files);
     lipsc_config_free(&m->config);
-    lipsc_release(m->rotary_freq);
     lipsc_release(m->blocks);
     lipsc_release(m);
 }
@@ -232,9 +218,7 @@ lipsc_status lipsc_model_mask(const lipsc_model *m, size_t layer,
                               lipsc_error *err) {
     const lipsc_config *c = &m->config;
     if (!mask_override) {
-        *mask = c->sliding[layer] ? LIPSC_MASK_SLIDING
-                : c->causal       ? LIPSC_MASK_CAUSAL
-                                  : LIPSC_MASK_NONE;
+        *mask = lipsc_config_mask(c, layer);
         return LIPSC_OK;
     }
     if (*mask_override == LIPSC_MASK_TIMES ||

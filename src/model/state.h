@@ -25,17 +25,20 @@ typedef enum {
     LIPSC_DENSE_COUNT
 } lipsc_dense;
 
-typedef enum { LIPSC_NORM_ATTN, LIPSC_NORM_MLP, LIPSC_NORM_COUNT } lipsc_norm_place;
+/* The two things that a block adds to its input. */
+typedef enum { LIPSC_BRANCH_ATTN, LIPSC_BRANCH_MLP, LIPSC_BRANCHES } lipsc_branch;
 
 /* One block.  Arrays of two are indexed by lipsc_dtype. */
 typedef struct {
     int has_attention;
     lipsc_layer layer;     /* all heads, with O; Q is NULL until it is loaded */
     double *storage;       /* its arrays                                      */
-    double **out_slices;   /* (heads) O of one head, or NULL                  */
+    double **out_slices;   /* (2 heads) O of one head, without and with the
+                            * output projection, or NULL                      */
     lipsc_packed **packed; /* (2 (heads + 1)): see lipsc_model_packed       */
     void *dense[2][LIPSC_DENSE_COUNT];
     lipsc_norm norm[2][LIPSC_NORM_COUNT];
+    void *factor[2][LIPSC_BRANCHES];
 } lipsc_block;
 
 struct lipsc_model {
@@ -45,7 +48,6 @@ struct lipsc_model {
     lipsc_checkpoint *files;
     lipsc_tensors tensors;
     const lipsc_backend *backend;
-    double *rotary_freq;  /* (head_dim / 2) or NULL */
     pthread_mutex_t lock; /* of everything below */
     lipsc_block *blocks;
     lipsc_norm embed_norm[2], final_norm[2];
@@ -61,8 +63,13 @@ lipsc_status lipsc_model_packed(lipsc_model *model, size_t layer, long head,
                                 int with_output, lipsc_packed **out, lipsc_error *err);
 lipsc_status lipsc_model_dense(lipsc_model *model, size_t layer, lipsc_dense which,
                                lipsc_dtype dtype, const void **out, lipsc_error *err);
+/* *out NULL: the layer has no norm there. */
 lipsc_status lipsc_model_norm(lipsc_model *model, size_t layer, lipsc_norm_place place,
                               lipsc_dtype dtype, const lipsc_norm **out, lipsc_error *err);
+/* (d) factors of what a branch adds; *out NULL: none. */
+lipsc_status lipsc_model_factor(lipsc_model *model, size_t layer, lipsc_branch branch,
+                                lipsc_dtype dtype, const void **out, lipsc_error *err);
+/* *out NULL: none of the width of the blocks. */
 lipsc_status lipsc_model_embed_norm(lipsc_model *model, lipsc_dtype dtype,
                                     const lipsc_norm **out, lipsc_error *err);
 /* *out NULL: the family's last hidden state has no norm of its own. */
@@ -70,8 +77,15 @@ lipsc_status lipsc_model_final_norm(lipsc_model *model, lipsc_dtype dtype,
                                     const lipsc_norm **out, lipsc_error *err);
 void lipsc_model_weights_free(lipsc_model *model);
 
-/* ---- Input of block 0: embed.c.  x (n, d) host doubles, n from lipsc_embed_length. ----
- */
+/* attention.c: layer `layer` with all heads or one; the lock is held. */
+lipsc_status lipsc_attention_layer(lipsc_model *model, size_t layer, long head,
+                                   int with_output, lipsc_layer *out, lipsc_error *err);
+
+/* A whole tensor in double; *out stays NULL when the model has none in that role. */
+lipsc_status lipsc_model_load(const lipsc_model *model, lipsc_role role, size_t layer,
+                              double **out, lipsc_error *err);
+
+/* ---- Input of block 0, its norm included: embed.c.  x (n, d) host doubles. ---- */
 lipsc_status lipsc_embed_ids(lipsc_model *model, size_t n, const uint32_t *ids, double *x,
                              lipsc_error *err);
 lipsc_status lipsc_embed_pixels(lipsc_model *model, const size_t shape[3],

@@ -27,8 +27,24 @@ static void make_name(const char *pattern, size_t layer, char *name, size_t size
         snprintf(name, size, "%s", pattern);
 }
 
-static int has_role(const lipsc_config *c, lipsc_role role) {
+/* The bias of a norm stands behind its gain. */
+static int has_norm(const lipsc_config *c, size_t layer, lipsc_role role) {
+    lipsc_role gain;
+    for (int place = 0; place < LIPSC_NORM_COUNT; place++)
+        if (lipsc_config_norm(c, layer, (lipsc_norm_place)place, &gain) &&
+            (role == gain || role == gain + 1))
+            return 1;
+    return 0;
+}
+
+static int has_role(const lipsc_config *c, lipsc_role role, size_t layer) {
     switch (role) {
+    case LIPSC_EMBED_PROJECT:
+    case LIPSC_EMBED_PROJECT_BIAS:
+        return c->embed_width != c->d;
+    case LIPSC_FINAL_NORM:
+    case LIPSC_FINAL_NORM_BIAS:
+        return !c->norm_last;
     case LIPSC_QKV_BIAS:
     case LIPSC_QUERY_BIAS:
     case LIPSC_KEY_BIAS:
@@ -36,12 +52,14 @@ static int has_role(const lipsc_config *c, lipsc_role role) {
         return c->qkv_bias;
     case LIPSC_OUT_BIAS:
         return c->out_bias;
+    case LIPSC_GATE_UP_BIAS:
     case LIPSC_UP_BIAS:
     case LIPSC_GATE_BIAS:
     case LIPSC_DOWN_BIAS:
         return c->mlp_bias;
     default:
-        return 1;
+        return role < LIPSC_ATTN_NORM || role > LIPSC_MLP_SUM_NORM_BIAS ||
+               has_norm(c, layer, role);
     }
 }
 
@@ -52,27 +70,33 @@ static void dense_shape(const lipsc_config *c, lipsc_tensor *t, size_t out, size
     t->shape[1] = c->family->transposed ? out : in;
 }
 
+static void matrix_shape(lipsc_tensor *t, size_t rows, size_t columns) {
+    t->ndim = 2;
+    t->shape[0] = rows;
+    t->shape[1] = columns;
+}
+
 static void set_shape(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
     const size_t d = c->d, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    const int whole = c->family->norm_whole;
     t->ndim = 1;
     t->shape[0] = d; /* most vectors: norms and biases of the residual stream */
     switch (role) {
     case LIPSC_TOKENS:
+        matrix_shape(t, c->vocab, c->embed_width);
+        break;
     case LIPSC_TYPES:
-        t->ndim = 2;
-        t->shape[0] = role == LIPSC_TOKENS ? c->vocab : c->types;
-        t->shape[1] = d;
+        matrix_shape(t, c->types, c->embed_width);
         break;
     case LIPSC_POSITIONS:
-        t->ndim = c->family->pixels ? 3 : 2;
-        t->shape[0] = 1;
-        t->shape[t->ndim - 2] = c->positions;
-        t->shape[t->ndim - 1] = d;
+        matrix_shape(t, c->positions + c->family->position_offset, c->embed_width);
         break;
-    case LIPSC_CLASS_TOKEN:
-        t->ndim = 3;
-        t->shape[0] = t->shape[1] = 1;
-        t->shape[2] = d;
+    case LIPSC_EMBED_NORM:
+    case LIPSC_EMBED_NORM_BIAS:
+        t->shape[0] = c->embed_width;
+        break;
+    case LIPSC_EMBED_PROJECT:
+        dense_shape(c, t, d, c->embed_width);
         break;
     case LIPSC_PATCH:
         t->ndim = 4;
@@ -81,10 +105,10 @@ static void set_shape(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
         t->shape[3] = c->patch[1];
         break;
     case LIPSC_QKV:
-        dense_shape(c, t, 3 * d, d);
+        dense_shape(c, t, q + 2 * kv, d);
         break;
     case LIPSC_QKV_BIAS:
-        t->shape[0] = 3 * d;
+        t->shape[0] = q + 2 * kv;
         break;
     case LIPSC_QUERY:
         dense_shape(c, t, q, d);
@@ -104,8 +128,16 @@ static void set_shape(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
         dense_shape(c, t, d, q);
         break;
     case LIPSC_QUERY_NORM:
+        t->shape[0] = whole ? q : c->head_dim;
+        break;
     case LIPSC_KEY_NORM:
-        t->shape[0] = c->head_dim;
+        t->shape[0] = whole ? kv : c->head_dim;
+        break;
+    case LIPSC_GATE_UP:
+        dense_shape(c, t, 2 * c->ffn, d);
+        break;
+    case LIPSC_GATE_UP_BIAS:
+        t->shape[0] = 2 * c->ffn;
         break;
     case LIPSC_UP:
     case LIPSC_GATE:
@@ -121,20 +153,26 @@ static void set_shape(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
     default:
         break;
     }
-    t->count = 1; /* sizes are below 2^28 each, and at most two of them are large */
+    t->count = 1;
     for (size_t i = 0; i < t->ndim; i++) t->count *= t->shape[i];
+}
+
+/* Gains are one, whatever they are stored as. */
+static int is_gain(lipsc_role role) {
+    return role == LIPSC_EMBED_NORM || role == LIPSC_FINAL_NORM ||
+           role == LIPSC_QUERY_NORM || role == LIPSC_KEY_NORM ||
+           (role >= LIPSC_ATTN_NORM && role <= LIPSC_MLP_SUM_NORM &&
+            (role - LIPSC_ATTN_NORM) % 2 == 0);
 }
 
 static void set_start(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
     t->zero_row = LIPSC_NO_TOKEN;
     t->deviation = t->constant = 0;
+    t->offset = is_gain(role) ? c->family->gain_offset : 0;
+    if (is_gain(role)) t->constant = 1 - t->offset;
     switch (role) {
-    case LIPSC_EMBED_NORM:
-    case LIPSC_FINAL_NORM:
-    case LIPSC_ATTN_NORM:
-    case LIPSC_MLP_NORM:
-    case LIPSC_QUERY_NORM:
-    case LIPSC_KEY_NORM:
+    case LIPSC_ATTN_SCALE:
+    case LIPSC_MLP_SCALE:
         t->constant = 1;
         break;
     case LIPSC_OUT:
@@ -152,11 +190,14 @@ static void set_start(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
         break;
     case LIPSC_TYPES:
     case LIPSC_CLASS_TOKEN:
+    case LIPSC_DISTILLATION_TOKEN:
+    case LIPSC_EMBED_PROJECT:
     case LIPSC_PATCH:
     case LIPSC_QKV:
     case LIPSC_QUERY:
     case LIPSC_KEY:
     case LIPSC_VALUE:
+    case LIPSC_GATE_UP:
     case LIPSC_UP:
     case LIPSC_GATE:
         t->deviation = c->initializer_range;
@@ -169,7 +210,7 @@ static void set_start(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
 int lipsc_tensor_describe(const lipsc_config *c, lipsc_role role, size_t layer,
                           lipsc_tensor *out) {
     const char *pattern = c->family->tensor[role];
-    if (!pattern || !has_role(c, role)) return 0;
+    if (!pattern || !has_role(c, role, layer)) return 0;
     make_name(pattern, layer, out->name, sizeof out->name);
     set_shape(c, role, out);
     set_start(c, role, out);
@@ -179,16 +220,39 @@ int lipsc_tensor_describe(const lipsc_config *c, lipsc_role role, size_t layer,
 /* ---- From files
  * ----------------------------------------------------------------------------- */
 
+/* Under one of the family's prefixes, or as it is. */
+static int find(const lipsc_tensors *t, const lipsc_tensor *tensor, lipsc_stored *found) {
+    char name[sizeof tensor->name + 40];
+    const char *const *prefix = t->config->family->prefix;
+    for (size_t p = 0; p < LIPSC_PREFIXES && prefix[p]; p++) {
+        snprintf(name, sizeof name, "%s%s", prefix[p], tensor->name);
+        if (lipsc_checkpoint_find(t->files, name, found)) return 1;
+    }
+    return lipsc_checkpoint_find(t->files, tensor->name, found);
+}
+
 int lipsc_tensors_has(const lipsc_tensors *t, const lipsc_tensor *tensor) {
     lipsc_stored found;
-    return !t->files || lipsc_checkpoint_find(t->files, tensor->name, &found);
+    return !t->files || find(t, tensor, &found);
+}
+
+/* Leading ones do not count: (1, n, d) is (n, d). */
+static int same_shape(const lipsc_stored *found, const lipsc_tensor *tensor) {
+    size_t extra = 0;
+    while (extra < found->ndim && found->ndim - extra > tensor->ndim &&
+           found->shape[extra] == 1)
+        extra++;
+    int same = found->ndim - extra == tensor->ndim;
+    for (size_t i = 0; same && i < tensor->ndim; i++)
+        same = found->shape[extra + i] == tensor->shape[i];
+    return same;
 }
 
 lipsc_status lipsc_tensors_check(const lipsc_tensors *t, const lipsc_tensor *tensor,
                                  lipsc_error *err) {
     if (!t->files) return LIPSC_OK;
     lipsc_stored found;
-    if (!lipsc_checkpoint_find(t->files, tensor->name, &found))
+    if (!find(t, tensor, &found))
         return lipsc_fail(err, LIPSC_E_FORMAT, "%s: tensor '%s' is missing",
                           lipsc_checkpoint_shown(t->files), tensor->name);
     if (!found.readable)
@@ -196,10 +260,7 @@ lipsc_status lipsc_tensors_check(const lipsc_tensors *t, const lipsc_tensor *ten
             err, LIPSC_E_FORMAT,
             "%s: tensor '%s' has dtype %s, but F64, F32, F16 or BF16 is needed", found.file,
             tensor->name, found.dtype);
-    int same = found.ndim == tensor->ndim;
-    for (size_t i = 0; same && i < tensor->ndim; i++)
-        same = found.shape[i] == tensor->shape[i];
-    if (same) return LIPSC_OK;
+    if (same_shape(&found, tensor)) return LIPSC_OK;
     char stored[LIPSC_SHOWN_SHAPE], needed[LIPSC_SHOWN_SHAPE];
     lipsc_show_shape(found.ndim, found.shape, stored);
     lipsc_show_shape(tensor->ndim, tensor->shape, needed);
@@ -213,7 +274,7 @@ static lipsc_status read_stored(const lipsc_tensors *t, const lipsc_tensor *tens
     lipsc_stored found;
     lipsc_status status = lipsc_tensors_check(t, tensor, err);
     if (status) return status;
-    lipsc_checkpoint_find(t->files, tensor->name, &found);
+    find(t, tensor, &found);
     status = lipsc_stored_read(&found, first, count, out, err);
     if (status) return status;
     for (size_t i = 0; i < count; i++)
@@ -252,7 +313,12 @@ static void make_random(const lipsc_tensors *t, const lipsc_tensor *tensor, size
 
 lipsc_status lipsc_tensors_read(const lipsc_tensors *t, const lipsc_tensor *tensor,
                                 size_t first, size_t count, double *out, lipsc_error *err) {
-    if (t->files) return read_stored(t, tensor, first, count, out, err);
-    make_random(t, tensor, first, count, out);
-    return LIPSC_OK;
+    lipsc_status status = LIPSC_OK;
+    if (t->files)
+        status = read_stored(t, tensor, first, count, out, err);
+    else
+        make_random(t, tensor, first, count, out);
+    for (size_t i = 0; !status && tensor->offset != 0 && i < count; i++)
+        out[i] += tensor->offset;
+    return status;
 }

@@ -17,6 +17,7 @@ typedef struct {
     size_t ndim, shape[4], count;
     /* published initialisation: normal with this deviation, or a constant where it is 0 */
     double deviation, constant;
+    double offset;   /* added to what is stored                                          */
     size_t zero_row; /* LIPSC_NO_TOKEN: none; the embedding of the padding token is zero */
 } lipsc_tensor;
 

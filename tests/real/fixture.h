@@ -32,15 +32,18 @@ typedef struct {
 
 static inline int by_text(const void *a, const void *b) { return strcmp(a, b); }
 
-/* Names of the folders FAMILY-N, sorted; 0 when there are none. */
+/* Names of the folders FAMILY-N, sorted; 0 when there are none.  With LIPSCOPE_FIXTURE in
+ * the environment only the one of that name. */
 static inline size_t list_fixtures(char names[MOST_FIXTURES][64]) {
     size_t count = 0;
+    const char *only = getenv("LIPSCOPE_FIXTURE");
     DIR *dir = opendir(LIPSC_SHARED_DIR "/fixtures");
     struct dirent *entry;
     while (dir && (entry = readdir(dir)) && count < MOST_FIXTURES) {
         const char *dash = strrchr(entry->d_name, '-');
         const size_t size = strlen(entry->d_name) + 1;
         if (!dash || !isdigit((unsigned char)dash[1]) || size > 64) continue;
+        if (only && strcmp(only, entry->d_name)) continue;
         memcpy(names[count++], entry->d_name, size);
     }
     if (dir) closedir(dir);

@@ -9,6 +9,7 @@
 
 #include "model/config.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,7 +70,7 @@ static void test_defaults(void **state) {
     (void)state;
     lipsc_config c = read(GPT2);
     assert_true(c.ffn == 32 && c.head_dim == 4 && c.norm_eps == 1e-5 && c.causal);
-    assert_true(c.activation == LIPSC_ACT_GELU_TANH && !c.unscaled && !c.scale_by_layer);
+    assert_true(c.activation == LIPSC_ACT_GELU_TANH && c.scale == 0.5 && !c.scale_by_layer);
     lipsc_config_free(&c);
     c = read(BERT);
     assert_true(c.norm_eps == 1e-12 && c.activation == LIPSC_ACT_GELU && !c.causal);
@@ -81,7 +82,8 @@ static void test_defaults(void **state) {
     assert_true(c.norm_eps == 1e-12 && c.ffn == 16 && !c.types);
     lipsc_config_free(&c);
     c = read(LLAMA);
-    assert_true(c.kv_heads == 4 && c.head_dim == 4 && c.rope_theta == 10000.0);
+    assert_true(c.kv_heads == 4 && c.head_dim == 4 && c.rope[0].dim == 4);
+    assert_true(fabs(c.rope[0].freq[1] - 0.01) < 1e-16);
     assert_true(c.norm_eps == 1e-6 && !c.qkv_bias && !c.out_bias && !c.mlp_bias);
     lipsc_config_free(&c);
     c = read(MISTRAL); /* as transformers has it: 4096 where the field is absent */
@@ -103,7 +105,7 @@ static void test_options(void **state) {
     lipsc_config c = read(GPT2 ",\"n_inner\":20,\"activation_function\":\"relu\","
                                "\"scale_attn_weights\":false,\"layer_norm_epsilon\":1e-3,"
                                "\"scale_attn_by_inverse_layer_idx\":true");
-    assert_true(c.ffn == 20 && c.activation == LIPSC_ACT_RELU && c.unscaled &&
+    assert_true(c.ffn == 20 && c.activation == LIPSC_ACT_RELU && c.scale == 1 &&
                 c.scale_by_layer && c.norm_eps == 1e-3);
     lipsc_config_free(&c);
     c = read(BERT ",\"is_decoder\":true,\"position_embedding_type\":\"absolute\"");
@@ -112,11 +114,12 @@ static void test_options(void **state) {
     c = read(LLAMA ",\"attention_bias\":true,\"mlp_bias\":true,\"head_dim\":6,"
                    "\"num_key_value_heads\":2,\"rope_theta\":500.0,\"rope_scaling\":null");
     assert_true(c.qkv_bias && c.out_bias && c.mlp_bias && c.head_dim == 6 &&
-                c.kv_heads == 2 && c.rope_theta == 500.0);
+                c.kv_heads == 2);
+    assert_true(fabs(c.rope[0].freq[1] - pow(500.0, -1.0 / 3.0)) < 1e-16);
     lipsc_config_free(&c);
     /* transformers 5 writes the rotary base inside an object */
     c = read(LLAMA ",\"rope_parameters\":{\"rope_theta\":700,\"rope_type\":\"default\"}");
-    assert_true(c.rope_theta == 700.0);
+    assert_true(fabs(c.rope[0].freq[1] - 1 / sqrt(700.0)) < 1e-16);
     lipsc_config_free(&c);
     c = read(MISTRAL ",\"sliding_window\":null");
     assert_true(!c.window && !c.sliding[0]);
@@ -179,11 +182,16 @@ static void test_unsupported(void **state) {
     refused(BERT ",\"position_embedding_type\":\"relative_key\"",
             "'position_embedding_type'", "relative_key");
     refused(LLAMA ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0}",
-            "'rope_scaling'", "llama3");
-    refused(LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.0}",
-            "'rope_scaling'", "linear");
+            "'rope_scaling'", "'low_freq_factor' is missing");
+    refused(LLAMA ",\"rope_scaling\":{\"type\":\"linear\"}", "'rope_scaling'",
+            "'factor' is missing");
     refused(LLAMA ",\"rope_parameters\":{\"rope_theta\":1e4,\"rope_type\":\"yarn\"}",
-            "'rope_parameters'", "yarn");
+            "'rope_parameters'", "original_max_position_embeddings");
+    refused(LLAMA ",\"rope_parameters\":{\"rope_theta\":1e4,\"rope_type\":\"spiral\"}",
+            "'rope_parameters'", "spiral");
+    refused(LLAMA ",\"rope_parameters\":{\"rope_type\":\"default\"},\"rope_scaling\":{"
+                  "\"type\":\"linear\",\"factor\":2.0}",
+            "'rope_parameters'", "'rope_scaling' differ");
     refused(LLAMA ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1e4}}",
             "'rope_parameters'", "full_attention");
     refused(LLAMA ",\"partial_rotary_factor\":0.5", "'partial_rotary_factor'", "0.5");

@@ -1,0 +1,129 @@
+/* family_encoders.c - descriptions of the models that read text in both directions, and of
+ * the text part of CLIP. */
+#include "model/family_macros.h"
+
+#include <stdint.h>
+
+/* BERT: norms behind the additions, three embeddings and their norm. */
+#define BERT_LIKE                                                                \
+    .field = {USUAL_SIZES, .activation = "hidden_act", .eps = "layer_norm_eps"}, \
+    .activation = "gelu", .eps = 1e-12, .qkv_bias = ALWAYS, .out_bias = ALWAYS,  \
+    .mlp_bias = ALWAYS, .causal = {"is_decoder", 0}
+
+#define BERT_EMBEDDINGS                                          \
+    [LIPSC_TOKENS] = "embeddings.word_embeddings.weight",        \
+    [LIPSC_POSITIONS] = "embeddings.position_embeddings.weight", \
+    WITH_BIAS(LIPSC_EMBED_NORM, "embeddings.LayerNorm")
+
+#define BERT_TYPES [LIPSC_TYPES] = "embeddings.token_type_embeddings.weight"
+
+#define BERT_ATTENTION                                                              \
+    ATTENTION("encoder.layer.#.attention.", "self.query", "self.key", "self.value", \
+              "output.dense")
+
+#define BERT_MLP MLP("encoder.layer.#.intermediate.dense", "encoder.layer.#.output.dense")
+
+#define BERT_NORMS                                                                \
+    WITH_BIAS(LIPSC_ATTN_SUM_NORM, "encoder.layer.#.attention.output.LayerNorm"), \
+        WITH_BIAS(LIPSC_MLP_SUM_NORM, "encoder.layer.#.output.LayerNorm")
+
+#define ROBERTA_LIKE BERT_LIKE, .position_after_pad = 1, .pad = 1
+
+#define ESM_LIKE                                          \
+    BERT_LIKE, .pad = 1, .mask_dropout = "token_dropout", \
+               .only = {{"emb_layer_norm_before", "false"}, {"is_folding_model", "false"}}
+
+#define ESM_NAMES                                                                          \
+    [LIPSC_TOKENS] = "embeddings.word_embeddings.weight",                                  \
+    WITH_BIAS(LIPSC_FINAL_NORM, "encoder.emb_layer_norm_after"), BERT_ATTENTION, BERT_MLP, \
+    WITH_BIAS(LIPSC_ATTN_NORM, "encoder.layer.#.attention.LayerNorm"),                     \
+    WITH_BIAS(LIPSC_MLP_NORM, "encoder.layer.#.LayerNorm")
+
+const lipsc_family lipsc_families_encoders[] = {
+    {.name = "bert",
+     BERT_LIKE,
+     .tensor = {BERT_EMBEDDINGS, BERT_TYPES, BERT_ATTENTION, BERT_MLP, BERT_NORMS}},
+    {.name = "roberta",
+     ROBERTA_LIKE,
+     .tensor = {BERT_EMBEDDINGS, BERT_TYPES, BERT_ATTENTION, BERT_MLP, BERT_NORMS}},
+    {.name = "xlm-roberta",
+     ROBERTA_LIKE,
+     .tensor = {BERT_EMBEDDINGS, BERT_TYPES, BERT_ATTENTION, BERT_MLP, BERT_NORMS}},
+    {.name = "electra",
+     BERT_LIKE,
+     .embed_width = "embedding_size",
+     .tensor = {BERT_EMBEDDINGS, BERT_TYPES, BERT_ATTENTION, BERT_MLP, BERT_NORMS,
+                WITH_BIAS(LIPSC_EMBED_PROJECT, "embeddings_project")}},
+    {.name = "distilbert",
+     .field = {.layers = "n_layers",
+               .width = "dim",
+               .heads = "n_heads",
+               .ffn = "hidden_dim",
+               .positions = "max_position_embeddings",
+               .activation = "activation"},
+     .activation = "gelu",
+     .eps = 1e-12,
+     .qkv_bias = ALWAYS,
+     .out_bias = ALWAYS,
+     .mlp_bias = ALWAYS,
+     .tensor = {BERT_EMBEDDINGS,
+                ATTENTION("transformer.layer.#.attention.", "q_lin", "k_lin", "v_lin",
+                          "out_lin"),
+                MLP("transformer.layer.#.ffn.lin1", "transformer.layer.#.ffn.lin2"),
+                WITH_BIAS(LIPSC_ATTN_SUM_NORM, "transformer.layer.#.sa_layer_norm"),
+                WITH_BIAS(LIPSC_MLP_SUM_NORM, "transformer.layer.#.output_layer_norm")}},
+    {.name = "esm",
+     .when = {{"position_embedding_type", "\"rotary\""}},
+     ESM_LIKE,
+     .rotary = LIPSC_ROTARY_HALVES,
+     .theta = {"rope_theta", 1e4},
+     .tensor = {ESM_NAMES}},
+    {.name = "esm",
+     ESM_LIKE,
+     .position_after_pad = 1,
+     .tensor = {ESM_NAMES, [LIPSC_POSITIONS] = "embeddings.position_embeddings.weight"}},
+    {.name = "modernbert",
+     .field = {USUAL_SIZES, .activation = "hidden_activation", .eps = "norm_eps"},
+     .activation = "gelu",
+     .eps = 1e-5,
+     .only = {{"norm_bias", "false"}},
+     .pad = SIZE_MAX,
+     .first_unnormed = 1,
+     .qkv_bias = {"attention_bias", 0},
+     .out_bias = {"attention_bias", 0},
+     .rotary = LIPSC_ROTARY_HALVES,
+     .theta = {"global_rope_theta", 160000},
+     .local_theta = {"local_rope_theta", 10000},
+     .window_rule = LIPSC_WINDOW_BUT_MULTIPLES,
+     .window_number = {"global_attn_every_n_layers", 3},
+     .window = {"local_attention", 128},
+     .window_both = 1,
+     .mlp_bias = {"mlp_bias", 0},
+     .tensor = {[LIPSC_TOKENS] = "embeddings.tok_embeddings.weight",
+                [LIPSC_EMBED_NORM] = "embeddings.norm.weight",
+                [LIPSC_FINAL_NORM] = "final_norm.weight",
+                [LIPSC_ATTN_NORM] = "layers.#.attn_norm.weight",
+                [LIPSC_MLP_NORM] = "layers.#.mlp_norm.weight",
+                WITH_BIAS(LIPSC_QKV, "layers.#.attn.Wqkv"),
+                WITH_BIAS(LIPSC_OUT, "layers.#.attn.Wo"),
+                WITH_BIAS(LIPSC_GATE_UP, "layers.#.mlp.Wi"),
+                WITH_BIAS(LIPSC_DOWN, "layers.#.mlp.Wo")}},
+    {.name = "clip_text_model",
+     .prefix = {"text_model."},
+     .field = {USUAL_SIZES, .activation = "hidden_act", .eps = "layer_norm_eps"},
+     .activation = "quick_gelu",
+     .eps = 1e-5,
+     .pad = SIZE_MAX,
+     .causal = ALWAYS,
+     .qkv_bias = ALWAYS,
+     .out_bias = ALWAYS,
+     .mlp_bias = ALWAYS,
+     .tensor = {[LIPSC_TOKENS] = "embeddings.token_embedding.weight",
+                [LIPSC_POSITIONS] = "embeddings.position_embedding.weight",
+                WITH_BIAS(LIPSC_FINAL_NORM, "final_layer_norm"),
+                WITH_BIAS(LIPSC_ATTN_NORM, "encoder.layers.#.layer_norm1"),
+                WITH_BIAS(LIPSC_MLP_NORM, "encoder.layers.#.layer_norm2"),
+                ATTENTION("encoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj",
+                          "out_proj"),
+                MLP("encoder.layers.#.mlp.fc1", "encoder.layers.#.mlp.fc2")}},
+    {0}};
