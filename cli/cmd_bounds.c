@@ -84,10 +84,11 @@ static json_t *real_or_null(double value) {
 }
 
 static json_t *regime_json(const lipsc_regime *regime) {
-    return json_pack("{s:o, s:o, s:o, s:o, s:s, s:I}", "a", real_or_null(regime->a),
-                     "delta", real_or_null(regime->delta), "crossover",
-                     real_or_null(exp(regime->log_crossover)), "log_crossover",
-                     real_or_null(regime->log_crossover), "name", regime->name, "head",
+    return json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:s, s:I}", "a",
+                     real_or_null(regime->a), "delta", real_or_null(regime->delta),
+                     "crossover", real_or_null(exp(regime->log_crossover)), "log_crossover",
+                     real_or_null(regime->log_crossover), "name", regime->name, "spread",
+                     real_or_null(regime->spread), "input", regime->input, "head",
                      (json_int_t)regime->head);
 }
 
@@ -101,7 +102,9 @@ static void say_regime(const lipsc_regime *regime, size_t n) {
         printf("%.6g", exp(regime->log_crossover));
     else
         printf("e^%.6g", regime->log_crossover);
-    printf(" (here n = %zu)\n", n);
+    printf(" (here n = %zu)\nthis input %s: scores in a row of that head differ by at most "
+           "%.6g\n",
+           n, regime->input, regime->spread);
 }
 
 static int print(const cli_command *self, const bounds_settings *s,

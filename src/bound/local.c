@@ -61,11 +61,12 @@ double lipsc_softmax_norm(size_t n, const double *p) {
 /* ---- One pass over the softmax rows
  * ------------------------------------------------------ */
 
-/* p (hi - lo) = row i of P; returns 1 - max_j P_ij as the sum of the others. */
-static double softmax_row(const lipsc_head *head, size_t i, double *p) {
+/* p (hi - lo) = row i of P; returns 1 - max_j P_ij as the sum of the others.  *spread is
+ * raised to the range of the scores. */
+static double softmax_row(const lipsc_head *head, size_t i, double *p, double *spread) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
     const double *log_weight = head->rows->log_weight;
-    double total = 0.0, others = 0.0;
+    double total = 0.0, others = 0.0, low = INFINITY, high = -INFINITY;
     size_t top = 0;
     for (size_t j = 0; j < count; j++) {
         const double *q = head->q + i * k, *key = head->key + (lo + j) * k;
@@ -73,9 +74,13 @@ static double softmax_row(const lipsc_head *head, size_t i, double *p) {
 #pragma omp simd reduction(+ : score)
         for (size_t l = 0; l < k; l++) score += q[l] * key[l];
         p[j] = score;
+        low = fmin(low, score);
+        high = fmax(high, score);
         if (log_weight) p[j] += log_weight[lo + j];
         if (p[j] > p[top]) top = j;
     }
+    const double range = high - low;
+    if (!(range <= *spread)) *spread = isnan(range) ? INFINITY : range; /* inf - inf */
     const double largest = p[top];
     for (size_t j = 0; j < count; j++) {
         p[j] = exp(p[j] - largest);
@@ -99,7 +104,7 @@ static void read_rows(const lipsc_head *head, double *p, double *columns, double
     memset(columns, 0, n * sizeof *columns);
     for (size_t i = 0; i < n; i++) {
         const size_t lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
-        rest[i] = softmax_row(head, i, p);
+        rest[i] = softmax_row(head, i, p, &local->spread);
         for (size_t j = 0; j < count; j++) {
             const double ratio = root ? root[i] / root[lo + j] : 1.0;
             columns[lo + j] += ratio * ratio * p[j];

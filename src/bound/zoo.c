@@ -352,6 +352,11 @@ lipsc_status lipsc_zoo_evaluate_all(const lipsc_zoo_case *z, double sigma,
 /* ---- Regime
  * -------------------------------------------------------------------------------- */
 
+static const char *regime_name(int saturated, size_t n, double log_crossover) {
+    if (saturated) return "large_radius";
+    return log((double)n) > log_crossover ? "mean_field" : "sqrt_n";
+}
+
 lipsc_status lipsc_zoo_regime(const lipsc_zoo_case *z, lipsc_regime *out,
                               lipsc_error *err) {
     const char *why = lipsc_refuse_turned(z);
@@ -371,8 +376,9 @@ lipsc_status lipsc_zoo_regime(const lipsc_zoo_case *z, lipsc_regime *out,
     lipsc_release(x);
     if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
     out->log_crossover = 2.0 * out->a;
-    out->name = z->local[out->head].median < 1e-3        ? "large_radius"
-                : log((double)z->n) > out->log_crossover ? "mean_field"
-                                                         : "sqrt_n";
+    out->spread = z->local[out->head].spread;
+    const int saturated = z->local[out->head].median < 1e-3;
+    out->name = regime_name(saturated, z->n, out->log_crossover);
+    out->input = regime_name(saturated, z->n, out->spread);
     return LIPSC_OK;
 }

@@ -37,6 +37,7 @@ typedef struct {
     double softmax; /* max_i of the norm of diag(P_i) - P_i P_i^T                      */
     double cover;   /* max_i p1 (1 - p1 + p2), p1 >= p2 the largest of row i           */
     double median;  /* over rows, of 1 - max_j P_ij                                    */
+    double spread;  /* max_i of the range of the scores of row i, at most 2 a          */
 } lipsc_local;
 
 /* A norm in front of the layer (3.11): R_LN and what its derivative can stretch. */
@@ -123,7 +124,9 @@ typedef struct {
     double a;     /* a2: scores in a row differ by at most 2 a                        */
     double delta; /* Delta*, the largest that one outlier reaches in the ball (5.1)   */
     double log_crossover; /* 2 a: sqrt(n) growth must stop near e^{2a} (3.5)             */
-    const char *name;     /* sqrt_n, mean_field or large_radius                          */
+    const char *name;     /* sqrt_n, mean_field or large_radius; n against e^{2a}        */
+    double spread;        /* the largest range of the scores in a row of this input      */
+    const char *input;    /* the same names; n against e^spread: this input, not its ball */
 } lipsc_regime;
 
 /* LIPSC_E_REFUSED when scores are not of the form (A x_i + c).x_j. */

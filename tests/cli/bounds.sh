@@ -62,8 +62,14 @@ run 0 bounds G1 --radius 40 --format tsv
 near "$(cell mean-field-w2 log_value)" 1607.378 1e-6
 run 0 bounds G1 --radius 40 --format json
 has out '"crossover": null'
+# the ball of radius 40 is far from the mean field, the same ten tokens are in it: their
+# scores are +-1, so that a row cannot prefer a token by more than e^2 < 10
+has out '"name": "sqrt_n"'
+has out '"input": "mean_field"'
+near "$(field spread)" 2 1e-12
 run 0 bounds G1
 has out "regime mean_field"
+has out "this input mean_field: scores in a row of that head differ by at most 2"
 
 # wrong use
 run 1 bounds G1 --radius 0.5
