@@ -1,4 +1,4 @@
-/* cmd_reproduce.c - lipscope reproduce: every experiment and theorem of the paper. */
+/* cmd_reproduce.c - lipscope reproduce: every claim of the table, computed and judged. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <omp.h>
@@ -9,7 +9,7 @@
 #include "core/sha256.h"
 #include "interrupt.h"
 #include "report/report.h"
-#include "reproduce.h"
+#include "reproduce/reproduce.h"
 #include "source.h"
 
 #define AT(member) .offset = offsetof(repro_settings, member)
@@ -49,14 +49,14 @@ static const cli_option options[] = {
      .name = "quick",
      AT(quick),
      .help = "few lengths, windows and random layers: shows that everything runs, "
-             "measures little"},
+             "draws no conclusions"},
     {.kind = CLI_CHOICE,
      .name = "only",
      .value = "PART",
-     .wanted = "all|split|bounds|lemmas|worst|mean-field|regimes|layers|released|text|"
-               "adversarial",
+     .wanted = "all|split|basics|bounds|lemmas|worst|mean-field|regimes|layers|released|"
+               "text|adversarial",
      AT(only),
-     .help = "compute one part: split, bounds, lemmas, worst, mean-field, regimes, "
+     .help = "compute one part: split, basics, bounds, lemmas, worst, mean-field, regimes, "
              "layers, released, text or adversarial (default all); the table shows all "
              "that the "
              "run file has"},
@@ -74,24 +74,6 @@ static const cli_option options[] = {
      .help = "a self-test: the promise of that line is made 1000 times stronger, so "
              "that it must come out as `no`"},
     CLI_OUTPUT_OPTIONS(repro_settings),
-};
-
-/* Groups in the order of the table and of --only.  last: the name of the last line, where
- * the group is not computed again once that is stored; the others keep every cell. */
-static const struct {
-    void (*run)(repro *r);
-    const char *title, *last;
-} groups[] = {
-    {repro_split, "moving and splitting", "teleport"},
-    {repro_bounds, "bounds", "rotary"},
-    {repro_lemmas, "lemmas and norms", "toolbox-formula"},
-    {repro_worst, "worst cases", "finite-n-tight"},
-    {repro_mean_field, "mean field", "sphere-positive"},
-    {repro_regimes, "regimes", "large-radius-between"},
-    {repro_layers, "bounds of real layers", NULL},
-    {repro_released, "as released", "released-toy"},
-    {repro_growth, "real text", NULL},
-    {repro_adversarial, "adversarial inputs", NULL},
 };
 
 enum { KEPT = sizeof((repro *)0)->kept / sizeof((repro *)0)->kept[0] };
@@ -132,6 +114,10 @@ int repro_is_published(repro *r, const char *spec, const char *architecture) {
         info->d == 768 && info->layers == 12 && !strcmp(info->architecture, architecture);
     repro_model_close(r, model);
     return same;
+}
+
+const char *repro_encoder(const repro *r) {
+    return r->set->bert ? r->set->bert : "random:bert:nano";
 }
 
 /* The hash of a model, so that another one is refused; its kind must fit.  It is kept. */
@@ -202,17 +188,53 @@ static int gather(repro *r, json_t *all) {
 
 /* ---- Together ------------------------------------------------------------------------ */
 
-static void run_groups(repro *r) {
-    for (size_t g = 0; g < sizeof groups / sizeof *groups && !repro_stopped(r); g++) {
-        r->group = (int)g + 1;
-        r->lines = 0;
-        if (r->set->only && r->set->only != r->group) continue;
-        if (groups[g].last && repro_known(r, groups[g].last)) continue;
-        if (!r->set->common.quiet) fprintf(stderr, "%s\n", groups[g].title);
-        /* Parts share their work among threads themselves; products inside are small. */
-        omp_set_num_threads(1);
-        groups[g].run(r);
-        cli_progress_end(&r->progress);
+/* These store every cell of theirs, and only lines and laws are made again. */
+static int keeps_cells(const repro_claim *c) {
+    return c->part == REPRO_TEXT || c->part == REPRO_ADVERSARIAL;
+}
+
+/* 1: the run file has every claim of this computation. */
+static int computed(repro *r, const repro_claim *first) {
+    for (size_t c = 0; c < repro_claim_count; c++)
+        if (repro_claims[c].compute == first->compute && !repro_claims[c].many &&
+            !repro_known(r, repro_claims[c].id))
+            return 0;
+    return 1;
+}
+
+/* A claim that its computation forgot is an error, not a shorter table. */
+static void check_reported(repro *r, const repro_claim *first) {
+    for (size_t c = 0; c < repro_claim_count && !r->status; c++)
+        if (repro_claims[c].compute == first->compute && !repro_claims[c].many &&
+            !repro_known(r, repro_claims[c].id)) {
+            lipsc_error err;
+            snprintf(err.text, sizeof err.text, "%s: could not be computed",
+                     repro_claims[c].id);
+            repro_fail(r, LIPSC_E_NOMEM, &err);
+        }
+}
+
+static void compute(repro *r, const repro_claim *claim) {
+    /* Parts share their work among threads themselves; products inside are small. */
+    omp_set_num_threads(1);
+    r->order = 1000 * (size_t)(claim - repro_claims);
+    claim->compute(r);
+    if (!repro_stopped(r)) check_reported(r, claim);
+    cli_progress_end(&r->progress);
+}
+
+/* Every computation of the table once, in its order. */
+static void run_claims(repro *r) {
+    int told = -1;
+    for (size_t c = 0; c < repro_claim_count && !repro_stopped(r); c++) {
+        const repro_claim *claim = &repro_claims[c];
+        if (c && claim[-1].compute == claim->compute) continue;
+        if (r->set->only && r->set->only != (int)claim->part + 1) continue;
+        if (!keeps_cells(claim) && computed(r, claim)) continue;
+        if (told != (int)claim->part && !r->set->common.quiet)
+            fprintf(stderr, "%s\n", repro_part_title(claim->part));
+        told = (int)claim->part;
+        compute(r, claim);
     }
 }
 
@@ -241,9 +263,9 @@ static int known_spoil(repro *r) {
 static int reproduce(repro *r, const char *line) {
     static const char *const fields[] = {"section",
                                          "name",
-                                         "kind",
+                                         "source",
                                          "claim",
-                                         "paper",
+                                         "origin",
                                          "measured",
                                          "holds",
                                          "experiment",
@@ -276,7 +298,7 @@ static int reproduce(repro *r, const char *line) {
     if (code != CLI_RUN) return code;
     cli_interrupt_begin();
     cli_progress_begin(&r->progress, &r->set->common);
-    run_groups(r);
+    run_claims(r);
     cli_progress_end(&r->progress);
     if (!r->status) code = known_spoil(r);
     lipsc_run_close(r->run);
@@ -309,12 +331,14 @@ const cli_command cli_cmd_reproduce = {
     .operands = "",
     .summary = "every experiment and theorem of the paper, as defined and as released",
     .about =
-        "Every experiment and theorem of \"How Smooth Is Attention?\" (Castin, Ablin,\n"
-        "Peyre, 2024).  Each figure stands there as defined, with the exact sigma, and as\n"
-        "released, with what the published scripts return in its place.  Ends with a\n"
-        "table: claim, paper, measured, holds or not.  Exit 1 when a theorem does not\n"
-        "hold; an experiment that comes out otherwise is a finding.  Where no model or\n"
-        "text is given, what is built in is used.",
+        "A table of claims around \"How Smooth Is Attention?\" (Castin, Ablin, Peyre,\n"
+        "2024), each with its source: a theorem of the paper, a figure of the paper, a\n"
+        "theorem proved here (docs/maths.md), a regression of our own.  Figures stand\n"
+        "there as defined, with the exact sigma, and as released, with what the published\n"
+        "scripts return in its place.  A claim whose hypotheses do not hold is not\n"
+        "judged, with the reason.  Exit 1 when a theorem or a regression does not hold; a\n"
+        "figure that comes out otherwise is a finding.  Where no model or text is given,\n"
+        "what is built in is used.",
     .example = "  $ lipscope reproduce --quick --out quick\n"
                "  $ lipscope reproduce --quick --gpt2 gpt2 --text alice.txt --out alice\n",
     .option_count = sizeof options / sizeof *options,

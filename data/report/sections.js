@@ -290,25 +290,30 @@ const isJudged = row => row.holds === true || row.holds === false ||
     /^(yes|no|true|false|holds|fails)$/i.test(String(row.holds));
 const isHeld = row => row.holds === true || /^(yes|true|holds)$/i.test(String(row.holds));
 
+/* Whose claim it is; run files of the first edition have kinds. */
+const sourceOf = row => row.source ?? row.kind;
+
 function claimSection() {
     if (!rowsOf.claim.length) return;
     const rows = [...rowsOf.claim].sort((a, b) => (a.order ?? 0) - (b.order ?? 0));
+    const given = names => names.filter(n => rows.some(r => r[n] != null));
     const names = [
-        ...["section"].filter(n => rows.some(r => r[n] != null)), "claim", "paper", "measured",
+        ...given(["section", "source"]), "claim", ...given(["origin", "paper"]), "measured",
         "holds"
     ];
     const badge = (kind, text) => el("span", {class: "badge " + kind}, text);
-    const verdict = r => !isJudged(r) ? badge("", "not tested")
+    const verdict = r => !isJudged(r) ? badge("", "not judged")
         : isHeld(r) ? badge("good", "✓ holds") : badge("bad", "✗ fails");
     const cell = (r, name) => el("td", {}, name === "holds" ? verdict(r) : formatValue(r[name]),
         name === "claim" && r.says != null ? el("p", {class: "says"}, formatValue(r.says)) : null);
     const line = r => el("tr", {}, ...names.map(name => cell(r, name)));
-    const body = el("tbody"), kinds = distinct(rows.map(r => r.kind).filter(Boolean));
+    const body = el("tbody"), kinds = distinct(rows.map(sourceOf).filter(Boolean));
     const fill = keep => body.replaceChildren(...rows.filter(keep).map(line));
     const filters = [
         ["all", () => true], ["those that fail", r => isJudged(r) && !isHeld(r)],
         ["those that hold", r => isJudged(r) && isHeld(r)],
-        ...(kinds.length > 1 ? kinds.map(k => [k + "s", r => r.kind === k]) : [])
+        ["those not judged", r => !isJudged(r)],
+        ...(kinds.length > 1 ? kinds.map(k => [k, r => sourceOf(r) === k]) : [])
     ];
     fill(() => true);
     section(

@@ -84,25 +84,24 @@ function otherWords() {
     ];
 }
 
-/* "78 of 78 theorems hold", for each kind of claim. */
+/* "theorem of the paper": "theorems of the paper" */
+const pluralOf = source => source.replace(/^(\S+)/, "$1s");
+
+/* "12 of 12 theorems of the paper hold", for each source of claims that were judged. */
 function claimWords() {
-    const kinds = [...groupBy(rowsOf.claim, row => row.kind ?? "claim")].map(([kind, rows]) => {
-        const judged = rows.filter(isJudged), held = judged.filter(isHeld).length,
-              open = rows.length - judged.length;
-        return {
-            head: `${held} of ${judged.length} ${kind}s ${
-                kind === "experiment" ? "come out as claimed" : "hold"}`,
-            open: open ? `${open} ${open === 1 ? kind : kind + "s"} could not be tested here` : ""
-        };
+    const groups = [...groupBy(rowsOf.claim, row => sourceOf(row) ?? "claim")];
+    if (!groups.length) return null;
+    const heads = groups.flatMap(([source, rows]) => {
+        const judged = rows.filter(isJudged), held = judged.filter(isHeld).length;
+        return judged.length ? `${held} of ${judged.length} ${pluralOf(source)} hold` : [];
     });
-    return kinds.length ?
-        [
-            el("h1", {}, kinds.map(k => k.head).join("; ")),
-            el("p", {},
-               "Each claim is listed below with what the paper says and what was measured. ",
-               kinds.map(k => k.open).filter(Boolean).map(x => x + ". ").join(""))
-        ] :
-        null;
+    const open = rowsOf.claim.filter(row => !isJudged(row)).length;
+    return [
+        el("h1", {}, heads.length ? heads.join("; ") : "Nothing was judged"),
+        el("p", {},
+           "Each claim is listed below with its source, where it stands and what was measured. ",
+           open ? `${open} are not judged, with the reason. ` : "")
+    ];
 }
 
 /* Which map was differentiated, with which mask, in which precision. */

@@ -281,8 +281,9 @@ def test_other_rows(browser, report):
     equal(browser.marks("attack", "points"), 14, "attack, construction and bound: one bound is null")
     equal(browser.marks("growth", "points"), 24, "windows of two experiments")
     equal([e.text for e in browser.driver.find_elements("css selector", ".claims .badge")],
-          ["✓ holds", "✗ fails", "not tested"], "claims")
-    check("1 of 2 claims hold" in browser.text("h1"), "the headline of claims", browser.text("h1"))
+          ["✓ holds", "✗ fails", "not judged"], "claims")
+    equal(browser.text("h1"), "1 of 1 theorems proved here hold; 0 of 1 figures of the paper hold",
+          "the headline of claims")
     check("<b>biases</b>" in browser.text("#zoo"), "the reason of a refusal, as text")
     equal(browser.run("return document.querySelectorAll('.table').length"), 3, "tables: cells, attacks, bounds")
     browser.open(report("empty.html", runs.write("empty.db", [])))

@@ -72,7 +72,8 @@ def attack():
 
 
 def claims():
-    return [{"claim": "sigma is below every bound", "paper": "Theorem 3.3", "measured": "always",
-             "holds": True},
-            {"claim": "growth", "paper": "n^0.5", "measured": "n^0.4", "holds": False},
+    return [{"source": "theorem proved here", "claim": "sigma is below every bound", "origin": "3.3",
+             "measured": "always", "holds": True},
+            {"source": "figure of the paper", "claim": "growth", "origin": "n^0.5", "measured": "n^0.4",
+             "holds": False},
             {"claim": "a second text", "paper": "the same", "measured": None, "holds": None}]

@@ -1,4 +1,4 @@
-/* reproduce_growth.c - docs/maths.md 8: sigma on real text against the length, as defined
+/* reproduce/growth.c - docs/maths.md 8: sigma on real text against the length, as defined
  * and as released, for encoder and decoder, pretrained and random.
  *
  * A curve is one sweep of `measure`, whose cells go into the run file under the name of the
@@ -13,12 +13,10 @@
 #include "run/fit.h"
 
 /* What the paper draws, for layer 0 and the middle one: coefficient, exponent.  0: no line
- * in the figure, or another model than the paper's; its message is then taken. */
+ * in the figure, or another model than the paper's. */
 typedef struct {
     double coefficient, exponent;
 } law;
-
-static const law quarter = {0.0, 0.25}; /* the message */
 
 typedef struct {
     const char *name; /* of the experiment                                  */
@@ -26,9 +24,9 @@ typedef struct {
     size_t text;      /* of the texts                                       */
     int map, mask;    /* of measure_settings                                */
     int first;        /* layer 0 as well as the middle one                  */
-    int coarse;       /* every fourth length, three windows: a large model  */
+    int longer;       /* n up to 502 in steps of 10, as far as the text goes */
     int trained;      /* its tokens may grow with n                         */
-    repro_kind kind;  /* the paper's own model, or a stand-in */
+    int own;          /* the paper's own model                              */
     law drawn[2];
     const char *drawn_for;
 } curve;
@@ -45,15 +43,13 @@ static lipsc_status restore(measure_job *job, lipsc_error *err) {
     return status;
 }
 
-static int fill_settings(const repro *r, const curve *c, size_t layers, measure_settings *s,
-                         char *chosen, size_t room) {
+static void fill_settings(const repro *r, const curve *c, size_t layers,
+                          measure_settings *s, char *chosen, size_t room) {
     lipsc_svd_settings defaults;
     lipsc_svd_defaults(&defaults);
     *s = (measure_settings){.common = r->set->common,
                             .source = {.text = r->texts.items[c->text], .tiled = 1},
-                            .windows = r->set->quick ? "2"
-                                       : c->coarse   ? "3"
-                                                     : "10",
+                            .windows = r->set->quick ? "2" : "10",
                             .map = c->map,
                             .mask = c->mask,
                             .max_sigma = INFINITY,
@@ -62,9 +58,21 @@ static int fill_settings(const repro *r, const curve *c, size_t layers, measure_
                             .seed = r->set->seed};
     snprintf(chosen, room, c->first && layers > 1 ? "0,%zu" : "%zu", layers / 2);
     s->layers = chosen;
-    return cli_sizes_parse(r->set->quick ? "8,16,32"
-                           : c->coarse   ? "2:98:8"
-                                         : "2:98:2",
+}
+
+/* The paper's grids: 2, 4, ..., 98, and 2, 12, ..., 502 of a second text, where model and
+ * text go as far with ten windows. */
+static int fill_lengths(const repro *r, const curve *c, const measure_job *job,
+                        measure_settings *s) {
+    char longer[32];
+    size_t longest = job->source.count / 10;
+    if (job->info->positions && longest > job->info->positions)
+        longest = job->info->positions;
+    if (longest > 502) longest = 502;
+    snprintf(longer, sizeof longer, "2:%zu:10", longest);
+    return cli_sizes_parse(r->set->quick               ? "8,16,32"
+                           : c->longer && longest > 98 ? longer
+                                                       : "2:98:2",
                            1, 1000, &s->lengths);
 }
 
@@ -74,11 +82,10 @@ static void sweep(repro *r, const curve *c, measure_settings *s, measure_job *jo
     char chosen[32];
     if (!status) {
         job->info = lipsc_model_describe(job->model);
-        if (fill_settings(r, c, job->info->layers, s, chosen, sizeof chosen))
-            status = LIPSC_E_NOMEM;
-    }
-    if (!status)
+        fill_settings(r, c, job->info->layers, s, chosen, sizeof chosen);
         status = cli_source_read(&s->source, c->spec, job->info, &job->source, &err);
+    }
+    if (!status && fill_lengths(r, c, job, s)) status = LIPSC_E_NOMEM;
     if (!status && measure_plan(job) != CLI_RUN) { /* has said what is wrong */
         snprintf(err.text, sizeof err.text, "%s: cannot be swept", c->spec);
         status = LIPSC_E_ARG;
@@ -96,11 +103,13 @@ static double number(const json_t *row, const char *name) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
+static const lipsc_fit no_fit = {
+    .exponent = NAN, .coefficient = NAN, .low = NAN, .high = NAN};
+
 /* value ~ coefficient against^exponent, over the cells of a layer; NaN where too few. */
 static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t layer,
                      const char *value, const char *against) {
-    const lipsc_fit none = {.exponent = NAN, .coefficient = NAN, .low = NAN, .high = NAN};
-    lipsc_fit out = none;
+    lipsc_fit out = no_fit;
     lipsc_fit_point *points = lipsc_alloc(job->cell_count, sizeof *points);
     size_t count = 0;
     for (size_t i = 0; points && i < job->cell_count; i++) {
@@ -112,7 +121,7 @@ static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t la
                                             .y = number(cell->row, value)};
     }
     if (!points || lipsc_fit_power(count, points, r->set->seed, &out, NULL, NULL))
-        out = none;
+        out = no_fit;
     lipsc_release(points);
     json_t *row = json_object();
     json_object_set_new(row, "experiment", json_string(c->name));
@@ -132,10 +141,23 @@ static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t la
 
 static void describe_law(const law *drawn, const char *for_whom, char *text, size_t room) {
     if (drawn->coefficient > 0.0)
-        snprintf(text, room, "%.3g n^%.2f (%s)", drawn->coefficient, drawn->exponent,
+        snprintf(text, room, "%.3g n^%.2f drawn (%s)", drawn->coefficient, drawn->exponent,
                  for_whom);
     else
-        snprintf(text, room, "about n^(1/4) on real text");
+        snprintf(text, room, "about n^(1/4) on real text; no law drawn for this");
+}
+
+/* Why an exponent is not held against the paper's, or NULL. */
+static const char *unmet(const repro *r, const curve *c, const lipsc_fit *f) {
+    if (!c->own) return "not the paper's model";
+    if (!r->set->texts.count) return "the built-in text, not the paper's";
+    if (isnan(f->low)) return "too few windows for an interval";
+    return f->law ? NULL : "no straight line fits: no power law";
+}
+
+/* How far an exponent lies outside the interval; 0 inside. */
+static double outside(const lipsc_fit *f, double exponent) {
+    return isnan(f->low) ? 0.0 : fmax(0.0, fmax(f->low - exponent, exponent - f->high));
 }
 
 /* Correlation of ln sigma with ln R over all cells of a layer, n >= 8. */
@@ -165,17 +187,7 @@ static int vanishes(const lipsc_fit *defined, const lipsc_fit *released) {
 /* For two decimals: no -0.00. */
 static double tidy(double x) { return fabs(x) < 0.005 ? 0.0 : x; }
 
-/* "[0.41, 0.47]", and whether it is a law at all. */
-static const char *interval(const lipsc_fit *f, char room[48]) {
-    if (isnan(f->low))
-        snprintf(room, 48, "[no interval]%s", f->law ? "" : ", no power law");
-    else
-        snprintf(room, 48, "[%.2f, %.2f]%s", tidy(f->low), tidy(f->high),
-                 f->law ? "" : ", no power law");
-    return room;
-}
-
-/* What follows, in plain words. */
+/* What follows, in plain words that are no stronger than the intervals. */
 static const char *meaning(const lipsc_fit *defined, const lipsc_fit *released) {
     if (isnan(defined->exponent) || isnan(released->exponent))
         return "Too few lengths for a law.";
@@ -186,80 +198,94 @@ static const char *meaning(const lipsc_fit *defined, const lipsc_fit *released) 
                "nothing "
                "about the constant.";
     if (isnan(defined->low) || isnan(released->low))
-        return "Too few starts for intervals, so nothing follows.";
-    if (defined->high < 0.1 && released->low > defined->high)
-        return "The constant itself hardly depends on the length here; the growth that the "
-               "scripts show comes from |f(X)|, not from the Jacobian.";
+        return "Too few windows for intervals: nothing follows.";
+    if (defined->low <= released->high && released->low <= defined->high)
+        return "The intervals meet: no difference of growth is shown.";
     if (released->low > defined->high)
-        return "The released value grows faster than the constant itself.";
-    if (defined->low > released->high)
-        return "The constant itself grows faster than the released value.";
-    return "The two exponents cannot be told apart here.";
+        return defined->high < 0.1
+                   ? "The constant itself hardly depends on the length here; the growth "
+                     "that the scripts show comes from |f(X)|, not from the Jacobian."
+                   : "The released value grows faster than the constant itself.";
+    return "The constant itself grows faster than the released value.";
 }
 
-/* Returns the exponent of sigma against n. */
-static double layer_lines(repro *r, const curve *c, const measure_job *job, size_t layer,
-                          int place) {
+/* " [0.41, 0.47]", and whether it is a law at all. */
+static const char *interval(const lipsc_fit *f, char room[48]) {
+    const char *bent = f->law ? "" : ", no power law";
+    if (isnan(f->low))
+        snprintf(room, 48, " [no interval]%s", bent);
+    else
+        snprintf(room, 48, " [%.2f, %.2f]%s", tidy(f->low), tidy(f->high), bent);
+    return room;
+}
+
+/* The line of one value of a curve, with its interval against what is drawn. */
+static void law_line(repro *r, const curve *c, size_t layer, const law *drawn,
+                     const char *id, const lipsc_fit *f, int vanishing, const char *says) {
+    repro_line line = repro_line_of(id);
+    char statement[160], origin[80], room[48];
+    describe_law(drawn, c->drawn_for, origin, sizeof origin);
+    snprintf(line.name, sizeof line.name, "%s: %s, layer %zu", id, c->name, layer);
+    snprintf(statement, sizeof statement, "%s, layer %zu: %s", c->name, layer,
+             line.claim->statement);
+    line.statement = statement;
+    line.origin = origin;
+    line.unmet = unmet(r, c, f);
+    if (!line.unmet && !(drawn->coefficient > 0.0))
+        line.unmet = "the paper draws no law for it";
+    line.says = says;
+    if (vanishing)
+        repro_leave(r, &line, "zero but for the epsilon of the norm: %.2g n^%.2f",
+                    f->coefficient, f->exponent);
+    else if (!f->lengths)
+        repro_leave(r, &line, "fewer than three lengths");
+    else
+        repro_judge(r, &line, outside(f, drawn->exponent), "%.3g n^%.2f%s", f->coefficient,
+                    tidy(f->exponent), interval(f, room));
+}
+
+static void radius_line(repro *r, const curve *c, size_t layer, const lipsc_fit *radius,
+                        double correlated) {
+    repro_line line = repro_line_of("radius");
+    char statement[160], room[48];
+    snprintf(line.name, sizeof line.name, "radius: %s, layer %zu", c->name, layer);
+    snprintf(statement, sizeof statement, "%s, layer %zu: %s", c->name, layer,
+             line.claim->statement);
+    line.statement = statement;
+    line.unmet = unmet(r, c, radius);
+    if (radius->lengths)
+        repro_judge(r, &line, isnan(radius->low) ? 0.0 : radius->low,
+                    "R ~ n^%.3f%s; ln sigma and ln R correlate by %.2f", radius->exponent,
+                    interval(radius, room), correlated);
+    else
+        repro_leave(r, &line, "fewer than three lengths");
+}
+
+/* Returns the fit of sigma against n. */
+static lipsc_fit layer_lines(repro *r, const curve *c, const measure_job *job, size_t layer,
+                             int place) {
     const law *drawn = &c->drawn[place];
     const lipsc_fit defined = fit(r, c, job, layer, "sigma", "n");
     const lipsc_fit released = fit(r, c, job, layer, "released", "n");
     const lipsc_fit radius = fit(r, c, job, layer, "radius_rms", "n");
     fit(r, c, job, layer, "sigma", "radius_rms");
-    char name[96], claim[160], paper[80], says[900], rooms[2][48];
-    describe_law(drawn, c->drawn_for, paper, sizeof paper);
+    char origin[80], says[900], room[3][48];
+    describe_law(drawn, c->drawn_for, origin, sizeof origin);
     snprintf(says, sizeof says,
-             "%s (%s), layer %zu, map %s. As defined, sigma ~ %.3g n^%.2f %s; as "
-             "released, |J^T f|^(1/2) ~ %.3g n^%.2f %s; the paper: %s. The radius of "
-             "the tokens goes like n^%.2f. %s",
+             "%s (%s), layer %zu, map %s. As defined, sigma ~ %.3g n^%.2f%s; as released, "
+             "|J^T f|^(1/2) ~ %.3g n^%.2f%s; the paper: %s. The radius of the tokens goes "
+             "like n^%.2f%s. %s",
              c->name, c->spec, layer, measure_map_names[c->map], defined.coefficient,
-             tidy(defined.exponent), interval(&defined, rooms[0]), released.coefficient,
-             tidy(released.exponent), interval(&released, rooms[1]), paper,
-             tidy(radius.exponent), meaning(&defined, &released));
-    for (int as_released = 0; as_released < 2; as_released++) {
-        const lipsc_fit *f = as_released ? &released : &defined;
-        const repro_line line = {.name = name,
-                                 .section = "8",
-                                 .claim = claim,
-                                 .paper = paper,
-                                 .relation = REPRO_EQUALS,
-                                 .promised = drawn->exponent,
-                                 .tolerance = 0.1,
-                                 .kind = c->kind,
-                                 .says = as_released ? NULL : says};
-        snprintf(name, sizeof name, "growth: %s, layer %zu, %s", c->name, layer,
-                 as_released ? "released" : "defined");
-        snprintf(claim, sizeof claim, "%s, layer %zu: %s", c->name, layer,
-                 as_released ? "|J^T f|^(1/2), as released" : "sigma, as defined");
-        if (as_released && vanishes(&defined, &released))
-            repro_leave(r, &line, "zero but for the epsilon of the norm: %.2g n^%.2f",
-                        f->coefficient, f->exponent);
-        else if (f->lengths)
-            repro_judge(r, &line, f->exponent, "%.3g n^%.2f %s", f->coefficient,
-                        tidy(f->exponent), interval(f, rooms[0]));
-        else
-            repro_leave(r, &line, "fewer than three lengths");
-    }
-    if (c->trained && c->map == LIPSC_MAP_ATTENTION && c->mask == MEASURE_MASK_MODEL) {
-        snprintf(name, sizeof name, "radius: %s, layer %zu", c->name, layer);
-        snprintf(claim, sizeof claim, "%s, layer %zu: tokens grow with n", c->name, layer);
-        const repro_line line = {.name = name,
-                                 .section = "8",
-                                 .claim = claim,
-                                 .paper = "R plotted against n (GPT-2)",
-                                 .relation = REPRO_AT_LEAST,
-                                 .promised = 0.01, /* of the exponent, its low end */
-                                 .kind = c->kind};
-        if (isnan(radius.low) && radius.lengths)
-            repro_leave(r, &line, "R ~ n^%.3f; an interval needs six starts",
-                        radius.exponent);
-        else if (radius.lengths)
-            repro_judge(r, &line, radius.low,
-                        "R ~ n^%.3f [%.3f, %.3f]; ln sigma and ln R correlate by %.2f",
-                        radius.exponent, radius.low, radius.high, correlation(job, layer));
-        else
-            repro_leave(r, &line, "fewer than three lengths");
-    }
-    return defined.exponent;
+             tidy(defined.exponent), interval(&defined, room[0]), released.coefficient,
+             tidy(released.exponent), interval(&released, room[1]), origin,
+             tidy(radius.exponent), interval(&radius, room[2]),
+             meaning(&defined, &released));
+    law_line(r, c, layer, drawn, "growth-defined", &defined, 0, says);
+    law_line(r, c, layer, drawn, "growth-released", &released,
+             vanishes(&defined, &released), NULL);
+    if (c->trained && c->map == LIPSC_MAP_ATTENTION && c->mask == MEASURE_MASK_MODEL)
+        radius_line(r, c, layer, &radius, correlation(job, layer));
+    return defined;
 }
 
 /* Median over windows of sigma at the longest length. */
@@ -281,8 +307,8 @@ static double longest_median(const measure_job *job, size_t layer) {
 
 /* Of the middle layer. */
 typedef struct {
-    double median;   /* sigma at the longest length */
-    double exponent; /* of sigma against n          */
+    double median; /* sigma at the longest length */
+    lipsc_fit fit; /* of sigma against n          */
 } outcome;
 
 static outcome draw_curve(repro *r, const curve *c) {
@@ -296,7 +322,7 @@ static outcome draw_curve(repro *r, const curve *c) {
                        .dtype = LIPSC_F32,
                        .threads = r->threads,
                        .run = r->run};
-    outcome out = {NAN, NAN};
+    outcome out = {NAN, no_fit};
     if (repro_stopped(r)) return out;
     memset(&s, 0, sizeof s);
     if (c->mask != MEASURE_MASK_MODEL) job.mask_override = &job.mask;
@@ -307,7 +333,7 @@ static outcome draw_curve(repro *r, const curve *c) {
         for (size_t i = 0; i < job.cell_count; i++)
             r->loose += !json_is_true(json_object_get(job.cells[i].row, "converged"));
         if (c->first && middle > 0) layer_lines(r, c, &job, 0, 0);
-        out.exponent = layer_lines(r, c, &job, middle, 1);
+        out.fit = layer_lines(r, c, &job, middle, 1);
         out.median = longest_median(&job, middle);
     }
     for (size_t i = 0; i < job.cell_count; i++) json_decref(job.cells[i].row);
@@ -320,31 +346,41 @@ static outcome draw_curve(repro *r, const curve *c) {
 
 /* ---- All of them --------------------------------------------------------------------- */
 
-static void mask_line(repro *r, const char *name, const char *who, const char *paper,
-                      repro_kind kind, double masked, double unmasked) {
-    char claim[120];
-    snprintf(claim, sizeof claim,
-             "%s: a causal mask changes the constant by more than a tenth", who);
-    repro_judge(r,
-                &(repro_line){.name = name,
-                              .section = "8",
-                              .claim = claim,
-                              .paper = paper,
-                              .relation = REPRO_AT_LEAST,
-                              .promised = 0.1,
-                              .kind = kind},
-                fabs(masked / unmasked - 1.0),
-                "causal %.4g, unmasked %.4g at the longest n", masked, unmasked);
+/* ratio: what the built-in model and text give, causal over unmasked. */
+static void mask_line(repro *r, const char *who, const char *origin, int built_in,
+                      double ratio, double masked, double unmasked) {
+    repro_line line = repro_line_of("mask");
+    char statement[120];
+    snprintf(line.name, sizeof line.name, "mask: %s", who);
+    snprintf(statement, sizeof statement, "%s: %s", who, line.claim->statement);
+    line.statement = statement;
+    line.origin = origin;
+    line.promised = ratio;
+    if (!built_in || r->set->texts.count || r->set->seed != 1)
+        line.unmet = "not the built-in model and text with seed 1";
+    else if (r->set->quick)
+        line.unmet = "the quick form has shorter windows";
+    repro_judge(r, &line, masked / unmasked, "causal %.4g, unmasked %.4g at the longest n",
+                masked, unmasked);
 }
 
-/* Returns the exponent of the pretrained one. */
-static double decoders(repro *r, size_t text, const char *suffix) {
+static void leave_random_gpt2(repro *r) {
+    repro_line line = repro_line_of("growth-defined");
+    snprintf(line.name, sizeof line.name, "growth-defined: random GPT-2, layer 6");
+    line.statement = "random GPT-2, layer 6";
+    line.origin = "0.445 n^0.25 drawn (random GPT-2)";
+    repro_leave(r, &line, "the quick form leaves it out");
+}
+
+/* Returns the law of the pretrained one. */
+static lipsc_fit decoders(repro *r, size_t text, const char *suffix) {
     char names[4][64], random[4200];
     static const char *const kinds[] = {"decoder", "decoder random", "decoder unmasked",
                                         "random GPT-2"};
     for (size_t i = 0; i < 4; i++)
         snprintf(names[i], sizeof names[i], "%s%s", kinds[i], suffix);
-    if (cli_is_builtin(r->decoder))
+    const int built_in = cli_is_builtin(r->decoder);
+    if (built_in)
         snprintf(random, sizeof random, "random:gpt2:nano"); /* of the same shape */
     else
         snprintf(random, sizeof random, "random:%s", r->decoder);
@@ -354,11 +390,9 @@ static double decoders(repro *r, size_t text, const char *suffix) {
                .map = LIPSC_MAP_ATTENTION,
                .first = 1,
                .trained = 1,
-               .kind = REPRO_STAND_IN,
-               .drawn = {quarter, quarter},
+               .own = repro_is_published(r, r->decoder, "gpt2"),
                .drawn_for = "GPT-2"};
-    if (repro_is_published(r, r->decoder, "gpt2")) {
-        c.kind = REPRO_EXPERIMENT;
+    if (c.own) {
         c.drawn[0] = (law){35.3, 0.26};
         c.drawn[1] = (law){25.0, 0.51};
     }
@@ -367,8 +401,8 @@ static double decoders(repro *r, size_t text, const char *suffix) {
         c.name = names[2];
         c.mask = MEASURE_MASK_NONE;
         c.first = 0;
-        c.drawn[1] = quarter;
-        mask_line(r, "mask: decoder", "decoder", "the mask is part of GPT-2", c.kind,
+        c.drawn[1] = (law){0};
+        mask_line(r, "decoder", "0.653 (gpt2-nano, layer 3, n = 98)", built_in, 0.653,
                   masked.median, draw_curve(r, &c).median);
     }
     c = (curve){.name = names[1],
@@ -376,20 +410,18 @@ static double decoders(repro *r, size_t text, const char *suffix) {
                 .text = text,
                 .map = LIPSC_MAP_ATTENTION,
                 .first = 1,
-                .kind = REPRO_STAND_IN,
-                .drawn = {quarter, quarter},
                 .drawn_for = "random GPT-2"};
     draw_curve(r, &c);
-    if (text == 0 && !r->set->quick) { /* the size that the paper drew */
+    if (text == 0 && r->set->quick) leave_random_gpt2(r);
+    if (text == 0 && !r->set->quick) { /* the size and the grid that the paper drew */
         c.name = names[3];
         c.spec = "random:gpt2";
         c.first = 0;
-        c.coarse = 1;
-        c.kind = REPRO_EXPERIMENT;
+        c.own = 1;
         c.drawn[1] = (law){0.445, 0.25};
         draw_curve(r, &c);
     }
-    return masked.exponent;
+    return masked.fit;
 }
 
 static void encoders(repro *r, size_t text, const char *suffix) {
@@ -398,83 +430,73 @@ static void encoders(repro *r, size_t text, const char *suffix) {
     static const char *const forms[] = {"", " with residual and norm", " masked"};
     for (size_t i = 0; i < 3; i++)
         snprintf(names[i], sizeof names[i], "%s%s%s", kind, forms[i], suffix);
-    if (r->set->bert)
-        snprintf(random, sizeof random, "random:%s", r->set->bert);
-    else
-        snprintf(random, sizeof random, "random:bert:nano");
+    snprintf(random, sizeof random, "random:%s", r->set->bert ? r->set->bert : "bert:nano");
     curve c = {.name = names[0],
-               .spec = r->set->bert ? r->set->bert : random,
+               .spec = repro_encoder(r),
                .text = text,
                .map = LIPSC_MAP_ATTENTION,
                .first = 1,
+               .longer = text > 0,
                .trained = r->set->bert != NULL,
-               .kind = REPRO_STAND_IN,
-               .drawn = {quarter, quarter},
+               .own = r->set->bert && repro_is_published(r, r->set->bert, "bert"),
                .drawn_for = "BERT"};
-    const int published = r->set->bert && repro_is_published(r, r->set->bert, "bert");
-    if (published) c.kind = REPRO_EXPERIMENT;
+    const int own = c.own;
     const double unmasked = draw_curve(r, &c).median;
     c.name = names[1]; /* the map of the released script */
     c.map = LIPSC_MAP_RESIDUAL;
-    if (published) c.drawn[0] = (law){14.3, 0.24};
+    if (own && text == 0) c.drawn[0] = (law){14.3, 0.24};
     draw_curve(r, &c);
     if (text > 0) return;
     c.name = names[2];
     c.map = LIPSC_MAP_ATTENTION;
     c.mask = MEASURE_MASK_CAUSAL;
     c.first = 0;
-    if (published) c.drawn[1] = (law){6.44, 0.25};
+    if (own) c.drawn[1] = (law){6.44, 0.25};
     c.drawn_for = "\"BERT decoder\", no mask";
-    mask_line(r, "mask: encoder", "\"BERT decoder\"",
-              "is_decoder was set, the mask was not passed", c.kind,
-              draw_curve(r, &c).median, unmasked);
+    mask_line(r, "encoder", "1.63 (random:bert:nano, n = 98); the paper passes no mask",
+              !r->set->bert, 1.63, draw_curve(r, &c).median, unmasked);
     if (!r->set->bert) return;
     c = (curve){.name = "encoder random",
                 .spec = random,
                 .map = LIPSC_MAP_ATTENTION,
                 .first = 1,
-                .kind = REPRO_STAND_IN,
-                .drawn = {quarter, quarter}};
+                .drawn_for = "random BERT"};
     draw_curve(r, &c);
 }
 
-static void text_line(repro *r, const double *exponents) {
-    const repro_line line = {
-        .name = "second-text",
-        .section = "8",
-        .claim = "another text gives the same law (decoder, middle layer)",
-        .paper = "Alice and AG_NEWS",
-        .relation = REPRO_AT_MOST,
-        .promised = 0.1,
-        .kind =
-            repro_is_published(r, r->decoder, "gpt2") ? REPRO_EXPERIMENT : REPRO_STAND_IN};
-    double low = INFINITY, high = -INFINITY;
+/* The gap between the intervals that lie farthest apart; at most 0 where all meet. */
+static void text_line(repro *r, const lipsc_fit *fits) {
+    repro_line line = repro_line_of("second-text");
+    double low = -INFINITY, high = INFINITY, least = INFINITY, most = -INFINITY;
     for (size_t t = 0; t < r->texts.count; t++) {
-        low = fmin(low, exponents[t]);
-        high = fmax(high, exponents[t]);
+        repro_raise(&low, fits[t].low);
+        repro_lower(&high, fits[t].high);
+        least = fmin(least, fits[t].exponent);
+        most = fmax(most, fits[t].exponent);
     }
+    if (!repro_is_published(r, r->decoder, "gpt2"))
+        line.unmet = "not the paper's model";
+    else if (isnan(low))
+        line.unmet = "too few windows for intervals";
     if (r->texts.count < 2)
         repro_leave(r, &line, "give --text twice");
     else
-        repro_judge(r, &line, high - low, "exponents of sigma from %.2f to %.2f", tidy(low),
-                    tidy(high));
+        repro_judge(r, &line, isnan(low) ? 0.0 : low - high,
+                    "exponents of sigma from %.2f to %.2f; the intervals %s", tidy(least),
+                    tidy(most),
+                    isnan(low)    ? "are missing"
+                    : low <= high ? "meet"
+                                  : "do not meet");
 }
 
 void repro_growth(repro *r) {
-    double exponents[CLI_MOST_TEXTS];
+    lipsc_fit fits[CLI_MOST_TEXTS];
     for (size_t t = 0; t < r->texts.count; t++) {
         char suffix[32] = "";
         if (t) snprintf(suffix, sizeof suffix, ", text %zu", t + 1);
-        exponents[t] = decoders(r, t, suffix);
+        fits[t] = decoders(r, t, suffix);
         encoders(r, t, suffix);
     }
-    text_line(r, exponents);
-    if (!r->set->bert)
-        repro_leave(r,
-                    &(repro_line){.name = "pretrained-encoder",
-                                  .section = "8",
-                                  .claim = "pretrained BERT on text",
-                                  .paper = "14.3 n^0.24 (layer 0)",
-                                  .kind = REPRO_EXPERIMENT},
-                    "give --bert DIR");
+    text_line(r, fits);
+    if (!r->set->bert) repro_pass(r, "pretrained-encoder", "give --bert DIR");
 }

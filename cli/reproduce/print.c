@@ -1,4 +1,4 @@
-/* reproduce_print.c - what `reproduce` leaves behind: tables in its folder, a report, and
+/* reproduce/print.c - what `reproduce` leaves behind: tables in its folder, a report, and
  * on standard output paragraphs and the closing table. */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,9 +14,10 @@
 
 static const lipsc_column line_columns[] = {
     {"section", LIPSC_COLUMN_STRING}, {"name", LIPSC_COLUMN_STRING},
-    {"kind", LIPSC_COLUMN_STRING},    {"claim", LIPSC_COLUMN_STRING},
-    {"paper", LIPSC_COLUMN_STRING},   {"measured", LIPSC_COLUMN_STRING},
-    {"holds", LIPSC_COLUMN_STRING},   {"promised", LIPSC_COLUMN_REAL},
+    {"source", LIPSC_COLUMN_STRING},  {"claim", LIPSC_COLUMN_STRING},
+    {"origin", LIPSC_COLUMN_STRING},  {"measured", LIPSC_COLUMN_STRING},
+    {"holds", LIPSC_COLUMN_STRING},   {"hypothesis", LIPSC_COLUMN_STRING},
+    {"unmet", LIPSC_COLUMN_STRING},   {"promised", LIPSC_COLUMN_REAL},
     {"value", LIPSC_COLUMN_REAL},     {"says", LIPSC_COLUMN_STRING}};
 
 static const lipsc_column curve_columns[] = {
@@ -116,11 +117,12 @@ static const char *text(const json_t *row, const char *name) {
     return value ? value : "";
 }
 
-static size_t count_lines(const json_t *lines, const char *kind, const char *holds) {
+static size_t count_lines(const json_t *lines, repro_source source, const char *holds) {
     size_t count = 0, i;
     const json_t *line;
     json_array_foreach(lines, i, line) count +=
-        !strcmp(text(line, "kind"), kind) && !strcmp(text(line, "holds"), holds);
+        !strcmp(text(line, "source"), repro_source_name(source)) &&
+        !strcmp(text(line, "holds"), holds);
     return count;
 }
 
@@ -141,29 +143,37 @@ static void paragraph(const char *words) {
     printf("\n\n");
 }
 
-/* Two lines for each: one of all five columns would be wider than any screen. */
+/* "theorem of the paper      12 hold, 0 do not, 3 not judged" */
+static void print_counts(const json_t *lines) {
+    for (int s = REPRO_PAPER_THEOREM; s <= REPRO_REGRESSION; s++)
+        printf("%-21s  %3zu hold, %zu do not, %zu not judged\n",
+               repro_source_name((repro_source)s),
+               count_lines(lines, (repro_source)s, "yes"),
+               count_lines(lines, (repro_source)s, "no"),
+               count_lines(lines, (repro_source)s, "not judged"));
+}
+
+/* Two lines for each: one of all columns would be wider than any screen. */
 static void print_people(repro *r, const json_t *lines) {
     const json_t *line;
     size_t i;
     json_array_foreach(lines, i, line) {
         if (*text(line, "says")) paragraph(text(line, "says"));
     }
-    printf("%-10s  %-7s  claim\n%-10s  %-7s  paper -> measured\n\n", "holds", "section", "",
-           "");
+    printf("%-10s  %-7s  %-21s  claim\n%-10s  %-7s  %-21s  where it stands -> measured\n\n",
+           "holds", "section", "source", "", "", "");
     json_array_foreach(lines, i, line) {
-        printf("%-10s  %-7s  %s\n", text(line, "holds"), text(line, "section"),
-               text(line, "claim"));
-        printf("%-10s  %-7s  %s -> %s\n", "", "", text(line, "paper"),
+        printf("%-10s  %-7s  %-21s  %s\n", text(line, "holds"), text(line, "section"),
+               text(line, "source"), text(line, "claim"));
+        printf("%-10s  %-7s  %-21s  %s -> %s\n", "", "", "", text(line, "origin"),
                text(line, "measured"));
     }
-    printf("\nTheorems: %zu hold, %zu do not.\nExperiments of the paper: %zu come out as "
-           "claimed, %zu do not, %zu not tested.\nOn other models than the paper's: %zu "
-           "follow its message, %zu do not, %zu not tested.\n",
-           count_lines(lines, "theorem", "yes"), count_lines(lines, "theorem", "no"),
-           count_lines(lines, "experiment", "yes"), count_lines(lines, "experiment", "no"),
-           count_lines(lines, "experiment", "not tested"),
-           count_lines(lines, "stand-in", "yes"), count_lines(lines, "stand-in", "no"),
-           count_lines(lines, "stand-in", "not tested"));
+    putchar('\n');
+    print_counts(lines);
+    if (r->set->quick)
+        printf(
+            "The quick form shows that everything runs and draws no conclusions: `no` is a "
+            "counterexample, nothing is confirmed.\n");
     printf("In %s: report.html, claims.tsv, fits.tsv, curves.tsv, constructions.tsv.\n",
            r->set->out);
 }
@@ -172,7 +182,8 @@ static int conclude(repro *r, const json_t *lines) {
     const json_t *line;
     size_t i, failed = 0;
     json_array_foreach(lines, i, line) {
-        if (strcmp(text(line, "kind"), "theorem") || strcmp(text(line, "holds"), "no"))
+        if (!strcmp(text(line, "source"), repro_source_name(REPRO_PAPER_FIGURE)) ||
+            strcmp(text(line, "holds"), "no"))
             continue;
         cli_failure(r->self, "%s does not hold: %s (%s)", text(line, "name"),
                     text(line, "claim"), text(line, "measured"));

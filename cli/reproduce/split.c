@@ -1,4 +1,4 @@
-/* reproduce_split.c - docs/maths.md 2: atoms that move, are split, are teleported. */
+/* reproduce/split.c - docs/maths.md 2: atoms that move, are split, are teleported. */
 #include <math.h>
 #include <string.h>
 
@@ -100,68 +100,34 @@ static void examine(repro_dice *dice, size_t trial, worst *w) {
         for (size_t parts = 2; parts <= PARTS; parts += parts == 2 ? 1 : 2) {
             const double forced = split_by_force(dice, &c, parts);
             double *at = timed ? &w->masked : &w->theorem;
-            *at = fmax(*at, fabs(forced / s.split - 1.0));
+            repro_raise(at, fabs(forced / s.split - 1.0));
         }
-        w->move = fmax(w->move, fabs(s.move_measured / s.move - 1.0));
-        if (!timed) w->gain = fmax(w->gain, s.split / (s.move + self_term(&c)));
-        w->cover = fmax(w->cover, s.teleport / s.teleport_cover);
+        repro_raise(&w->move, fabs(s.move_measured / s.move - 1.0));
+        if (!timed) repro_raise(&w->gain, s.split / (s.move + self_term(&c)));
+        if (s.teleport > 0.0 || s.teleport_cover > 0.0) /* one atom: both are zero */
+            repro_raise(&w->cover, s.teleport / s.teleport_cover);
         w->clouds++;
         lipsc_slopes_free(&s);
     } else {
-        w->theorem = NAN;
+        w->theorem = w->masked = w->move = w->gain = w->cover = NAN;
     }
     repro_small_free(&c.small);
 }
 
-static void theorem_lines(repro *r) {
+void repro_split_theorem(repro *r) {
     repro_dice dice = {r->set->seed, 0};
     const size_t trials = r->set->quick ? 24 : 240;
     worst w = {0};
     for (size_t t = 0; t < trials && !repro_stopped(r); t++) examine(&dice, t, &w);
-    repro_judge(r,
-                &(repro_line){.name = "moving",
-                              .section = "1.4",
-                              .claim = "|D^1/2 J D^-1/2| is the local W_2 constant of "
-                                       "moving atoms",
-                              .paper = "tangent norm of measures",
-                              .relation = REPRO_EQUALS,
-                              .tolerance = 5e-3},
-                w.move, "exact W_2 ratios of small steps differ by at most %.1e", w.move);
-    repro_judge(r,
-                &(repro_line){.name = "splitting-theorem",
-                              .section = "2",
-                              .claim = "L_split = max(L_move, max_i |V C_i A|)",
-                              .paper = "v1: duplicate before moving",
-                              .relation = REPRO_EQUALS,
-                              .tolerance = 1e-8},
-                w.theorem, "split systems by force differ by at most %.1e, %d measures",
-                w.theorem, w.clouds);
-    repro_judge(r,
-                &(repro_line){.name = "splitting-masked",
-                              .section = "2",
-                              .claim = "the same in d_2 where parts keep their time",
-                              .paper = "proved here",
-                              .relation = REPRO_EQUALS,
-                              .tolerance = 1e-8},
-                w.masked, "split systems by force differ by at most %.1e", w.masked);
-    repro_judge(r,
-                &(repro_line){.name = "splitting-gain",
-                              .section = "2",
-                              .claim = "L_split <= L_move + max_i P_ii |V T_ii|",
-                              .paper = "proved here",
-                              .relation = REPRO_AT_MOST,
-                              .promised = 1.0,
-                              .tolerance = 1e-9},
-                w.gain, "largest ratio %.4f", w.gain);
-    repro_judge(r,
-                &(repro_line){.name = "teleport-cover",
-                              .section = "2",
-                              .claim = "teleporting stretches by at most |V| |A| R^2",
-                              .paper = "proved here",
-                              .relation = REPRO_AT_MOST,
-                              .promised = 1.0,
-                              .tolerance = 1e-9},
-                w.cover, "largest ratio %.4f", w.cover);
+    repro_say(r, "moving", w.move, "exact W_2 ratios of small steps differ by at most %.1e",
+              w.move);
+    repro_say(r, "splitting-theorem", w.theorem,
+              "split systems by force differ by at most %.1e, %d measures", w.theorem,
+              w.clouds);
+    repro_say(r, "splitting-masked", w.masked,
+              "split systems by force differ by at most %.1e", w.masked);
+    repro_say(r, "splitting-gain", w.gain, "largest ratio %.4f", w.gain);
+    repro_say(r, "teleport-cover", w.cover, "largest ratio %.4f", w.cover);
 }
 
 /* ---- The examples -------------------------------------------------------------------- */
@@ -178,7 +144,7 @@ static void unbounded_gain(repro *r, const lipsc_layer *layer) {
         const lipsc_measure mu = two_atoms(x, a);
         lipsc_slopes s;
         if (!find(layer, &mu, &s)) {
-            worst_split = NAN;
+            worst_split = ratio = NAN;
             break;
         }
         worst_split = fmax(worst_split, fabs(s.split - a[1]));
@@ -194,27 +160,11 @@ static void unbounded_gain(repro *r, const lipsc_layer *layer) {
         repro_store(r, key, row);
         lipsc_slopes_free(&s);
     }
-    repro_judge(r,
-                &(repro_line){.name = "S1",
-                              .section = "2",
-                              .claim = "two Diracs, masses R^-2 and 1 - R^-2: "
-                                       "L_split = 1 - R^-2",
-                              .paper = "v1: splitting can beat moving",
-                              .relation = REPRO_EQUALS,
-                              .tolerance = 1e-9},
-                worst_split, "off by at most %.1e for R = 2, 4, 8, 16", worst_split);
-    repro_judge(r,
-                &(repro_line){.name = "S1-gain",
-                              .section = "2",
-                              .claim = "and beats moving by a factor of about R",
-                              .paper = "15.91 at R = 16",
-                              .relation = REPRO_EQUALS,
-                              .promised = 15.91,
-                              .tolerance = 0.005},
-                ratio, "%.3f at R = 16", ratio);
+    repro_say(r, "S1", worst_split, "off by at most %.1e for R = 2, 4, 8, 16", worst_split);
+    repro_say(r, "S1-gain", ratio, "%.3f at R = 16", ratio);
 }
 
-static void examples(repro *r) {
+void repro_split_examples(repro *r) {
     repro_small small;
     lipsc_slopes s;
     if (repro_small_identity(&small, 1, -1.0)) return;
@@ -233,24 +183,10 @@ static void examples(repro *r) {
         duplicate = s.duplicate;
         lipsc_slopes_free(&s);
     }
-    repro_judge(r,
-                &(repro_line){.name = "S2",
-                              .section = "2",
-                              .claim = "two tokens, each duplicated, then moved",
-                              .paper = "1.352655 -> 2.008220",
-                              .relation = REPRO_EQUALS,
-                              .promised = 2.008220 / 1.352655,
-                              .tolerance = 2e-6},
-                split / move, "%.6f -> %.6f", move, split);
-    repro_judge(r,
-                &(repro_line){.name = "S2-causal",
-                              .section = "2",
-                              .claim = "duplicating a causal sequence is another system",
-                              .paper = "2.371 against 2.008",
-                              .relation = REPRO_EQUALS,
-                              .promised = 2.37127,
-                              .tolerance = 1e-5},
-                duplicate, "%.5f against %.5f", duplicate, split);
+    repro_say(r, "S2", split / move, "%.6f -> %.6f", move, split);
+    repro_say(r, "duplication", split / move, "%.3f times as much, two tokens (S2)",
+              split / move);
+    repro_say(r, "S2-causal", duplicate, "%.5f against %.5f", duplicate, split);
     static const double x[] = {3.0, 0.0}, a[] = {1.0 / 9.0, 8.0 / 9.0};
     double teleport = NAN, measured = NAN;
     mu = two_atoms(x, a);
@@ -260,21 +196,7 @@ static void examples(repro *r) {
         measured = s.teleport_measured;
         lipsc_slopes_free(&s);
     }
-    repro_judge(
-        r,
-        &(repro_line){.name = "teleport",
-                      .section = "2",
-                      .claim = "a little mass moved far can beat splitting (S1, R = 3)",
-                      .paper = "1.812 against 0.889",
-                      .relation = REPRO_EQUALS,
-                      .promised = 1.8122,
-                      .tolerance = 1e-3},
-        teleport, "%.4f against %.4f, as an exact W_2 ratio %.4f", teleport, split,
-        measured);
+    repro_say(r, "teleport", teleport, "%.4f against %.4f, as an exact W_2 ratio %.4f",
+              teleport, split, measured);
     repro_small_free(&small);
-}
-
-void repro_split(repro *r) {
-    theorem_lines(r);
-    if (!repro_stopped(r)) examples(r);
 }

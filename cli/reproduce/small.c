@@ -1,4 +1,4 @@
-/* reproduce_small.c - small layers whose constants are known, random ones, their
+/* reproduce/small.c - small layers whose constants are known, random ones, their
  * Jacobians, and bounds that need no input. */
 #include <math.h>
 #include <string.h>

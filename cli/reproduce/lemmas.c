@@ -1,4 +1,4 @@
-/* reproduce_lemmas.c - docs/maths.md 3, beside the table of bounds: the two lemmas of the
+/* reproduce/lemmas.c - docs/maths.md 3, beside the table of bounds: the two lemmas of the
  * proofs, a norm in front of the layer, whole distances of measures, and the formula that
  * is no bound. */
 #include <math.h>
@@ -11,7 +11,7 @@
 /* ---- Lemmas -------------------------------------------------------------------------- */
 
 /* 3.2: sum_j P_j |T_j^T e|^2 = 1 + |w|^2 e^T C e for unit e, T_j = I + (x_j - m) w^T */
-static void identity(repro *r) {
+void repro_identity(repro *r) {
     enum { MOST = 8, D = 3 };
     repro_dice dice = {r->set->seed + 32, 0};
     double worst = 0.0;
@@ -42,20 +42,13 @@ static void identity(repro *r) {
             variance += P[j] / total * t * t;
         }
         const double right = 1.0 + square * variance;
-        worst = fmax(worst, fabs(left / right - 1.0));
+        repro_raise(&worst, fabs(left / right - 1.0));
     }
-    repro_judge(r,
-                &(repro_line){.name = "identity",
-                              .section = "3.2",
-                              .claim = "sum_j P_ij |T_ij^T e|^2 = 1 + |w_i|^2 e^T C_i e",
-                              .paper = "behind the sharper bounds",
-                              .relation = REPRO_EQUALS,
-                              .tolerance = 1e-12},
-                worst, "off by at most %.1e, 1000 draws", worst);
+    repro_say(r, "identity", worst, "off by at most %.1e, 1000 draws", worst);
 }
 
 /* 3.4: sum_j p_j^2 (t_j - tbar)^2 <= range^2 / 8 */
-static void row_lemma(repro *r) {
+void repro_row_lemma(repro *r) {
     enum { MOST = 7 };
     repro_dice dice = {r->set->seed + 34, 0};
     double worst = 0.0;
@@ -82,21 +75,13 @@ static void row_lemma(repro *r) {
             high = fmax(high, t[j]);
         }
         for (size_t j = 0; j < n; j++) sum += p[j] * p[j] * (t[j] - mean) * (t[j] - mean);
-        if (high > low) worst = fmax(worst, 8.0 * sum / ((high - low) * (high - low)));
+        if (high > low) repro_raise(&worst, 8.0 * sum / ((high - low) * (high - low)));
     }
-    repro_judge(r,
-                &(repro_line){.name = "row-lemma",
-                              .section = "3.4",
-                              .claim = "sum_j p_j^2 (t_j - mean)^2 <= range^2 / 8",
-                              .paper = "lemma; equality for masses 1/2",
-                              .relation = REPRO_AT_MOST,
-                              .promised = 1.0,
-                              .tolerance = 1e-12},
-                worst, "largest ratio %.5f, 20000 draws", worst);
+    repro_say(r, "row-lemma", worst, "largest ratio %.5f, 20000 draws", worst);
 }
 
 /* 3.9: a causal kernel with entries in [1, E], rows normalised */
-static void hardy_lemma(repro *r) {
+void repro_hardy_lemma(repro *r) {
     enum { MOST = 60 };
     repro_dice dice = {r->set->seed + 39, 0};
     double *P = lipsc_alloc(MOST * MOST, sizeof *P), worst = 0.0, norm;
@@ -114,16 +99,9 @@ static void hardy_lemma(repro *r) {
             for (size_t j = 0; j <= i; j++) P[i * n + j] /= sum;
         }
         if (lipsc_dense_norm(n, n, P, &norm)) norm = NAN;
-        worst = isnan(norm) ? NAN : fmax(worst, norm / (2.0 * (1.0 + sqrt(E - 1.0))));
+        repro_raise(&worst, norm / (2.0 * (1.0 + sqrt(E - 1.0))));
     }
-    repro_judge(r,
-                &(repro_line){.name = "hardy-lemma",
-                              .section = "3.9",
-                              .claim = "causal kernel in [1, E]: norm <= 2 (1 + sqrt(E-1))",
-                              .paper = "lemma, by Hardy's inequality",
-                              .relation = REPRO_AT_MOST,
-                              .promised = 1.0},
-                P ? worst : NAN, "largest ratio %.4f", worst);
+    repro_say(r, "hardy-lemma", P ? worst : NAN, "largest ratio %.4f", worst);
     lipsc_release(P);
 }
 
@@ -150,8 +128,8 @@ static double norm_at(int layer_norm, const double *g, const double *b, double e
 }
 
 typedef struct {
-    double image, slope, bound[3];
-    size_t inputs;
+    double image, slope;
+    repro_record bound[3];
 } normed;
 
 static const char *const normed_rules[] = {"norm-data", "norm-here", "norm-everywhere"};
@@ -182,8 +160,8 @@ static lipsc_status try_norm(repro_dice *dice, size_t trial, normed *w) {
         for (size_t c = 0; c < WIDTH; c++) length = hypot(length, y[c]);
         if (lipsc_dense_norm(WIDTH, WIDTH, D[i], &slope)) return LIPSC_E_NOMEM;
         norm.here = fmax(norm.here, cover);
-        w->image = fmax(w->image, length / norm.radius);
-        w->slope = fmax(w->slope, slope / cover);
+        repro_raise(&w->image, length / norm.radius);
+        repro_raise(&w->slope, slope / cover);
     }
     lipsc_layer layer;
     lipsc_layer_defaults(&layer);
@@ -208,69 +186,38 @@ static lipsc_status try_norm(repro_dice *dice, size_t trial, normed *w) {
         for (size_t b3 = 0; !status && b3 < 3; b3++) {
             lipsc_zoo_row row;
             status = lipsc_zoo_evaluate(&z, lipsc_zoo_find(normed_rules[b3]), &row);
-            if (!status)
-                w->bound[b3] = *row.refused
-                                   ? NAN
-                                   : fmax(w->bound[b3], norm.sigma / exp(row.log_value));
+            if (!status) repro_record_add(&w->bound[b3], &z, &row, norm.sigma);
         }
         lipsc_zoo_case_free(&z);
     }
-    w->inputs++;
     lipsc_release(J);
     lipsc_release(JD);
     lipsc_attn_free(attn);
     return status;
 }
 
-static void behind_norms(repro *r) {
+void repro_behind_norms(repro *r) {
     repro_dice dice = {r->set->seed + 311, 0};
     normed w = {0};
     for (size_t t = 0; t < (r->set->quick ? 30u : 200u) && !repro_stopped(r); t++) {
         const lipsc_status status = try_norm(&dice, t, &w);
         if (status) repro_fail(r, status, NULL);
     }
-    repro_judge(r,
-                &(repro_line){.name = "norm-image",
-                              .section = "1.7",
-                              .claim = "|LN(x)| <= R_LN = sqrt(d) max|g| + |b|",
-                              .paper = "normalised tokens lie in a ball",
-                              .relation = REPRO_AT_MOST,
-                              .promised = 1.0,
-                              .tolerance = 1e-12},
-                w.image, "largest ratio %.4f", w.image);
-    repro_judge(r,
-                &(repro_line){.name = "norm-slope",
-                              .section = "1.7",
-                              .claim = "|DLN(x)| <= sqrt(d) max|g| / r(x)",
-                              .paper = "proved here",
-                              .relation = REPRO_AT_MOST,
-                              .promised = 1.0,
-                              .tolerance = 1e-9},
-                w.slope, "largest ratio %.4f", w.slope);
+    repro_say(r, "norm-image", w.image, "largest ratio %.4f", w.image);
+    repro_say(r, "norm-slope", w.slope, "largest ratio %.4f", w.slope);
     for (size_t b = 0; b < 3; b++) {
-        char claim[160];
-        snprintf(claim, sizeof claim, "|J(f o N)| <= %s",
-                 lipsc_zoo_find(normed_rules[b])->formula);
-        repro_judge(r,
-                    &(repro_line){.name = normed_rules[b],
-                                  .section = "3.11",
-                                  .claim = claim,
-                                  .paper = "proved here",
-                                  .relation = REPRO_AT_MOST,
-                                  .promised = 1.0,
-                                  .tolerance = 1e-9},
-                    w.bound[b], "largest exact / bound %.2g on %zu inputs", w.bound[b],
-                    w.inputs);
+        const repro_line line = repro_line_of(normed_rules[b]);
+        repro_record_say(r, &line, &w.bound[b]);
     }
 }
 
 /* ---- Whole distances ----------------------------------------------------------------- */
 
 /* W_2(F(mu), F(nu)) <= bound W_2(mu, nu), also far apart and with other numbers of atoms */
-static void global(repro *r) {
+void repro_whole_distances(repro *r) {
     enum { MOST = 4 };
     repro_dice dice = {r->set->seed + 36, 0};
-    double worst = 0.0;
+    double worst = 0.0, paper = 0.0;
     const size_t trials = r->set->quick ? 20 : 80;
     for (size_t t = 0; t < trials && !repro_stopped(r); t++) {
         repro_small s;
@@ -289,27 +236,21 @@ static void global(repro *r) {
             for (size_t i = 0; i < n; i++) a[m][i] /= total;
             mu[m] = (lipsc_measure){.n = n, .d = d, .points = X[m], .weights = a[m]};
         }
-        if (!repro_small_ready(&s, d) &&
-            !lipsc_ratio_between(&s.layer, &mu[0], &mu[1], NULL, 1, &ratio, NULL))
-            worst =
-                fmax(worst, ratio.ratio / repro_ball_bound(&s, "mean-field-w2", 2, R, 0));
-        else
-            worst = NAN;
+        if (repro_small_ready(&s, d) ||
+            lipsc_ratio_between(&s.layer, &mu[0], &mu[1], NULL, 1, &ratio, NULL))
+            ratio.ratio = NAN;
+        repro_raise(&worst, ratio.ratio / repro_ball_bound(&s, "mean-field-w2", 2, R, 0));
+        repro_raise(&paper,
+                    ratio.ratio / repro_ball_bound(&s, "paper-mean-field", 2, R, 0));
         repro_small_free(&s);
     }
-    repro_judge(
-        r,
-        &(repro_line){.name = "mean-field-global",
-                      .section = "3.6",
-                      .claim = "W_2(F mu, F nu) <= (a + e^a sqrt(1+a^2)) W_2(mu, nu)",
-                      .paper = "Lipschitz on P(B_R)",
-                      .relation = REPRO_AT_MOST,
-                      .promised = 1.0},
-        worst, "largest ratio %.3f of exact distances, %zu pairs", worst, trials);
+    repro_say(r, "mean-field-global", worst,
+              "largest ratio %.3f of exact distances, %zu pairs", worst, trials);
+    repro_say(r, "paper-global", paper, "largest ratio %.3f, the same pairs", paper);
 }
 
 /* 3.12: the formula in the authors' toolbox, A = 10 e1 e2^T, X = (e1, -e1), V = I */
-static void no_bound(repro *r) {
+void repro_toolbox(repro *r) {
     static const double X[] = {1, 0, -1, 0};
     repro_small s = {.A = {0, 10, 0, 0}, .V = {1, 0, 0, 1}};
     const lipsc_input input = {.n = 2, .X = X};
@@ -319,23 +260,7 @@ static void no_bound(repro *r) {
         sigma = repro_sigma(&s.layer, &input);
         ours = repro_ball_bound(&s, "finite-n", 2, 1.0, 0);
     }
-    repro_judge(r,
-                &(repro_line){.name = "toolbox-formula",
-                              .section = "3.12",
-                              .claim = "the formula of the released toolbox is no bound",
-                              .paper = "sigma 10.099 above its 1.414",
-                              .relation = REPRO_AT_LEAST,
-                              .promised = 10.099,
-                              .tolerance = 1e-4},
-                sigma, "sigma %.4f, the formula %.4f, finite-n %.3f", sigma, formula, ours);
+    repro_say(r, "toolbox-formula", sigma, "sigma %.4f, the formula %.4f, finite-n %.3f",
+              sigma, formula, ours);
     repro_small_free(&s);
-}
-
-void repro_lemmas(repro *r) {
-    identity(r);
-    row_lemma(r);
-    hardy_lemma(r);
-    behind_norms(r);
-    if (!repro_stopped(r)) global(r);
-    if (!repro_stopped(r)) no_bound(r);
 }

@@ -1,0 +1,190 @@
+/* reproduce/judge.c - a line of the closing table: what is promised against what was
+ * measured, compared here and nowhere else. */
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "interrupt.h"
+#include "reproduce.h"
+
+/* --spoil makes a promise so much stronger. */
+static const double spoil_factor = 1000.0;
+
+void repro_fail(repro *r, lipsc_status status, const lipsc_error *err) {
+    if (r->status) return;
+    r->status = status;
+    if (err && *err->text)
+        r->err = *err;
+    else
+        lipsc_fail(&r->err, status, "%s", lipsc_strerror(status));
+}
+
+int repro_stopped(repro *r) {
+    if (!r->status && cli_interrupted(NULL)) repro_fail(r, LIPSC_E_STOPPED, NULL);
+    return r->status != LIPSC_OK;
+}
+
+json_t *repro_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+void repro_store(repro *r, const char *key, json_t *row) {
+    lipsc_error err = {.text = ""};
+    lipsc_status status = LIPSC_OK;
+    if (!r->status) status = row ? lipsc_run_put(r->run, key, row, &err) : LIPSC_E_NOMEM;
+    if (status) repro_fail(r, status, &err);
+    json_decref(row);
+}
+
+static void key_of(const char *name, char *key, size_t room) {
+    snprintf(key, room, "line: %s", name);
+}
+
+int repro_known(repro *r, const char *name) {
+    char key[160];
+    json_t *row = NULL;
+    lipsc_error err;
+    key_of(name, key, sizeof key);
+    const lipsc_status status = lipsc_run_get(r->run, key, &row, &err);
+    if (status) repro_fail(r, status, &err);
+    const int known = row != NULL;
+    json_decref(row);
+    return known;
+}
+
+void repro_raise(double *most, double value) {
+    if (!isnan(*most)) *most = isnan(value) ? NAN : fmax(*most, value);
+}
+
+void repro_lower(double *least, double value) {
+    if (!isnan(*least)) *least = isnan(value) ? NAN : fmin(*least, value);
+}
+
+repro_line repro_line_of(const char *id) {
+    const repro_claim *c = repro_claim_find(id);
+    repro_line line = {.claim = c,
+                       .section = c->section,
+                       .statement = c->statement,
+                       .origin = c->origin,
+                       .promised = c->promised,
+                       .tolerance = c->tolerance};
+    snprintf(line.name, sizeof line.name, "%s", id);
+    return line;
+}
+
+static double promise(repro *r, const repro_line *line) {
+    if (!r->set->spoil || strcmp(r->set->spoil, line->name)) return line->promised;
+    switch (line->claim->relation) {
+    case REPRO_AT_MOST:
+        return line->promised / spoil_factor;
+    case REPRO_AT_LEAST:
+        return line->promised * spoil_factor;
+    default:
+        return line->promised + spoil_factor * line->tolerance;
+    }
+}
+
+/* A NaN holds nowhere, nor does an infinity: nothing was met, or too much. */
+static int compare(const repro_line *line, double promised, double measured) {
+    if (!isfinite(measured)) return 0;
+    switch (line->claim->relation) {
+    case REPRO_AT_MOST:
+        return measured <= promised * (1.0 + line->tolerance);
+    case REPRO_AT_LEAST:
+        return measured >= promised * (1.0 - line->tolerance);
+    default:
+        return fabs(measured - promised) <= line->tolerance;
+    }
+}
+
+/* Few lengths and inputs confirm nothing.  A counterexample is one however it was found. */
+static const char *verdict(const repro *r, const repro_line *line, double promised,
+                           double measured) {
+    if (line->unmet) return "not judged";
+    const int holds = compare(line, promised, measured);
+    if (r->set->quick && (holds || line->claim->source == REPRO_PAPER_FIGURE))
+        return "not judged";
+    return holds ? "yes" : "no";
+}
+
+static json_t *text_or_null(const char *text) {
+    return text ? json_string(text) : json_null();
+}
+
+static void add(repro *r, const repro_line *line, const char *measured, const char *holds,
+                double promised, double value) {
+    char key[160];
+    key_of(line->name, key, sizeof key);
+    r->spoiled |= r->set->spoil && !strcmp(r->set->spoil, line->name);
+    json_t *row = json_object();
+    json_object_set_new(row, "order", json_integer((json_int_t)r->order++));
+    json_object_set_new(row, "section", json_string(line->section));
+    json_object_set_new(row, "name", json_string(line->name));
+    json_object_set_new(row, "source", json_string(repro_source_name(line->claim->source)));
+    json_object_set_new(row, "claim", json_string(line->statement));
+    json_object_set_new(row, "origin", json_string(line->origin));
+    json_object_set_new(row, "measured", json_string(measured));
+    json_object_set_new(row, "holds", json_string(holds));
+    json_object_set_new(row, "hypothesis", text_or_null(line->claim->hypothesis));
+    json_object_set_new(row, "unmet", text_or_null(line->unmet));
+    json_object_set_new(row, "promised", repro_real(promised));
+    json_object_set_new(row, "value", repro_real(value));
+    if (line->says) json_object_set_new(row, "says", json_string(line->says));
+    repro_store(r, key, row);
+    cli_progress_say(&r->progress, "%s", line->statement);
+}
+
+static void judge(repro *r, const repro_line *line, double measured, const char *words,
+                  va_list args) {
+    char text[480];
+    vsnprintf(text, sizeof text, words, args);
+    const double promised = promise(r, line);
+    const size_t used = strlen(text);
+    if (line->unmet)
+        snprintf(text + used, sizeof text - used, "; not judged: %s", line->unmet);
+    add(r, line, isfinite(measured) ? text : "could not be computed",
+        verdict(r, line, promised, measured), promised, measured);
+}
+
+/* The reason as text, not judged. */
+static void leave(repro *r, const repro_line *line, const char *reason, va_list args) {
+    char text[480];
+    repro_line left = *line;
+    vsnprintf(text, sizeof text, reason, args);
+    left.unmet = text;
+    add(r, &left, text, "not judged", NAN, NAN);
+}
+
+void repro_judge(repro *r, const repro_line *line, double measured, const char *words,
+                 ...) {
+    va_list args;
+    if (r->status) return;
+    va_start(args, words);
+    judge(r, line, measured, words, args);
+    va_end(args);
+}
+
+void repro_leave(repro *r, const repro_line *line, const char *reason, ...) {
+    va_list args;
+    if (r->status) return;
+    va_start(args, reason);
+    leave(r, line, reason, args);
+    va_end(args);
+}
+
+void repro_say(repro *r, const char *id, double measured, const char *words, ...) {
+    const repro_line line = repro_line_of(id);
+    va_list args;
+    if (r->status) return;
+    va_start(args, words);
+    judge(r, &line, measured, words, args);
+    va_end(args);
+}
+
+void repro_pass(repro *r, const char *id, const char *reason, ...) {
+    const repro_line line = repro_line_of(id);
+    va_list args;
+    if (r->status) return;
+    va_start(args, reason);
+    leave(r, &line, reason, args);
+    va_end(args);
+}

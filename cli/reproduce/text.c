@@ -1,0 +1,118 @@
+/* reproduce/text.c - docs/maths.md 2 and 3.11 at a window of text: what LayerNorm changes,
+ * and what writing every token twice does. */
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "reproduce.h"
+
+/* sigma of a layer at tokens X (n, d); NaN where something fails or does not converge. */
+static double sigma_at(const lipsc_layer *layer, size_t n, const double *X) {
+    const lipsc_input input = {.n = n, .X = X};
+    lipsc_svd_settings set;
+    lipsc_svd_info info;
+    lipsc_attn *attn = NULL;
+    double sigma = NAN;
+    lipsc_svd_defaults(&set);
+    if (!X || lipsc_attn_new(layer, &input, LIPSC_F64, 1, &attn, NULL) ||
+        lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, &info))
+        sigma = NAN;
+    lipsc_attn_free(attn);
+    return sigma;
+}
+
+static double longest_token(size_t n, size_t d, const double *X) {
+    double longest = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        double length = 0.0;
+        for (size_t c = 0; c < d; c++) length = hypot(length, X[i * d + c]);
+        longest = fmax(longest, length);
+    }
+    return longest;
+}
+
+/* ---- LayerNorm ----------------------------------------------------------------------- */
+
+void repro_layernorm(repro *r) {
+    bounds_source source;
+    size_t layer = 0;
+    if (repro_window_open(r, r->decoder, BOUNDS_MASK_MODEL, r->set->quick ? 16 : 64, &layer,
+                          &source)) {
+        if (!source.has_norm) {
+            repro_pass(r, "layernorm", "the decoder has no norm in front of attention");
+            repro_pass(r, "layernorm-ball",
+                       "the decoder has no norm in front of attention");
+        } else {
+            const lipsc_layer *f = &source.attn->layer;
+            const lipsc_input *in = &source.attn->input;
+            const double *raw = lipsc_acts_block_input(source.acts, layer);
+            const double at_norm = sigma_at(f, in->n, in->X);
+            const double without = sigma_at(f, in->n, raw);
+            const double image = longest_token(in->n, f->d, in->X);
+            repro_say(
+                r, "layernorm", source.norm.sigma / (at_norm * source.norm.here),
+                "decoder, layer %zu, n = %zu: %.4g with its norm, %.4g behind it, %.4g "
+                "on the same tokens without one",
+                layer, in->n, source.norm.sigma, at_norm, without);
+            repro_say(r, "layernorm-ball", image / source.norm.radius,
+                      "longest token %.4g, R_LN = %.4g; without the norm %.4g", image,
+                      source.norm.radius, longest_token(in->n, f->d, raw));
+        }
+    }
+    bounds_source_close(&source);
+}
+
+/* ---- Every token twice --------------------------------------------------------------- */
+
+/* Twice (2n, d), to be released. */
+static double *write_twice(size_t n, size_t d, const double *X) {
+    double *twice = lipsc_alloc(n, 2 * d * sizeof *twice);
+    for (size_t i = 0; twice && i < 2 * n; i++)
+        memcpy(twice + i * d, X + i / 2 * d, d * sizeof *twice);
+    return twice;
+}
+
+/* Moving, duplicated, and what the theorem says of the latter. */
+typedef struct {
+    double move, twice, theorem;
+} doubled;
+
+static doubled duplicate(const lipsc_layer *f, const lipsc_input *in, int causal) {
+    const lipsc_measure mu = {.n = in->n, .d = f->d, .points = in->X};
+    doubled out = {NAN, NAN, NAN};
+    lipsc_slope_settings set;
+    lipsc_slopes slopes;
+    lipsc_layer layer = *f;
+    layer.mask = causal ? LIPSC_MASK_CAUSAL : LIPSC_MASK_NONE;
+    double *X = write_twice(in->n, f->d, in->X);
+    lipsc_slope_defaults(&set);
+    set.restarts = 0; /* teleporting is not asked for */
+    set.step = 0.0;
+    set.threads = 1;
+    out.twice = sigma_at(&layer, 2 * in->n, X);
+    if (!lipsc_slopes_find(&layer, &mu, &set, &slopes, NULL)) {
+        out.move = slopes.move;
+        out.theorem = slopes.split;
+        lipsc_slopes_free(&slopes);
+    }
+    lipsc_release(X);
+    return out;
+}
+
+void repro_duplication(repro *r) {
+    bounds_source source;
+    size_t layer = 0;
+    if (repro_window_open(r, r->decoder, BOUNDS_MASK_NONE, r->set->quick ? 12 : 48, &layer,
+                          &source)) {
+        const lipsc_layer *f = &source.attn->layer;
+        const doubled free_of_mask = duplicate(f, &source.attn->input, 0);
+        const doubled masked = duplicate(f, &source.attn->input, 1);
+        repro_say(r, "duplicated-text",
+                  fabs(free_of_mask.twice / free_of_mask.theorem - 1.0),
+                  "decoder, layer %zu, n = %zu: %.4g moved, %.4g written twice and moved; "
+                  "with a causal mask, another system, %.4g and %.4g",
+                  layer, source.attn->input.n, free_of_mask.move, free_of_mask.twice,
+                  masked.move, masked.twice);
+    }
+    bounds_source_close(&source);
+}
