@@ -118,6 +118,8 @@ static int read_radius(attack_job *job) {
                                         "out --radius");
     if (s->domain == LIPSC_ATTACK_AROUND && (named || !text))
         return cli_wrong_use(job->self, "--domain around needs --radius R, a number");
+    if (s->from.relative && s->domain != LIPSC_ATTACK_AROUND)
+        return cli_wrong_use(job->self, "--relative goes with --domain around");
     return CLI_RUN;
 }
 
@@ -174,6 +176,7 @@ int attack_source_aim(attack_job *job, size_t n, lipsc_attack_settings *aim) {
         aim->centred = !job->norm.rms;
     }
     aim->radius = wants_norm(job) ? job->norm.radius : job->radius;
+    if (s->from.relative) aim->radius *= bounds_mean_token(n, job->layer.d, data);
     if (isnan(aim->radius) && data) aim->radius = longest(n, job->layer.d, data);
     if (isnan(aim->radius)) return cli_wrong_use(job->self, "give --radius R");
     return CLI_RUN;

@@ -1,13 +1,17 @@
 /* bounds.h - the parts of `lipscope bounds`: a layer at an input, from a file or a model.
  *
  *     cmd_bounds.c       options, rows, the regime
- *     bounds_source.c    where layer, input and norm come from */
+ *     bounds_source.c    where layer, input and norm come from
+ *     bounds_around.c    the row of a neighbourhood */
 #ifndef LIPSC_CLI_BOUNDS_H
 #define LIPSC_CLI_BOUNDS_H
+
+#include <jansson.h>
 
 #include "args.h"
 #include "bound/zoo.h"
 #include "model/model.h"
+#include "out/table.h"
 #include "source.h"
 
 enum { BOUNDS_MASK_MODEL, BOUNDS_MASK_NONE, BOUNDS_MASK_CAUSAL };
@@ -28,7 +32,15 @@ typedef struct {
     /* the bounds */
     const char *radius; /* NULL, a number, or "layernorm" */
     double p;
+    double around, below; /* NaN: not asked for                 */
+    int relative;         /* radii in mean token lengths        */
 } bounds_settings;
+
+#define CLI_RELATIVE_OPTION(settings, of)                                             \
+    {                                                                                 \
+        .kind = CLI_FLAG, .name = "relative", .offset = offsetof(settings, relative), \
+        .help = "R of " of " counts in lengths of the mean token"                     \
+    }
 
 /* What is bounded, and where. */
 typedef struct {
@@ -49,6 +61,27 @@ typedef struct {
 int bounds_source_open(const cli_command *self, const bounds_settings *s, const char *what,
                        bounds_source *out);
 void bounds_source_close(bounds_source *source);
+
+/* ---- A neighbourhood of the input: bounds_around.c ---- */
+
+typedef struct {
+    int asked;
+    lipsc_around found;
+    double mean; /* token length */
+} bounds_around;
+
+int bounds_around_check(const cli_command *self, const bounds_settings *s);
+/* The bound that --around or --below asks for; the ball of the case becomes the one that
+ * holds the neighbourhood. */
+lipsc_status bounds_around_find(const bounds_settings *s, const bounds_source *source,
+                                lipsc_zoo_case *zoo, bounds_around *out, lipsc_error *err);
+void bounds_around_row(const bounds_around *around, const char *norm, double sigma,
+                       lipsc_table *t);
+json_t *bounds_around_json(const bounds_settings *s, const bounds_around *around);
+/* For people: the same in a sentence under the table. */
+void bounds_around_say(const bounds_settings *s, const bounds_around *around);
+
+double bounds_mean_token(size_t n, size_t d, const double *X);
 
 /* ---- Its parts, for `attack`: each says what is wrong, and returns as above ---- */
 

@@ -31,6 +31,7 @@ static const cli_option options[] = {
      FROM(radius),
      .help = "a number, or layernorm: that of the norm in front of the layer (default: the "
              "longest token of the input given)"},
+    CLI_RELATIVE_OPTION(bounds_settings, "--radius (domain around)"),
     {.kind = CLI_CHOICE,
      .name = "domain",
      .value = "D",

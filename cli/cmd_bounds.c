@@ -51,18 +51,38 @@ static const cli_option options[] = {
      AT(p),
      .wanted = "a number from 1 on",
      .help = "of the norms Wp and dp (default 4)"},
+    {.kind = CLI_REAL,
+     .name = "around",
+     .value = "R",
+     .min = 0,
+     .max = DBL_MAX,
+     AT(around),
+     .wanted = "a number that is not negative",
+     .help = "also bound sigma at every input whose tokens lie within R of these"},
+    CLI_RELATIVE_OPTION(bounds_settings, "--around"),
+    {.kind = CLI_REAL,
+     .name = "below",
+     .value = "S",
+     .min = 0,
+     .max = DBL_MAX,
+     AT(below),
+     .wanted = "a positive number",
+     .help =
+         "find the largest R for which sigma is proved to stay below S, and take it for "
+         "--around"},
     CLI_THREADS_OPTION(bounds_settings),
     CLI_OUTPUT_OPTIONS(bounds_settings),
 };
 
 static const lipsc_column columns[] = {
-    {"name", LIPSC_COLUMN_STRING},    {"source", LIPSC_COLUMN_STRING},
-    {"kind", LIPSC_COLUMN_STRING},    {"norm", LIPSC_COLUMN_STRING},
-    {"domain", LIPSC_COLUMN_STRING},  {"value", LIPSC_COLUMN_REAL},
-    {"log_value", LIPSC_COLUMN_REAL}, {"sigma", LIPSC_COLUMN_REAL},
-    {"ratio", LIPSC_COLUMN_REAL},     {"refused", LIPSC_COLUMN_STRING}};
+    {"name", LIPSC_COLUMN_STRING},   {"source", LIPSC_COLUMN_STRING},
+    {"kind", LIPSC_COLUMN_STRING},   {"norm", LIPSC_COLUMN_STRING},
+    {"domain", LIPSC_COLUMN_STRING}, {"radius", LIPSC_COLUMN_REAL},
+    {"value", LIPSC_COLUMN_REAL},    {"log_value", LIPSC_COLUMN_REAL},
+    {"sigma", LIPSC_COLUMN_REAL},    {"ratio", LIPSC_COLUMN_REAL},
+    {"refused", LIPSC_COLUMN_STRING}};
 
-static void fill_row(lipsc_table *t, const lipsc_zoo_row *row) {
+static void fill_row(lipsc_table *t, const lipsc_zoo_case *zoo, const lipsc_zoo_row *row) {
     const double sigma = row->sigma;
     lipsc_table_row(t);
     lipsc_table_string(t, "name", row->rule->name);
@@ -70,6 +90,7 @@ static void fill_row(lipsc_table *t, const lipsc_zoo_row *row) {
     lipsc_table_string(t, "kind", lipsc_bound_kind_name(row->rule->kind));
     lipsc_table_string(t, "norm", lipsc_bound_norm_name(row->norm));
     lipsc_table_string(t, "domain", lipsc_bound_domain_name(row->rule->domain));
+    if (row->rule->domain == LIPSC_DOMAIN_BALL) lipsc_table_real(t, "radius", zoo->radius);
     lipsc_table_real(t, "value", row->value);
     lipsc_table_real(t, "log_value", row->log_value);
     lipsc_table_real(t, "sigma", sigma);
@@ -107,14 +128,35 @@ static void say_regime(const lipsc_regime *regime, size_t n) {
            n, regime->input, regime->spread);
 }
 
+/* Whether the row of the neighbourhood stands before this one. */
+static int before(const bounds_around *around, const lipsc_zoo_row *row) {
+    return *row->refused || row->rule->kind != LIPSC_KIND_UPPER || !row->comparable ||
+           log(around->found.value) <= row->log_value;
+}
+
+static void fill_rows(lipsc_table *t, const lipsc_zoo_case *zoo, const lipsc_zoo_row *rows,
+                      const bounds_around *around) {
+    int open = around->asked;
+    const lipsc_zoo_row *data = rows; /* a row in the norm of sigma */
+    while (data->rule->norm != LIPSC_NORM_OF_SIGMA) data++;
+    for (size_t r = 0; r < lipsc_zoo_count; r++) {
+        if (open && before(around, &rows[r])) {
+            bounds_around_row(around, lipsc_bound_norm_name(data->norm), data->sigma, t);
+            open = 0;
+        }
+        fill_row(t, zoo, &rows[r]);
+    }
+}
+
 static int print(const cli_command *self, const bounds_settings *s,
-                 const lipsc_zoo_case *zoo, const lipsc_zoo_row *rows) {
+                 const lipsc_zoo_case *zoo, const lipsc_zoo_row *rows,
+                 const bounds_around *around) {
     lipsc_error err;
     lipsc_table *t =
         lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_WIDE,
                         stdout, sizeof columns / sizeof *columns, columns);
     if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
-    for (size_t r = 0; r < lipsc_zoo_count; r++) fill_row(t, &rows[r]);
+    fill_rows(t, zoo, rows, around);
     lipsc_regime regime;
     lipsc_status status = lipsc_zoo_regime(zoo, &regime, &err);
     const int has_regime = status == LIPSC_OK;
@@ -126,10 +168,13 @@ static int print(const cli_command *self, const bounds_settings *s,
     lipsc_table_member(t, "n", json_integer((json_int_t)zoo->n));
     lipsc_table_member(t, "radius", real_or_null(zoo->radius));
     lipsc_table_member(t, "p", real_or_null(zoo->p));
+    lipsc_table_member(t, "around", bounds_around_json(s, around));
     status = lipsc_table_end(t, &err);
     lipsc_table_free(t);
     if (status) return cli_failure(self, "%s", err.text);
-    if (s->common.format == LIPSC_FORMAT_TABLE && has_regime) say_regime(&regime, zoo->n);
+    if (s->common.format != LIPSC_FORMAT_TABLE) return CLI_DONE;
+    if (has_regime) say_regime(&regime, zoo->n);
+    bounds_around_say(s, around);
     return CLI_DONE;
 }
 
@@ -153,16 +198,18 @@ static int bound(const cli_command *self, const bounds_settings *s, const char *
         return cli_failure(self, "%s: %s", what, lipsc_strerror(solved));
 
     lipsc_zoo_case zoo;
+    bounds_around around = {0};
     lipsc_zoo_row *rows = lipsc_alloc(lipsc_zoo_count, sizeof *rows);
     lipsc_status status = rows ? LIPSC_OK : LIPSC_E_NOMEM;
     memset(&zoo, 0, sizeof zoo);
     if (!status)
         status = lipsc_zoo_case_make(source->attn, source->radius, s->p,
                                      source->has_norm ? &source->norm : NULL, &zoo, &err);
+    if (!status) status = bounds_around_find(s, source, &zoo, &around, &err);
     if (!status) status = lipsc_zoo_evaluate_all(&zoo, sigma, rows);
     int code = status ? cli_failure(self, "%s: %s", what,
                                     *err.text ? err.text : lipsc_strerror(status))
-                      : print(self, s, &zoo, rows);
+                      : print(self, s, &zoo, rows, &around);
     lipsc_zoo_case_free(&zoo);
     lipsc_release(rows);
     if (code == CLI_DONE && solved == LIPSC_E_NOCONV) {
@@ -175,13 +222,16 @@ static int bound(const cli_command *self, const bounds_settings *s, const char *
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    bounds_settings s = {.scale = NAN, .map = 1, .seed = 1, .p = 4.0};
+    bounds_settings s = {
+        .scale = NAN, .map = 1, .seed = 1, .p = 4.0, .around = NAN, .below = NAN};
     int operands;
     int code = cli_parse(self, argc, argv, &s, &operands);
     if (code != CLI_RUN) return code;
     if (s.scale == 0.0) /* would mean "default" to the library */
         return cli_wrong_use(self, "invalid value '0' for '--scale': expected a number "
                                    "other than zero");
+    code = bounds_around_check(self, &s);
+    if (code != CLI_RUN) return code;
     bounds_source source;
     code = bounds_source_open(self, &s, argv[0], &source);
     if (code == CLI_RUN) code = bound(self, &s, argv[0], &source);
@@ -202,7 +252,8 @@ const cli_command cli_cmd_bounds = {
         "with the reason.  FILE is a layer file as `lipscope layer` reads it.  `ratio`\n"
         "is value / sigma, where sigma is the constant in the norm of the bound.",
     .example = "  $ lipscope bounds layer.safetensors --num-heads 12 --causal\n"
-               "  $ lipscope bounds gpt2/ --text alice.txt --layers 3 --length 64\n",
+               "  $ lipscope bounds gpt2/ --text alice.txt --layers 3 --length 64\n"
+               "  $ lipscope bounds layer.safetensors --around 0.001 --relative\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,

@@ -350,6 +350,29 @@ typedef struct {
 LIPSC_API lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out,
                                         lipsc_error *err);
 
+/* ---- Proved upper bound over a neighbourhood ---------------------------------- */
+
+/* At every input X' with |x'_i - x_i| <= radius for each token; weights, times and
+ * positions stay (docs/maths.md 3.15).  NaN: too large for a double, or no such bound. */
+typedef struct {
+    double radius;
+    double value;  /* >= sigma at all of them: the smallest of ends, point + change, ball */
+    double ends;   /* the bound at the point with the upper end of all that is in it      */
+    double change; /* >= |J(X') - J(X)|                                                   */
+    double point;  /* lipsc_upper.value at the input itself                               */
+    double ball;   /* the best bound over the ball of radius max |x_i| + radius           */
+} lipsc_around;
+
+/* As radius goes to zero, value goes to the bound at the point. */
+LIPSC_API lipsc_status lipsc_attn_around(lipsc_attn *attn, double radius, lipsc_around *out,
+                                         lipsc_error *err);
+
+/* The largest radius at which value <= limit, within 0.2 percent from below; at most 8^30
+ * times the mean token length.  LIPSC_E_REFUSED: already the bound at the input is above.
+ */
+LIPSC_API lipsc_status lipsc_attn_below(lipsc_attn *attn, double limit, lipsc_around *out,
+                                        lipsc_error *err);
+
 /* ---- Files -------------------------------------------------------------------- */
 
 /* A layer with its input, read from one safetensors file (docs/cli.md, "Layer

@@ -230,6 +230,7 @@ static lipsc_status conclude(lipsc_search *s, lipsc_attack_result *out, lipsc_er
     if (!status) status = lipsc_search_certify(s, &s->best, out, err);
     if (!status && out->sigma < out->best_construction)
         status = lipsc_search_certify(s, &s->construction, out, err);
+    if (!status) status = lipsc_search_bound(s, out, err);
     out->evaluations = s->evaluations;
     return status;
 }

@@ -20,13 +20,12 @@ static int covers(const lipsc_search *s, const lipsc_zoo_row *row) {
            row->rule->norm == LIPSC_NORM_D2;
 }
 
-static lipsc_status bound_above(const lipsc_search *s, lipsc_attn *attn,
-                                lipsc_attack_result *out) {
+static lipsc_status bound_ball(const lipsc_search *s, lipsc_attn *attn,
+                               lipsc_attack_result *out) {
     /* the parametrisation rounds: a token may be longer than the radius by an eps */
     const double reach = lipsc_region_reach(&s->region) * (1.0 + 1e-12);
     lipsc_zoo_case zoo;
     lipsc_status status = lipsc_zoo_case_make(attn, reach, 2.0, NULL, &zoo, NULL);
-    out->upper = out->log_upper = NAN;
     for (size_t b = 0; !status && b < lipsc_zoo_count; b++) {
         lipsc_zoo_row row;
         const lipsc_zoo_rule *rule = &lipsc_zoo_rules[b];
@@ -37,9 +36,38 @@ static lipsc_status bound_above(const lipsc_search *s, lipsc_attn *attn,
         if (!(out->log_upper <= log_value)) out->log_upper = log_value;
     }
     lipsc_zoo_case_free(&zoo);
+    return status;
+}
+
+/* Tokens near a given input: docs/maths.md 3.15, where attn stands at the centre. */
+static lipsc_status bound_around(const lipsc_search *s, lipsc_attn *attn,
+                                 lipsc_attack_result *out) {
+    lipsc_around found;
+    const lipsc_status status =
+        lipsc_attn_around(attn, s->region.radius * (1.0 + 1e-12), &found, NULL);
+    if (!status) out->log_upper = log(found.value);
+    return status;
+}
+
+lipsc_status lipsc_search_bound(const lipsc_search *s, lipsc_attack_result *out,
+                                lipsc_error *err) {
+    const int near = s->region.kind == LIPSC_ATTACK_AROUND && !s->region.masses;
+    const lipsc_input input = {.n = out->n,
+                               .X = near ? s->region.centre : out->X,
+                               .weights = out->weights ? out->weights : s->set->weights,
+                               .times = s->set->times};
+    lipsc_attn *attn = NULL;
+    out->upper = out->log_upper = NAN;
+    lipsc_status status =
+        lipsc_attn_at(s->packed, NULL, &input, LIPSC_F64, s->set->threads, &attn, err);
+    if (status) return status;
+    status = near ? bound_around(s, attn, out) : bound_ball(s, attn, out);
+    lipsc_attn_free(attn);
     if (isfinite(exp(out->log_upper))) out->upper = exp(out->log_upper);
     if (!isfinite(out->log_upper)) out->log_upper = NAN; /* a bound of zero */
-    return status == LIPSC_E_NOMEM ? status : LIPSC_OK;  /* no bound: none is told */
+    /* no bound: none is told */
+    return status == LIPSC_E_NOMEM ? lipsc_fail(err, status, "%s", lipsc_strerror(status))
+                                   : LIPSC_OK;
 }
 
 /* ---- At the input ------------------------------------------------------------------- */
@@ -81,7 +109,7 @@ lipsc_status lipsc_search_certify(lipsc_search *s, const lipsc_spot *spot,
     out->residual = info.residual;
     out->converged = status == LIPSC_OK;
     memcpy(out->start, spot->start, sizeof out->start);
-    if (status == LIPSC_OK || status == LIPSC_E_NOCONV) status = bound_above(s, attn, out);
+    if (status == LIPSC_E_NOCONV) status = LIPSC_OK;
     if (status) lipsc_fail(err, status, "%s", lipsc_strerror(status));
     lipsc_attn_free(attn);
     return status;

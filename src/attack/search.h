@@ -141,6 +141,9 @@ lipsc_status lipsc_construct_joint(const lipsc_layer *layer, const lipsc_head_fa
 /* X, weights, u, v, sigma, residual, converged of *out at a spot, in double. */
 lipsc_status lipsc_search_certify(lipsc_search *s, const lipsc_spot *spot,
                                   lipsc_attack_result *out, lipsc_error *err);
+/* upper and log_upper of *out, which has been certified. */
+lipsc_status lipsc_search_bound(const lipsc_search *s, lipsc_attack_result *out,
+                                lipsc_error *err);
 
 /* ---- attack.c ---- */
 

@@ -131,6 +131,8 @@ has err "a layer file has no norm"
 run 2 attack G1 --radius layernorm
 run 2 attack G1 --domain around
 has err "needs --radius"
+run 2 attack G1 --relative --radius 1
+has err "--relative goes with --domain around"
 run 1 attack G1 --domain around --radius 1 --length 11
 has err "no input of length 11"
 run 2 attack G1 --atoms 3 --length 3 --radius 1

@@ -71,6 +71,55 @@ run 0 bounds G1
 has out "regime mean_field"
 has out "this input mean_field: scores in a row of that head differ by at most 2"
 
+# a neighbourhood: between the input and the ball, and it holds at what an attack finds there
+run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --around 0.001 --relative --format tsv
+in_order "multi --around"
+[ "$(cell around domain)" = around ] || fail "domain of around"
+small=$(cell around value) point=$(cell data-columns value) radius=$(cell around radius)
+near "$small" "$point" 0.2
+awk -v a="$small" -v b="$(cell masked-finite-n value)" 'BEGIN { exit !(10 * a < b) }' ||
+    fail "around $small is not far below the ball"
+run 0 attack multi --num-heads 4 --kv-heads 2 --causal --domain around --radius 0.001 --relative \
+    --restarts 2 --iterations 20 --format json
+near "$(field radius)" "$radius" 1e-12
+near "$(field upper)" "$small" 1e-9
+awk -v a="$(field sigma)" -v b="$small" 'BEGIN { exit !(a <= b) }' || fail "attack above around"
+run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --around "$radius" --format tsv
+near "$(cell around value)" "$small" 1e-9
+# the largest radius below a limit gives that limit back, and a larger one does not
+run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --below 80 --format tsv
+radius=$(cell around radius)
+near "$(cell around value)" 80 5e-3
+run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --around "$radius" --format tsv
+awk -v a="$(cell around value)" 'BEGIN { exit !(a <= 80) }' || fail "not below 80 at $radius"
+run 0 bounds multi --num-heads 4 --kv-heads 2 --causal \
+    --around "$(awk -v r="$radius" 'BEGIN { print 1.01 * r }')" --format tsv
+awk -v a="$(cell around value)" 'BEGIN { exit !(a > 80) }' || fail "below 80 beyond $radius"
+run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --below 80
+has out "sigma is at most 80 wherever no token moves by more than"
+run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --below 80 --format json
+near "$(field below)" 80 0
+# a trained layer: close to the bound at the input, above an attack, far below the ball
+trained="builtin:gpt2-nano --text builtin:lighthouse --layers 3 --length 8 --heads 5"
+run 0 bounds $trained --around 0.001 --relative --format json
+bound=$(field value | awk 'END { print }')
+near "$bound" "$(field point)" 0.2
+awk -v a="$bound" -v b="$(field ball)" 'BEGIN { exit !(50 * a < b) }' || fail "not far below the ball"
+run 0 attack $trained --domain around --radius 0.001 --relative --restarts 2 --iterations 9 --format json
+awk -v a="$(field sigma)" -v b="$bound" 'BEGIN { exit !(a > 0 && a <= b) }' ||
+    fail "attack on a trained layer above its bound"
+run 1 bounds G1 --below 1
+has err "the bound at the input itself"
+run 0 bounds G1 --format json
+has out '"around": null'
+run 2 bounds G1 --around -1
+run 2 bounds G1 --around 1 --below 9
+has err "leave out --around"
+run 2 bounds G1 --around 1 --radius 3
+has err "leave out --radius"
+run 2 bounds G1 --relative
+has err "--relative goes with"
+
 # wrong use
 run 1 bounds G1 --radius 0.5
 has err "outside the ball"

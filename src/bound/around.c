@@ -1,0 +1,400 @@
+/* around.c - a proved upper bound of |J| at every input whose tokens lie within r of those
+ * of the given one (docs/maths.md 3.15).
+ *
+ * Ends: the inequalities of upper.c with the upper end of everything in them, which
+ * around_row.c has.  Change: the bound at the point, whatever it is, plus a bound of
+ * |J' - J|.  Ball: the bounds over the ball of radius max |x_i| + r.  Each holds, so the
+ * smallest does.
+ *
+ * Columns are summed block by block of rows, so that the sums do not depend on the number
+ * of threads. */
+#include "bound/around.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "bound/zoo.h"
+#include "core/error.h"
+#include "core/mem.h"
+#include "linalg/dense.h"
+
+enum { BLOCK = 64 }; /* rows between two additions to the columns */
+
+/* What is added up over the rows, for each key: with hi_ij tau_i^2 of both views, with
+ * eps_ij tau_eps^2, with hi_ij tau_move^2. */
+enum { BY_HEAD, BY_OUT, BY_EPS, BY_MOVE, SUMS };
+
+typedef struct {
+    size_t n;
+    double *hi, *eps; /* (BLOCK, n) of a block of rows           */
+    double factor[BLOCK][SUMS];
+    double *column[SUMS]; /* (n) of one head                         */
+    double *joint[SUMS];  /* (n) of all heads, in the layer's units  */
+    double *storage;
+} column_sums;
+
+/* Maxima over the rows of one head, and the sum of rho^2. */
+typedef struct {
+    double query[LIPSC_VIEWS], change, rho2[LIPSC_VIEWS];
+} head_rows;
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* A NaN stays. */
+static double larger_of(double a, double b) { return a >= b ? a : (b > a ? b : NAN); }
+
+static lipsc_status sums_new(size_t n, column_sums *sums) {
+    size_t count;
+    memset(sums, 0, sizeof *sums);
+    sums->n = n;
+    if (lipsc_mul_size(n, 2 * BLOCK + 2 * SUMS, &count))
+        sums->storage = lipsc_alloc_zero(count, sizeof *sums->storage);
+    if (!sums->storage) return LIPSC_E_NOMEM;
+    sums->hi = sums->storage;
+    sums->eps = sums->hi + BLOCK * n;
+    for (int s = 0; s < SUMS; s++) {
+        sums->column[s] = sums->eps + (BLOCK + (size_t)s) * n;
+        sums->joint[s] = sums->column[s] + SUMS * n;
+    }
+    return LIPSC_OK;
+}
+
+/* ---- One head ---------------------------------------------------------------------------
+ */
+
+static void keep_row(const lipsc_around_row *row, size_t place, column_sums *sums,
+                     head_rows *mine, double *rho2) {
+    memcpy(sums->hi + place * sums->n, row->hi, row->count * sizeof *row->hi);
+    memcpy(sums->eps + place * sums->n, row->eps, row->count * sizeof *row->eps);
+    double *factor = sums->factor[place];
+    factor[BY_HEAD] = row->tau[0] * row->tau[0];
+    factor[BY_OUT] = row->tau[1] * row->tau[1];
+    factor[BY_EPS] = row->tau_eps * row->tau_eps;
+    factor[BY_MOVE] = row->tau_move * row->tau_move;
+    for (int v = 0; v < LIPSC_VIEWS; v++) {
+        mine->query[v] = larger_of(mine->query[v], row->query_term[v]);
+        rho2[v * BLOCK + place] = row->rho[v] * row->rho[v];
+    }
+    mine->change = larger_of(mine->change, row->query_change);
+}
+
+static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
+                               size_t first, size_t count, lipsc_around_row *rows,
+                               column_sums *sums, head_rows *all) {
+    lipsc_status status = LIPSC_OK;
+    double rho2[LIPSC_VIEWS * BLOCK];
+#pragma omp parallel num_threads(head->threads)
+    {
+        lipsc_status mine = LIPSC_OK;
+        head_rows own = {0};
+        lipsc_around_row *row = NULL;
+#pragma omp critical(lipsc_around_merge)
+        row = rows++;
+#pragma omp for schedule(dynamic)
+        for (size_t place = 0; place < count; place++) {
+            if (mine) continue;
+            mine = lipsc_around_row_make(head, reach, first + place, row);
+            if (!mine) keep_row(row, place, sums, &own, rho2);
+        }
+#pragma omp critical(lipsc_around_merge)
+        {
+            if (mine && !status) status = mine;
+            for (int v = 0; v < LIPSC_VIEWS; v++)
+                all->query[v] = larger_of(all->query[v], own.query[v]);
+            all->change = larger_of(all->change, own.change);
+        }
+    }
+    for (int v = 0; !status && v < LIPSC_VIEWS; v++)
+        for (size_t place = 0; place < count; place++)
+            all->rho2[v] += rho2[v * BLOCK + place];
+    return status;
+}
+
+/* column_j += (a_i/a_j) hi_ij tau_i^2 ... for a block of rows */
+static void add_block(const lipsc_head *head, size_t first, size_t count,
+                      column_sums *sums) {
+    const size_t n = head->n, *lo = head->rows->lo, *hi = head->rows->hi;
+    const double *root = head->rows->root_weight;
+#pragma omp parallel for schedule(static) num_threads(head->threads)
+    for (size_t j0 = 0; j0 < n; j0 += BLOCK)
+        for (size_t place = 0; place < count; place++) {
+            const size_t i = first + place, j1 = smaller(j0 + BLOCK, hi[i]);
+            const double *factor = sums->factor[place];
+            for (size_t j = j0 > lo[i] ? j0 : lo[i]; j < j1; j++) {
+                const double ratio = root ? root[i] / root[j] : 1.0;
+                const double p = ratio * ratio * sums->hi[place * n + j - lo[i]];
+                const double eps = ratio * ratio * sums->eps[place * n + j - lo[i]];
+                sums->column[BY_HEAD][j] += p * factor[BY_HEAD];
+                sums->column[BY_OUT][j] += p * factor[BY_OUT];
+                sums->column[BY_EPS][j] += eps * factor[BY_EPS];
+                sums->column[BY_MOVE][j] += p * factor[BY_MOVE];
+            }
+        }
+}
+
+static lipsc_status head_pass(const lipsc_head *head, const lipsc_reach *reach,
+                              lipsc_around_row *rows, column_sums *sums, head_rows *all) {
+    const double unit = 1.0 / head->unit;
+    memset(all, 0, sizeof *all);
+    for (int s = 0; s < SUMS; s++) memset(sums->column[s], 0, head->n * sizeof(double));
+    for (size_t first = 0; first < head->n; first += BLOCK) {
+        const size_t count = smaller(BLOCK, head->n - first);
+        const lipsc_status status = block_rows(head, reach, first, count, rows, sums, all);
+        if (status) return status;
+        add_block(head, first, count, sums);
+    }
+    for (int s = 0; s < SUMS; s++)
+        for (size_t j = 0; j < head->n; j++)
+            sums->joint[s][j] += unit * unit * sums->column[s][j];
+    return LIPSC_OK;
+}
+
+/* ---- All heads
+ * ---------------------------------------------------------------------------- */
+
+static double root_of_largest(size_t n, const double *x) {
+    double largest = 0.0;
+    for (size_t j = 0; j < n; j++) largest = larger_of(largest, x[j]);
+    return sqrt(largest);
+}
+
+/* Over the heads so far: roots of sums of squares, and sums of what they do after O. */
+typedef struct {
+    double best_root, best_sum;
+    double query_root, change_root;
+    double change_sum;
+} layer_sums;
+
+static void add_head(const lipsc_head *head, const column_sums *sums, const head_rows *rows,
+                     int equal, layer_sums *all) {
+    const size_t n = head->n;
+    const double out_norm = head->out.norm / head->out_unit;
+    double bound[LIPSC_VIEWS];
+    for (int v = 0; v < LIPSC_VIEWS; v++) {
+        const double column = root_of_largest(n, sums->column[v ? BY_OUT : BY_HEAD]);
+        const double row = sqrt(rows->rho2[v]);
+        const double best = equal && row < column ? row : column;
+        bound[v] = (rows->query[v] + best) / head->unit / (v ? head->out_unit : 1.0);
+    }
+    const double change = (rows->change + root_of_largest(n, sums->column[BY_EPS]) +
+                           root_of_largest(n, sums->column[BY_MOVE])) /
+                          head->unit;
+    all->best_root = hypot(all->best_root, bound[0]);
+    all->best_sum += bound[1] < out_norm * bound[0] ? bound[1] : out_norm * bound[0];
+    all->query_root = hypot(all->query_root, rows->query[0] / head->unit);
+    all->change_root = hypot(all->change_root, rows->change / head->unit);
+    all->change_sum += out_norm * change;
+}
+
+static double smallest(double a, double b) { return isnan(b) || a <= b ? a : b; }
+
+/* The result of all heads; out_norm NULL: heads side by side. */
+static void finish(const layer_sums *all, const column_sums *sums, const double *out_norm,
+                   double margin, lipsc_around *out) {
+    const double O = out_norm ? *out_norm : 1.0;
+    double ends = all->best_root, change = all->change_root;
+    ends = smallest(ends, all->query_root + root_of_largest(sums->n, sums->joint[BY_HEAD]));
+    change += root_of_largest(sums->n, sums->joint[BY_EPS]) +
+              root_of_largest(sums->n, sums->joint[BY_MOVE]);
+    ends *= O;
+    change *= O;
+    if (out_norm) {
+        ends = smallest(ends, all->best_sum);
+        change = smallest(change, all->change_sum);
+    }
+    out->ends = margin * ends;
+    out->change = margin * change;
+}
+
+static lipsc_status rows_new(const lipsc_head *head, lipsc_around_row **rows) {
+    const size_t threads = (size_t)head->threads;
+    lipsc_status status = LIPSC_OK;
+    *rows = lipsc_alloc_zero(threads, sizeof **rows);
+    if (!*rows) return LIPSC_E_NOMEM;
+    for (size_t t = 0; !status && t < threads; t++)
+        status = lipsc_around_row_new(head, *rows + t);
+    return status;
+}
+
+static void rows_free(const lipsc_head *head, lipsc_around_row *rows) {
+    for (size_t t = 0; rows && t < (size_t)head->threads; t++)
+        lipsc_around_row_free(rows + t);
+    lipsc_release(rows);
+}
+
+/* ends and change at radius r */
+static lipsc_status bound_moved(lipsc_attn *attn, double r, lipsc_around *out) {
+    const lipsc_layer *layer = &attn->layer;
+    const size_t n = attn->rows.n;
+    const int equal = attn->rows.log_weight == NULL;
+    lipsc_head head;
+    lipsc_reach reach = {0};
+    lipsc_around_row *rows = NULL;
+    column_sums sums = {0};
+    layer_sums all = {0};
+    double out_norm = 1.0;
+    lipsc_status status = lipsc_head_new(attn, &head);
+    if (!status) status = lipsc_reach_new(n, &reach);
+    if (!status) status = rows_new(&head, &rows);
+    if (!status) status = sums_new(n, &sums);
+    for (size_t h = 0; !status && h < layer->heads; h++) {
+        head_rows found;
+        status = lipsc_head_enter(attn, h, &head);
+        if (!status) status = lipsc_reach_make(attn, h, &head, r, &reach);
+        if (!status) status = head_pass(&head, &reach, rows, &sums, &found);
+        if (!status) add_head(&head, &sums, &found, equal, &all);
+    }
+    if (!status && layer->O)
+        status = lipsc_dense_norm(layer->heads * layer->value_dim, layer->out_dim, layer->O,
+                                  &out_norm);
+    if (!status) {
+        const size_t widths = layer->d + layer->key_dim + layer->value_dim +
+                              layer->out_dim + layer->heads * layer->value_dim;
+        const double margin = 1.0 + (8.0 * (double)(n + widths) + 1000.0) * DBL_EPSILON;
+        finish(&all, &sums, layer->O ? &out_norm : NULL, margin, out);
+    }
+    rows_free(&head, rows);
+    lipsc_head_free(&head);
+    lipsc_reach_free(&reach);
+    lipsc_release(sums.storage);
+    return status;
+}
+
+/* ---- With the bounds over the ball
+ * ---------------------------------------------------------- */
+
+static double longest_token(const lipsc_attn *attn) {
+    const size_t n = attn->input.n, d = attn->layer.d;
+    double longest = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        double length = 0.0;
+        for (size_t c = 0; c < d; c++) length = hypot(length, attn->input.X[i * d + c]);
+        longest = larger_of(longest, length);
+    }
+    return longest;
+}
+
+/* The smallest bound of sigma over the ball that holds the neighbourhood; NaN: none. */
+static lipsc_status bound_ball(const lipsc_zoo_case *z, double r, double *value) {
+    lipsc_zoo_case ball = *z;
+    ball.radius = (longest_token(z->attn) + r) * (1.0 + 1e-12);
+    *value = NAN;
+    for (size_t b = 0; b < lipsc_zoo_count; b++) {
+        const lipsc_zoo_rule *rule = &lipsc_zoo_rules[b];
+        lipsc_zoo_row row;
+        if (rule->kind != LIPSC_KIND_UPPER || rule->domain != LIPSC_DOMAIN_BALL) continue;
+        const lipsc_status status = lipsc_zoo_evaluate(&ball, rule, &row);
+        if (status) return status;
+        if (!*row.refused && row.comparable && !isnan(row.value))
+            *value = isnan(*value) ? row.value : smallest(*value, row.value);
+    }
+    return LIPSC_OK;
+}
+
+static double finite_or_nan(double x) { return x < INFINITY ? x : NAN; }
+
+lipsc_status lipsc_around_at(const lipsc_zoo_case *z, double r, lipsc_around *out,
+                             lipsc_error *err) {
+    if (!(r >= 0.0 && r < INFINITY))
+        return lipsc_fail(err, LIPSC_E_ARG, "the radius is not a number from 0 on");
+    lipsc_around found = {.radius = r, .ends = NAN, .change = NAN, .point = NAN};
+    lipsc_status status = bound_moved(z->attn, r, &found);
+    if (status == LIPSC_E_RANGE || status == LIPSC_E_NONFIN) status = LIPSC_OK;
+    if (!status) status = bound_ball(z, r, &found.ball);
+    if (status) return lipsc_fail(err, status, "around: %s", lipsc_strerror(status));
+    found.ends = finite_or_nan(found.ends);
+    found.change = finite_or_nan(found.change);
+    if (!z->data_status) found.point = z->data.value;
+    const double candidates[] = {found.ends, (found.point + found.change) * (1.0 + 4e-16),
+                                 found.ball};
+    found.value = NAN;
+    for (size_t c = 0; c < 3; c++)
+        if (!(found.value <= candidates[c]) && candidates[c] < INFINITY)
+            found.value = candidates[c];
+    if (isnan(found.value))
+        return lipsc_fail(err, LIPSC_E_RANGE,
+                          "every bound over inputs within %.6g is too large for a double%s",
+                          r,
+                          z->layer->q_gain || z->layer->k_gain
+                              ? ": a query or key may come too close to zero for its norm"
+                              : "");
+    *out = found;
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_attn_around(lipsc_attn *attn, double radius, lipsc_around *out,
+                               lipsc_error *err) {
+    lipsc_zoo_case zoo;
+    if (!attn || !out) return lipsc_fail(err, LIPSC_E_ARG, "attn or out is NULL");
+    lipsc_status status = lipsc_zoo_case_make(attn, NAN, 2.0, NULL, &zoo, err);
+    if (!status) status = lipsc_around_at(&zoo, radius, out, err);
+    lipsc_zoo_case_free(&zoo);
+    return status;
+}
+
+/* ---- The largest radius below a limit
+ * -------------------------------------------------------- */
+
+/* value <= limit; a neighbourhood whose bounds overflow is above. */
+static lipsc_status is_below(const lipsc_zoo_case *z, double r, double limit,
+                             lipsc_around *best, int *below, lipsc_error *err) {
+    lipsc_around found;
+    const lipsc_status status = lipsc_around_at(z, r, &found, err);
+    *below = !status && found.value <= limit;
+    if (*below) *best = found;
+    return status == LIPSC_E_RANGE ? LIPSC_OK : status;
+}
+
+static double mean_token(const lipsc_attn *attn) {
+    const size_t n = attn->input.n, d = attn->layer.d;
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        double length = 0.0;
+        for (size_t c = 0; c < d; c++) length = hypot(length, attn->input.X[i * d + c]);
+        sum += length / (double)n;
+    }
+    return sum;
+}
+
+lipsc_status lipsc_around_below(const lipsc_zoo_case *z, double limit, lipsc_around *out,
+                                lipsc_error *err) {
+    enum { STEPS = 40 }; /* of a factor of eight, from a thousandth upwards or down */
+    const double close = 1.002; /* to the smallest radius that was seen not to do */
+    const double mean = mean_token(z->attn);
+    double r = (mean > 0.0 ? mean : 1.0) * 0x1p-10, above = INFINITY;
+    int below = 0;
+    if (!(limit > 0.0 && limit < INFINITY))
+        return lipsc_fail(err, LIPSC_E_ARG, "the limit is not a positive number");
+    lipsc_around best = {0};
+    lipsc_status status = lipsc_around_at(z, 0.0, &best, err);
+    if (status) return status;
+    if (!(best.value <= limit))
+        return lipsc_fail(err, LIPSC_E_REFUSED,
+                          "the bound at the input itself, %.6g, is above %.6g already",
+                          best.value, limit);
+    for (int step = 0; !status && step < STEPS; step++) {
+        status = is_below(z, r, limit, &best, &below, err);
+        if (!below) above = r;
+        if (best.radius > 0.0 && above < INFINITY) break;
+        r = below ? 8.0 * r : r / 8.0;
+    }
+    while (!status && best.radius > 0.0 && above > close * best.radius &&
+           above < INFINITY) {
+        r = sqrt(best.radius * above);
+        status = is_below(z, r, limit, &best, &below, err);
+        if (!below) above = r;
+    }
+    if (!status) *out = best;
+    return status;
+}
+
+lipsc_status lipsc_attn_below(lipsc_attn *attn, double limit, lipsc_around *out,
+                              lipsc_error *err) {
+    lipsc_zoo_case zoo;
+    if (!attn || !out) return lipsc_fail(err, LIPSC_E_ARG, "attn or out is NULL");
+    lipsc_status status = lipsc_zoo_case_make(attn, NAN, 2.0, NULL, &zoo, err);
+    if (!status) status = lipsc_around_below(&zoo, limit, out, err);
+    lipsc_zoo_case_free(&zoo);
+    return status;
+}

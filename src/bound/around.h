@@ -1,0 +1,65 @@
+/* around.h - what tokens that move by at most r can do to one head: inside bound/ only.
+ *
+ *     reach.c        how far queries, keys and values move, and how wrong they are computed
+ *     around_row.c   one softmax row: the ends of its weights, and its part of the bounds
+ *     around.c       heads, columns, all together; the largest radius below a limit */
+#ifndef LIPSC_BOUND_AROUND_H
+#define LIPSC_BOUND_AROUND_H
+
+#include "bound/head.h"
+
+/* Queries (with their scale) or keys of a head, token by token, over the neighbourhood:
+ * |y'_i - y_i| <= r slope_i, and the derivative of y in x_i changes by at most r bend_i. */
+typedef struct {
+    double *error;  /* (n) |computed - exact| at the centre              */
+    double *length; /* (n) |y_i| as computed                             */
+    double *slope;  /* (n)                                               */
+    double *bend;   /* (n) zero without a norm                           */
+    double largest_error, largest_length, largest_slope, largest_bend;
+} lipsc_side;
+
+typedef struct {
+    double r;
+    lipsc_side query, key;
+    double cross;                    /* |A|, or NaN: queries or keys are turned          */
+    double value[LIPSC_VIEWS];       /* |V|, |W V|                                       */
+    double value_error[LIPSC_VIEWS]; /* of a difference of two z, any                    */
+    double factor;                   /* an error |F g| has beside |Q^T g|, in |Q| |g|    */
+    double *storage;
+} lipsc_reach;
+
+lipsc_status lipsc_reach_new(size_t n, lipsc_reach *reach);
+void lipsc_reach_free(lipsc_reach *reach);
+/* After lipsc_head_enter for the same head. */
+lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index, const lipsc_head *head,
+                              double r, lipsc_reach *reach);
+
+/* Room for one row of one thread, and what it gave. */
+typedef struct {
+    double *log_p, *p;    /* (n) of the visible keys, from lo                          */
+    double *query, *move; /* (n) how far scores move: with the query, in all else      */
+    double *hi, *eps;     /* (n) P'_ij <= hi, |P'_ij - P_ij| <= eps                    */
+    double *y, *y_length; /* (n, dv), (n) z_j - o_i                                    */
+    double *g, *g_length; /* (n, k), (n) k_j - mean key                                */
+    double *b, *b_length; /* (n, k), (n) Dq_i^T g_j through the factor of Q            */
+    double *w, *w_length; /* (n, k), (n) gradients in the raw keys; |w_ij|             */
+    double *mean, *pack_a, *pack_b; /* (max), (n, max) each                             */
+    double *gram, *half, *room, *sum, *cross; /* (max, max) each                        */
+    size_t lo, count, top;
+    double bends; /* r^2 second-order parts                             */
+    /* per view, for every input of the neighbourhood */
+    double query_term[LIPSC_VIEWS]; /* |Cov'_i(z, k) Dq'_i|                              */
+    double tau[LIPSC_VIEWS];        /* |(B'h)_i|^2 <= tau^2 sum_j hi_ij |h_j|^2          */
+    double rho[LIPSC_VIEWS];        /* |row i of B'|                                     */
+    /* and what changes: |Cov' Dq' - Cov Dq|, and
+     * |((B'-B)h)_i| <= tau_eps (sum_j eps_ij |h_j|^2)^{1/2}
+     *                + tau_move (sum_j hi_ij |h_j|^2)^{1/2}                             */
+    double query_change, tau_eps, tau_move;
+} lipsc_around_row;
+
+lipsc_status lipsc_around_row_new(const lipsc_head *head, lipsc_around_row *row);
+void lipsc_around_row_free(lipsc_around_row *row);
+lipsc_status lipsc_around_row_make(const lipsc_head *head, const lipsc_reach *reach,
+                                   size_t i, lipsc_around_row *row);
+
+#endif

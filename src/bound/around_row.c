@@ -1,0 +1,503 @@
+/* around_row.c - one softmax row over all inputs whose tokens moved by at most r, and its
+ * part of the bounds (docs/maths.md 3.15).
+ *
+ * Scores.  Up to a number that is the same for all j,
+ *     s'_ij - s_ij = (q'_i - q_i).(k_j - kbar_i) + q_i.(k'_j - k_j) + (q'_i - q_i).(k'_j -
+ * k_j), at most query_j + move_j in size, with mean zero of the first part under P_i.  By
+ * Jensen's inequality for the other keys P'_ij <= P e^E / (P e^E + 1 - P),   E =
+ * query_j/(1-P) + move_j + mean of move over l != j, and P'_ij >= P / (1 + N), N = sum_{l
+ * != j} P_il (e^{e_l + e_j} - 1), e = query + move.
+ *
+ * Matrices.  Y has the rows y_j = z_j - o_i, B the rows b_j = Dq_i^T (k_j - kbar_i), and
+ * S' = diag(P') - P' P'^T does not see what all rows have in common.  The moved rows are
+ * Y + H, B + G with |S'^{1/2} H| <= eta and |S'^{1/2} G| <= theta, and
+ *     |(Y+H)^T S' (B+G) - Y^T S B| <= (1 + sum eps) |Y^T eps Y|^{1/2} |B^T eps B|^{1/2}
+ *         + eta |B^T hi B|^{1/2} + theta |Y^T hi Y|^{1/2} + eta theta.
+ *
+ * Value and key path.  T_ij = V + y_j w_ij^T as in row.c.  In L^2(P'_i) the moved T'
+ * differs from T by at most tau_move = max|w| (eta + |sum (P'-P) y|) + omega (|Y^T hi
+ * Y|^{1/2} + eta), omega >= |w' - w|.  Where w_ij = w_i the mixed terms vanish for P'
+ * itself: tau' <= |V V^T + (|w| + omega)^2 Y^T hi Y|^{1/2} + (|w| + omega) eta.
+ *
+ * Rounding is one more move: what q, k, z and the row may have lost is part of move, eta,
+ * theta and omega.  All other sums are of positive terms. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "bound/around.h"
+#include "bound/psd.h"
+#include "core/mem.h"
+#include "linalg/dense.h"
+
+enum { EXACT = 40, LOOSE = 3 }; /* squarings: to the last digit; within a few percent */
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+static double length_of(size_t width, const double *x) {
+    double sum = 0.0;
+    for (size_t c = 0; c < width; c++) sum += x[c] * x[c];
+    return sqrt(sum);
+}
+
+/* What a sum over the row may have lost, relatively. */
+static double row_rounding(const lipsc_around_row *row) {
+    return (4.0 * (double)row->count + 64.0) * DBL_EPSILON;
+}
+
+/* ---- The row and what is attached to its keys -------------------------------------------
+ */
+
+static void softmax(const lipsc_head *head, size_t i, lipsc_around_row *row) {
+    const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
+    const double *log_weight = head->rows->log_weight;
+    double *s = row->log_p, total = 0.0;
+    row->lo = lo;
+    row->count = count;
+    row->top = 0;
+    lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
+                     s, count);
+    for (size_t j = 0; log_weight && j < count; j++) s[j] += log_weight[lo + j];
+    for (size_t j = 1; j < count; j++)
+        if (s[j] > s[row->top]) row->top = j;
+    const double largest = s[row->top];
+    for (size_t j = 0; j < count; j++) total += row->p[j] = exp(s[j] -= largest);
+    const double log_total = log(total);
+    for (size_t j = 0; j < count; j++) {
+        row->p[j] /= total;
+        s[j] -= log_total;
+    }
+}
+
+/* y_j - mean of the row, found from differences to the row's largest entry. */
+static void centre(const lipsc_around_row *row, size_t width, const double *values,
+                   double *mean, double *to, double *length) {
+    const double *base = values + row->lo * width, *top = base + row->top * width;
+    memset(mean, 0, width * sizeof *mean);
+    for (size_t j = 0; j < row->count; j++)
+        for (size_t c = 0; c < width; c++)
+            mean[c] += row->p[j] * (base[j * width + c] - top[c]);
+    for (size_t j = 0; j < row->count; j++) {
+        for (size_t c = 0; c < width; c++)
+            to[j * width + c] = base[j * width + c] - top[c] - mean[c];
+        length[j] = length_of(width, to + j * width);
+    }
+}
+
+/* to (count, rank) = factor F from (count, k), and the lengths */
+static void through_factor(const lipsc_factor *F, double factor, size_t count,
+                           const double *from, double *to, double *length) {
+    lipsc_dense_gemm(0, 0, F->rank, count, F->cols, factor, F->values, F->rank, from,
+                     F->cols, 0.0, to, F->rank);
+    for (size_t j = 0; j < count; j++) length[j] = length_of(F->rank, to + j * F->rank);
+}
+
+/* b_j = Dq_i^T g_j and w_ij */
+static void gradients(const lipsc_head *head, size_t i, lipsc_around_row *row) {
+    const size_t k = head->k, count = row->count;
+    const double *g = row->g;
+    if (head->query_turn.gain || head->query_turn.half) {
+        memcpy(row->pack_a, row->g, count * k * sizeof *row->g);
+        for (size_t j = 0; j < count; j++)
+            lipsc_turn_back(&head->query_turn, i, row->pack_a + j * k);
+        g = row->pack_a;
+    }
+    through_factor(&head->Qt, head->scale, count, g, row->b, row->b_length);
+    const size_t different = head->keys_differ ? count : 1;
+    for (size_t j = 0; j < different; j++) {
+        memcpy(row->w + j * k, head->q + i * k, k * sizeof *row->w);
+        lipsc_turn_back(&head->key_turn, row->lo + j, row->w + j * k);
+    }
+    through_factor(&head->Kt, 1.0, different, row->w, row->pack_a, row->w_length);
+    for (size_t j = different; j < count; j++) row->w_length[j] = row->w_length[0];
+}
+
+static double weighted(size_t count, const double *p, const double *x) {
+    double sum = 0.0;
+    for (size_t j = 0; j < count; j++) sum += p[j] * x[j];
+    return sum;
+}
+
+static double weighted_squares(size_t count, const double *p, const double *x) {
+    double sum = 0.0;
+    for (size_t j = 0; j < count; j++) sum += p[j] * x[j] * x[j];
+    return sum;
+}
+
+/* ---- The ends of the weights ------------------------------------------------------------
+ */
+
+/* |k'_j - k_j| |q'_i - q_i| / r^2 */
+static double cross_slope(const lipsc_reach *reach, size_t i) {
+    return isnan(reach->cross) ? reach->query.slope[i] * reach->key.largest_slope
+                               : reach->cross;
+}
+
+/* How far the scores of row i move, rounding included. */
+static void score_moves(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+                        lipsc_around_row *row) {
+    const lipsc_side *query = &reach->query, *key = &reach->key;
+    const double r = reach->r, slope = query->slope[i], q = query->length[i];
+    const double key_error =
+        2.0 * key->largest_error + 8.0 * DBL_EPSILON * key->largest_length;
+    double weight = 0.0;
+    for (size_t j = 0; head->rows->log_weight && j < row->count; j++)
+        weight = fmax(weight, fabs(head->rows->log_weight[row->lo + j]));
+    const double mean_error =
+        row_rounding(row) *
+        (weighted(row->count, row->p, row->g_length) + row->g_length[row->top]);
+    const double fixed =
+        r * r * cross_slope(reach, i) +
+        query->error[i] * (key->largest_length + key->largest_error) +
+        q * key->largest_error +
+        (8.0 * (double)head->k + 32.0) * DBL_EPSILON * (q * key->largest_length + weight) +
+        row_rounding(row) + r * slope * (key_error + mean_error);
+    for (size_t j = 0; j < row->count; j++) {
+        const double g = row->g_length[j], w = row->w_length[j];
+        const double lost = reach->factor * g + key_error;
+        row->query[j] = r * (row->b_length[j] + slope * lost) +
+                        0.5 * r * r * query->bend[i] * (g + key_error);
+        row->move[j] =
+            r * (w + key->slope[row->lo + j] * (query->error[i] + reach->factor * q)) +
+            0.5 * r * r * key->bend[row->lo + j] * (q + query->error[i]) + fixed;
+    }
+}
+
+/* hi and eps of one key.  Of the others: rest = 1 - P_j, moves = sum P_l move_l,
+ * growth = sum P_l (e^{e_l} - 1). */
+static void weight_ends(lipsc_around_row *row, size_t j, double rest, double moves,
+                        double growth) {
+    const double p = row->p[j], up = 1.0 + row_rounding(row);
+    double hi = 1.0, above = 0.0, below = 0.0;
+    if (rest > 0.0) {
+        const double own = row->query[j] + row->move[j];
+        const double E = row->query[j] / rest + row->move[j] + moves / rest;
+        const double odds = rest * exp(-(row->log_p[j] + E)); /* of not being j */
+        hi = 1.0 / (1.0 + odds);
+        above = p > 0.0 ? hi * rest * -expm1(-E) : hi;
+        const double N = exp(own) * growth + rest * expm1(own);
+        below = N < INFINITY ? p * N / (1.0 + N) : p;
+    }
+    row->hi[j] = fmax(fmin(hi * up, 1.0), DBL_MIN);
+    row->eps[j] = fmax(above, below) * up + (up - 1.0) * p + DBL_MIN;
+}
+
+static lipsc_status ends(lipsc_around_row *row) {
+    const size_t count = row->count, top = row->top;
+    double moves = 0.0, growth = 0.0, rest = 0.0; /* of all but the top */
+    for (size_t j = 0; j < count; j++) {
+        if (j == top) continue;
+        rest += row->p[j];
+        moves += row->p[j] * row->move[j];
+        growth += row->p[j] * expm1(row->query[j] + row->move[j]);
+    }
+    const double top_moves = row->p[top] * row->move[top];
+    const double top_growth = row->p[top] * expm1(row->query[top] + row->move[top]);
+    if (!(moves + top_moves < INFINITY)) return LIPSC_E_RANGE; /* a NaN too */
+    for (size_t j = 0; j < count; j++)
+        if (j == top)
+            weight_ends(row, j, rest, moves, growth);
+        else /* a little more than the others: its own growth too */
+            weight_ends(row, j, 1.0 - row->p[j],
+                        top_moves + fmax(moves - row->p[j] * row->move[j], 0.0) +
+                            row_rounding(row) * moves,
+                        top_growth + growth);
+    return LIPSC_OK;
+}
+
+/* ---- Sums of matrices over the row
+ * -------------------------------------------------------- */
+
+/* sum_j weight_j a_j b_j^T (width_a, width_b), column-major; squared: weight_j^2 */
+static void outer_sum(lipsc_around_row *row, const double *weight, const double *length,
+                      size_t width_a, const double *a, size_t width_b, const double *b,
+                      double *sum) {
+    for (size_t j = 0; j < row->count; j++) {
+        const double root = sqrt(weight[j]) * (length ? length[j] : 1.0);
+        for (size_t c = 0; c < width_a; c++)
+            row->pack_a[j * width_a + c] = root * a[j * width_a + c];
+        if (b != a)
+            for (size_t c = 0; c < width_b; c++)
+                row->pack_b[j * width_b + c] = root * b[j * width_b + c];
+    }
+    lipsc_dense_gemm(0, 1, width_a, width_b, row->count, 1.0, row->pack_a, width_a,
+                     b != a ? row->pack_b : row->pack_a, width_b, 0.0, sum, width_a);
+}
+
+/* What a sum over the row may have lost whose parts have traces of `size` in all. */
+static double sum_slack(const lipsc_head *head, const lipsc_around_row *row, double size) {
+    return (2.0 * row_rounding(row) + 8.0 * (double)(head->d + head->dv) * DBL_EPSILON) *
+           size;
+}
+
+/* norm[view] >= |a|^{1/2}, |F a F^T|^{1/2} for every a (dv, dv) within slack of this one.
+ */
+static lipsc_status roots_of(const lipsc_head *head, const double *a, double slack,
+                             int squarings, lipsc_around_row *row, double *norm) {
+    const size_t dv = head->dv, rank = head->out.rank;
+    double value = 0.0;
+    memcpy(row->gram, a, dv * dv * sizeof *a);
+    lipsc_status status = lipsc_psd_norm(dv, row->gram, squarings, row->room, &value);
+    norm[0] = sqrt(value + slack);
+    norm[1] = 0.0;
+    if (status || rank == 0) return status;
+    const double *F = head->out.values;
+    lipsc_dense_gemm(0, 0, rank, dv, dv, 1.0, F, rank, a, dv, 0.0, row->half, rank);
+    lipsc_dense_gemm(0, 1, rank, rank, dv, 1.0, row->half, rank, F, rank, 0.0, row->gram,
+                     rank);
+    status = lipsc_psd_norm(rank, row->gram, squarings, row->room, &value);
+    norm[1] = sqrt(value + slack * head->out.norm * head->out.norm);
+    return status;
+}
+
+/* sum_j weight_j y_j y_j^T into row->sum; returns what it may have lost. */
+static double spread_sum(const lipsc_head *head, const double *weight,
+                         lipsc_around_row *row) {
+    outer_sum(row, weight, NULL, head->dv, row->y, head->dv, row->y, row->sum);
+    return sum_slack(head, row, weighted_squares(row->count, weight, row->y_length));
+}
+
+/* sum_j weight_j V w_ij y_j^T into row->half, (dv, dv) */
+static void mixed_sum(const lipsc_head *head, const double *weight, lipsc_around_row *row) {
+    const size_t dv = head->dv, k = head->k;
+    if (head->keys_differ) {
+        outer_sum(row, weight, NULL, k, row->w, dv, row->y, row->cross);
+    } else {
+        memset(row->mean, 0, dv * sizeof *row->mean);
+        for (size_t j = 0; j < row->count; j++)
+            for (size_t c = 0; c < dv; c++) row->mean[c] += weight[j] * row->y[j * dv + c];
+        for (size_t c = 0; c < dv; c++)
+            for (size_t l = 0; l < k; l++) row->cross[l + c * k] = row->w[l] * row->mean[c];
+    }
+    lipsc_dense_gemm(0, 0, dv, dv, k, 1.0, head->VKt, dv, row->cross, k, 0.0, row->half,
+                     dv);
+}
+
+/* sum_j weight_j T_ij T_ij^T into row->sum, w_ij wrong by w_error at most; returns what it
+ * may have lost. */
+static double value_sum(const lipsc_head *head, const double *weight, double w_error,
+                        lipsc_around_row *row) {
+    const size_t dv = head->dv, count = row->count;
+    double mass = 0.0, trace = 0.0, size = 0.0, w = 0.0;
+    for (size_t j = 0; j < count; j++) {
+        mass += weight[j];
+        w = fmax(w, row->w_length[j]);
+    }
+    mixed_sum(head, weight, row);
+    outer_sum(row, weight, row->w_length, dv, row->y, dv, row->y, row->sum);
+    for (size_t c = 0; c < dv; c++) {
+        trace += head->VVt[c + c * dv];
+        size += row->sum[c + c * dv] + mass * head->VVt[c + c * dv];
+    }
+    for (size_t c = 0; c < dv; c++)
+        for (size_t e = 0; e < dv; e++)
+            row->sum[e + c * dv] += mass * head->VVt[e + c * dv] + row->half[e + c * dv] +
+                                    row->half[c + e * dv];
+    return sum_slack(head, row, 2.0 * size) +
+           4.0 * sqrt(trace) * w_error * weighted(count, weight, row->y_length) +
+           (2.0 * w + w_error) * w_error * weighted_squares(count, weight, row->y_length);
+}
+
+/* ---- The query term
+ * ------------------------------------------------------------------------- */
+
+/* |F Y^T diag(P) B| for both views, exact */
+static lipsc_status query_here(const lipsc_head *head, lipsc_around_row *row,
+                               double *norm) {
+    const size_t dv = head->dv, rank = head->Qt.rank, out = head->out.rank;
+    outer_sum(row, row->p, NULL, dv, row->y, rank, row->b, row->cross);
+    lipsc_status status = LIPSC_OK;
+    norm[1] = 0.0;
+    for (int view = 0; !status && view < (out ? LIPSC_VIEWS : 1); view++) {
+        const double *a = row->cross;
+        size_t rows = dv;
+        if (view) {
+            lipsc_dense_gemm(0, 0, out, rank, dv, 1.0, head->out.values, out, row->cross,
+                             dv, 0.0, row->half, out);
+            a = row->half;
+            rows = out;
+        }
+        const size_t size = rows <= rank ? rows : rank;
+        if (rows <= rank)
+            lipsc_dense_gemm(0, 1, size, size, rank, 1.0, a, rows, a, rows, 0.0, row->gram,
+                             size);
+        else
+            lipsc_dense_gemm(1, 0, size, size, rows, 1.0, a, rows, a, rows, 0.0, row->gram,
+                             size);
+        double value = 0.0;
+        status = lipsc_psd_norm(size, row->gram, EXACT, row->room, &value);
+        norm[view] = sqrt(value);
+    }
+    return status;
+}
+
+typedef struct {
+    double eps;                                   /* sum of eps                     */
+    double eta[LIPSC_VIEWS], theta;               /* what moves in L^2(P')          */
+    double y_hi[LIPSC_VIEWS], y_eps[LIPSC_VIEWS]; /* |Y^T hi Y|^{1/2} ...           */
+    double b_hi, b_eps;
+    double y_mean, b_mean;     /* rounding of the means */
+    double y_spread, b_spread; /* of P */
+} row_sizes;
+
+static void query_terms(const lipsc_head *head, const double *here, const row_sizes *s,
+                        lipsc_around_row *row) {
+    for (int view = 0; view < LIPSC_VIEWS; view++) {
+        const double out = view ? head->out.norm : 1.0;
+        const double root = sqrt(s->eps);
+        const double change =
+            s->y_eps[view] * s->b_eps +
+            (root * s->y_eps[view] + out * s->y_mean) * (root * s->b_eps + s->b_mean) +
+            s->eta[view] * s->b_hi + s->theta * s->y_hi[view] + s->eta[view] * s->theta +
+            out * row_rounding(row) * s->y_spread * s->b_spread;
+        row->query_term[view] = here[view] + change;
+        if (view == 0) row->query_change = change;
+    }
+}
+
+/* ---- One token
+ * --------------------------------------------------------------------------------- */
+
+static lipsc_status sizes_of(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+                             lipsc_around_row *row, row_sizes *s) {
+    const size_t count = row->count, rank = head->Qt.rank;
+    const lipsc_side *query = &reach->query, *key = &reach->key;
+    const double r = reach->r, slope = query->slope[i];
+    const double key_error =
+        2.0 * key->largest_error + 8.0 * DBL_EPSILON * key->largest_length;
+    const double g_hi = sqrt(weighted_squares(count, row->hi, row->g_length));
+    double value = 0.0;
+    s->eps = 0.0;
+    for (size_t j = 0; j < count; j++) s->eps += row->eps[j];
+    for (int v = 0; v < LIPSC_VIEWS; v++)
+        s->eta[v] = r * reach->value[v] + reach->value_error[v];
+    s->theta = r * cross_slope(reach, i) + slope * (key_error + reach->factor * g_hi) +
+               r * query->bend[i] * (g_hi + r * key->largest_slope + key_error);
+    s->b_hi = sqrt(weighted_squares(count, row->hi, row->b_length));
+    const double b_square = weighted_squares(count, row->eps, row->b_length);
+    outer_sum(row, row->eps, NULL, rank, row->b, rank, row->b, row->gram);
+    lipsc_status status = lipsc_psd_norm(rank, row->gram, LOOSE, row->room, &value);
+    s->b_eps = sqrt(value + 2.0 * row_rounding(row) * b_square);
+    const double around = row_rounding(row);
+    s->y_mean = around * (weighted(count, row->p, row->y_length) + row->y_length[row->top]);
+    s->b_mean =
+        around * (weighted(count, row->p, row->b_length) + row->b_length[row->top]) +
+        slope * reach->factor * weighted(count, row->p, row->g_length);
+    s->y_spread = sqrt(weighted_squares(count, row->p, row->y_length));
+    s->b_spread = sqrt(weighted_squares(count, row->p, row->b_length));
+    if (!status) {
+        const double slack = spread_sum(head, row->eps, row);
+        status = roots_of(head, row->sum, slack, LOOSE, row, s->y_eps);
+    }
+    return status;
+}
+
+static double largest_of(size_t count, const double *x) {
+    double largest = 0.0;
+    for (size_t j = 0; j < count; j++) largest = fmax(largest, x[j]);
+    return largest;
+}
+
+/* tau, rho and the changes; row_sizes without y_hi, which is filled in. */
+static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+                                row_sizes *s, lipsc_around_row *row) {
+    const size_t count = row->count, dv = head->dv;
+    const lipsc_side *query = &reach->query, *key = &reach->key;
+    const double r = reach->r, q = query->length[i];
+    const double w = largest_of(count, row->w_length);
+    const double w_error = key->largest_slope * (query->error[i] + reach->factor * q);
+    const double omega =
+        r * (cross_slope(reach, i) + key->largest_bend * (q + query->error[i])) + w_error;
+    double moved[LIPSC_VIEWS], root[LIPSC_VIEWS];
+
+    double slack = spread_sum(head, row->hi, row);
+    lipsc_status status = roots_of(head, row->sum, slack, LOOSE, row, s->y_hi);
+    if (status) return status;
+    for (int v = 0; v < LIPSC_VIEWS; v++) {
+        const double out = v ? head->out.norm : 1.0;
+        moved[v] = w * (s->eta[v] + sqrt(s->eps) * s->y_eps[v] + out * s->y_mean) +
+                   omega * (s->y_hi[v] + s->eta[v]);
+    }
+    row->tau_move = moved[0];
+
+    if (head->keys_differ) {
+        slack = value_sum(head, row->hi, w_error, row);
+    } else {
+        const double square = (w + omega) * (w + omega);
+        double trace = 0.0;
+        for (size_t c = 0; c < dv; c++) trace += head->VVt[c + c * dv];
+        for (size_t e = 0; e < dv * dv; e++)
+            row->sum[e] = head->VVt[e] + square * row->sum[e];
+        slack = square * slack + sum_slack(head, row, trace);
+    }
+    status = roots_of(head, row->sum, slack, EXACT, row, root);
+    for (int v = 0; v < LIPSC_VIEWS; v++)
+        row->tau[v] = root[v] + (head->keys_differ ? moved[v] : (w + omega) * s->eta[v]);
+    if (status) return status;
+
+    slack = value_sum(head, row->eps, w_error, row);
+    status = roots_of(head, row->sum, slack, LOOSE, row, root);
+    row->tau_eps = root[0];
+    if (status) return status;
+
+    const double largest = sqrt(largest_of(count, row->hi));
+    double *square = row->query; /* not needed any more */
+    for (size_t j = 0; j < count; j++) square[j] = row->hi[j] * row->hi[j];
+    slack = value_sum(head, square, w_error, row);
+    status = roots_of(head, row->sum, slack, EXACT, row, root);
+    for (int v = 0; v < LIPSC_VIEWS; v++)
+        row->rho[v] = fmin(root[v] + largest * moved[v], largest * row->tau[v]);
+    return status;
+}
+
+lipsc_status lipsc_around_row_make(const lipsc_head *head, const lipsc_reach *reach,
+                                   size_t i, lipsc_around_row *row) {
+    double here[LIPSC_VIEWS];
+    row_sizes sizes;
+    softmax(head, i, row);
+    centre(row, head->dv, head->z, row->mean, row->y, row->y_length);
+    centre(row, head->k, head->key, row->mean, row->g, row->g_length);
+    gradients(head, i, row);
+    score_moves(head, reach, i, row);
+    lipsc_status status = ends(row);
+    if (!status) status = sizes_of(head, reach, i, row, &sizes);
+    if (!status) status = query_here(head, row, here);
+    if (!status) status = value_terms(head, reach, i, &sizes, row);
+    if (!status) query_terms(head, here, &sizes, row);
+    return status;
+}
+
+/* ---- Memory
+ * ------------------------------------------------------------------------------------- */
+
+lipsc_status lipsc_around_row_new(const lipsc_head *head, lipsc_around_row *row) {
+    const size_t n = head->n, k = head->k, dv = head->dv, m = larger(k, dv);
+    double **const arrays[] = {
+        &row->log_p,  &row->p,        &row->query,    &row->move,     &row->hi,
+        &row->eps,    &row->y_length, &row->g_length, &row->b_length, &row->w_length,
+        &row->mean,   &row->y,        &row->g,        &row->b,        &row->w,
+        &row->pack_a, &row->pack_b,   &row->gram,     &row->half,     &row->room,
+        &row->sum,    &row->cross};
+    const size_t rows[] = {n, n, n, n, n, n, n, n, n, n, 1,
+                           n, n, n, n, n, n, m, m, m, m, m};
+    const size_t cols[] = {1,  1, 1, 1, 1, 1, 1, 1, 1, 1, m,
+                           dv, k, k, k, m, m, m, m, m, m, m};
+    int failed = 0;
+    memset(row, 0, sizeof *row);
+    for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) {
+        size_t count;
+        if (lipsc_mul_size(rows[a], cols[a], &count))
+            *arrays[a] = lipsc_alloc_zero(count, sizeof(double));
+        failed |= !*arrays[a];
+    }
+    return failed ? LIPSC_E_NOMEM : LIPSC_OK;
+}
+
+void lipsc_around_row_free(lipsc_around_row *row) {
+    double *const arrays[] = {
+        row->log_p,    row->p,        row->query,    row->move,     row->hi,     row->eps,
+        row->y_length, row->g_length, row->b_length, row->w_length, row->mean,   row->y,
+        row->g,        row->b,        row->w,        row->pack_a,   row->pack_b, row->gram,
+        row->half,     row->room,     row->sum,      row->cross};
+    for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
+}

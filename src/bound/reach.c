@@ -1,0 +1,167 @@
+/* reach.c - how far the queries, keys and values of a head move when every token moves by
+ * at most r, and how far the computed ones are from the exact ones.
+ *
+ * Without a norm a query is affine in its token: slope = scale |Q|, bend = 0; rotations are
+ * orthogonal and change no length.  With Norm(y) = gain o y / rho, rho^2 = |y|^2/k + eps,
+ *
+ *     |DNorm(y)| <= max|gain| / rho,      |D^2 Norm(y)| <= sqrt2 max|gain| / (sqrt(k)
+ * rho^2)
+ *
+ * (docs/maths.md 3.15), with the smallest rho that y reaches: |y| less |Q| r.
+ *
+ * Rounding.  A computed sum of m products is wrong by at most m eps times the sum of their
+ * sizes, in any order: |Q x + b| by (d + 2) eps (|Q|_F |x| + |b|). */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "bound/around.h"
+#include "bound/psd.h"
+#include "core/mem.h"
+#include "linalg/dense.h"
+
+static double length_of(size_t count, const double *x) {
+    double sum = 0.0;
+    for (size_t e = 0; e < count; e++) sum += x[e] * x[e];
+    return sum < INFINITY ? sqrt(sum) : INFINITY; /* a NaN too */
+}
+
+/* One projection y = scale Rot Norm(W x + b) */
+typedef struct {
+    const double *W, *bias; /* W NULL: the identity */
+    double norm, scale;     /* |W|                  */
+    const lipsc_turn *turn;
+    double eps; /* of the norm */
+} projection;
+
+static void side_make(const lipsc_head *head, const projection *p, double r,
+                      const double *y, lipsc_side *side) {
+    const size_t n = head->n, d = head->d, k = head->k;
+    const double sizes = p->W ? length_of(k * d, p->W) : 0.0;
+    const double bias = p->bias ? length_of(k, p->bias) : 0.0;
+    double gain = 1.0;
+    for (size_t l = 0; p->turn->gain && l < k; l++)
+        gain = l ? fmax(gain, fabs(p->turn->gain[l])) : fabs(p->turn->gain[0]);
+    side->largest_error = side->largest_length = 0.0;
+    side->largest_slope = side->largest_bend = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const double x = length_of(d, head->rows->X + i * d);
+        const double raw_error = ((double)d + 4.0) * DBL_EPSILON * (sizes * x + bias) +
+                                 (p->W ? 0.0 : DBL_EPSILON * (x + bias));
+        double stretch = 1.0, bend = 0.0, rounding = 16.0 * DBL_EPSILON;
+        if (p->turn->gain) {
+            const double least = length_of(k, p->turn->raw + i * k) * (1.0 - 1e-12) -
+                                 r * p->norm - raw_error;
+            const double square = (least > 0.0 ? least * least / (double)k : 0.0) + p->eps;
+            stretch = square > 0.0 ? gain / sqrt(square) : INFINITY;
+            bend = square > 0.0 ? sqrt(2.0 / (double)k) * gain / square : INFINITY;
+            rounding *= (double)k;
+        }
+        side->length[i] = length_of(k, y + i * k);
+        side->error[i] = p->scale * stretch * raw_error + rounding * side->length[i];
+        side->slope[i] = p->scale * stretch * p->norm;
+        side->bend[i] = p->scale * bend * p->norm * p->norm;
+        side->largest_error = fmax(side->largest_error, side->error[i]);
+        side->largest_length = fmax(side->largest_length, side->length[i]);
+        side->largest_slope = fmax(side->largest_slope, side->slope[i]);
+        side->largest_bend = fmax(side->largest_bend, side->bend[i]);
+    }
+}
+
+/* |A| = scale |F_Q F_K^T| */
+static lipsc_status score_norm(const lipsc_head *head, double *norm) {
+    const size_t k = head->k, q = head->Qt.rank, c = head->Kt.rank;
+    double *product = lipsc_alloc(q, c * sizeof *product);
+    if (!product) return LIPSC_E_NOMEM;
+    lipsc_dense_gemm(0, 1, q, c, k, fabs(head->scale), head->Qt.values, q, head->Kt.values,
+                     c, 0.0, product, q);
+    const lipsc_status status = lipsc_dense_norm(q, c, product, norm);
+    *norm += 64.0 * (double)(head->d + k) * DBL_EPSILON * fabs(head->scale) *
+             head->Qt.norm * head->Kt.norm;
+    lipsc_release(product);
+    return status;
+}
+
+/* |V| and |W V| from V V^T, in the units of the head. */
+static lipsc_status value_norms(const lipsc_head *head, double *norm) {
+    const size_t dv = head->dv, rank = head->out.rank, room = dv * dv;
+    double *a = lipsc_alloc(room, 3 * sizeof *a), square = 0.0;
+    if (!a) return LIPSC_E_NOMEM;
+    memcpy(a, head->VVt, room * sizeof *a);
+    lipsc_status status = lipsc_psd_norm(dv, a, 40, a + room, &square);
+    norm[0] = sqrt(square);
+    norm[1] = 0.0;
+    if (!status && rank) {
+        const double *F = head->out.values;
+        lipsc_dense_gemm(0, 0, rank, dv, dv, 1.0, F, rank, head->VVt, dv, 0.0, a + room,
+                         rank);
+        lipsc_dense_gemm(0, 1, rank, rank, dv, 1.0, a + room, rank, F, rank, 0.0, a, rank);
+        status = lipsc_psd_norm(rank, a, 40, a + room, &square);
+        norm[1] = sqrt(square + 8.0 * (double)(head->d + dv) * DBL_EPSILON * norm[0] *
+                                    norm[0] * head->out.norm * head->out.norm);
+    }
+    norm[0] *= 1.0 + 8.0 * (double)(head->d + dv) * (double)dv * DBL_EPSILON;
+    lipsc_release(a);
+    return status;
+}
+
+/* What a computed z_j - z_l may have lost. */
+static void value_errors(const lipsc_head *head, const double *V, lipsc_reach *reach) {
+    const size_t n = head->n, d = head->d, dv = head->dv;
+    const double sizes = head->unit * length_of(dv * d, V);
+    double token = 0.0, z = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        token = fmax(token, length_of(d, head->rows->X + i * d));
+        z = fmax(z, length_of(dv, head->z + i * dv));
+    }
+    reach->value_error[0] =
+        2.0 * ((double)d + 4.0) * DBL_EPSILON * sizes * token + 8.0 * DBL_EPSILON * z;
+    reach->value_error[1] = head->out.norm * reach->value_error[0];
+}
+
+lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index, const lipsc_head *head,
+                              double r, lipsc_reach *reach) {
+    const lipsc_layer *layer = &attn->layer;
+    const size_t d = head->d, k = head->k;
+    const size_t group = index * layer->kv_heads / layer->heads;
+    const double up = 1.0 + 64.0 * (double)(d + k) * DBL_EPSILON; /* of LAPACK's norms */
+    const projection query = {.W = layer->Q + index * k * d,
+                              .bias = layer->bq ? layer->bq + index * k : NULL,
+                              .norm = up * head->Qt.norm,
+                              .scale = fabs(head->scale),
+                              .turn = &head->query_turn,
+                              .eps = layer->norm_eps};
+    const projection key = {.W = layer->K ? layer->K + group * k * d : NULL,
+                            .bias = layer->bk ? layer->bk + group * k : NULL,
+                            .norm = up * head->Kt.norm,
+                            .scale = 1.0,
+                            .turn = &head->key_turn,
+                            .eps = layer->norm_eps};
+    const int turned = head->keys_differ || head->query_turn.gain;
+    reach->r = r;
+    reach->factor = 64.0 * (double)(d + k) * DBL_EPSILON;
+    reach->cross = NAN;
+    side_make(head, &query, r, head->q, &reach->query);
+    side_make(head, &key, r, head->key, &reach->key);
+    value_errors(head, layer->V + group * head->dv * d, reach);
+    lipsc_status status = value_norms(head, reach->value);
+    if (!status && !turned) status = score_norm(head, &reach->cross);
+    return status;
+}
+
+lipsc_status lipsc_reach_new(size_t n, lipsc_reach *reach) {
+    memset(reach, 0, sizeof *reach);
+    reach->storage = lipsc_alloc(n, 8 * sizeof *reach->storage);
+    if (!reach->storage) return LIPSC_E_NOMEM;
+    lipsc_side *const sides[] = {&reach->query, &reach->key};
+    for (size_t s = 0; s < 2; s++) {
+        double *at = reach->storage + 4 * s * n;
+        sides[s]->error = at;
+        sides[s]->length = at + n;
+        sides[s]->slope = at + 2 * n;
+        sides[s]->bend = at + 3 * n;
+    }
+    return LIPSC_OK;
+}
+
+void lipsc_reach_free(lipsc_reach *reach) { lipsc_release(reach->storage); }
