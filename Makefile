@@ -5,7 +5,8 @@
 #   make asan       the same under the address and undefined sanitizers
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
 #   make coverage   simulated sweeps: what the 95 % intervals of growth laws cover
-#   make fuzz-bounds  every bound against the exact value, 10000 layers
+#   make fuzz-bounds  every bound against the exact value, 10000 layers; enclosures
+#                   against 150 digits, a million (hours)
 #   make bench      this machine's speed;  make peers: beside PyTorch and JAX
 #   make peers-ot   exact transport beside POT: values and speed (AGREE=1: values only)
 #   make install    to PREFIX (default /usr/local), below DESTDIR where given
@@ -54,8 +55,9 @@ fuzz:
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 fuzz-bounds: configure
-	@cmake --build $(BUILD) -j $(JOBS) --target test_zoo
+	@cmake --build $(BUILD) -j $(JOBS) --target test_zoo test_enclosure
 	@$(BUILD)/tests/unit/test_zoo 10000
+	@$(BUILD)/tests/unit/test_enclosure 1000000
 
 coverage: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target test_coverage

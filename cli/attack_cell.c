@@ -63,7 +63,7 @@ static json_t *make_row(const lipsc_attack_settings *aim, const lipsc_attack_res
         "{s:I, s:o, s:s, s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:I, s:o, s:o}", "n",
         (json_int_t)r->n, "radius", real(aim->radius), "domain",
         attack_domain_names[aim->domain], "start", r->start, "sigma", real(r->sigma),
-        "lower", real(r->sigma), "residual", real(r->residual), "converged", r->converged,
+        "lower", real(r->lower), "residual", real(r->residual), "converged", r->converged,
         "best_construction", real(r->best_construction), "upper", real(r->upper),
         "log_upper", real(r->log_upper), "evaluations", (json_int_t)r->evaluations, "input",
         lipsc_json_text(path), "seconds", real(r->seconds));

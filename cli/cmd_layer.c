@@ -160,7 +160,7 @@ static void fill_row(lipsc_table *t, const settings *s, const char *path,
     lipsc_table_string(t, "mask", cli_mask_name(layer->mask));
     lipsc_table_integer(t, "n", (long long)attn->input.n);
     lipsc_table_real(t, "sigma", r->sigma[0]);
-    lipsc_table_real(t, "lower", r->sigma[0]);
+    lipsc_table_real(t, "lower", r->info.lower);
     lipsc_table_real(t, "upper", r->upper);
     lipsc_table_real(t, "upper_prob", r->info.upper_prob);
     lipsc_table_real(t, "probability", r->info.probability);
@@ -171,13 +171,14 @@ static void fill_row(lipsc_table *t, const settings *s, const char *path,
     lipsc_table_real(t, "radius_rms", sqrt(sum / (double)attn->input.n));
     lipsc_table_real(t, "radius_max", sqrt(largest));
     lipsc_table_real(t, "seconds", r->seconds);
+    if (*r->info.unknown) lipsc_table_string(t, "rounding", r->info.unknown);
     if (s->count) lipsc_table_reals(t, "sigmas", s->count, r->sigma);
     if (s->as_released) lipsc_table_real(t, "released", r->released);
 }
 
 static int print(const cli_command *self, const settings *s, const char *path,
                  const lipsc_attn *attn, const result *r) {
-    lipsc_column columns[22] = {
+    lipsc_column columns[23] = {
         {"model", LIPSC_COLUMN_STRING},     {"architecture", LIPSC_COLUMN_STRING},
         {"layer", LIPSC_COLUMN_INTEGER},    {"head", LIPSC_COLUMN_INTEGER},
         {"map", LIPSC_COLUMN_STRING},       {"mask", LIPSC_COLUMN_STRING},
@@ -187,8 +188,9 @@ static int print(const cli_command *self, const settings *s, const char *path,
         {"probability", LIPSC_COLUMN_REAL}, {"residual", LIPSC_COLUMN_REAL},
         {"products", LIPSC_COLUMN_INTEGER}, {"converged", LIPSC_COLUMN_BOOL},
         {"dtype", LIPSC_COLUMN_STRING},     {"radius_rms", LIPSC_COLUMN_REAL},
-        {"radius_max", LIPSC_COLUMN_REAL},  {"seconds", LIPSC_COLUMN_REAL}};
-    size_t count = 20;
+        {"radius_max", LIPSC_COLUMN_REAL},  {"seconds", LIPSC_COLUMN_REAL},
+        {"rounding", LIPSC_COLUMN_STRING}};
+    size_t count = 21;
     if (s->count) columns[count++] = (lipsc_column){"sigmas", LIPSC_COLUMN_REALS};
     if (s->as_released) columns[count++] = (lipsc_column){"released", LIPSC_COLUMN_REAL};
     lipsc_error err;
@@ -239,7 +241,7 @@ static int measure(const cli_command *self, const settings *s, const char *path,
     const int usable =
         status == LIPSC_OK || status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED;
     lipsc_status more = LIPSC_OK;
-    if (usable && s->upper) {
+    if (usable && s->upper && !*r.info.unknown) {
         more = lipsc_attn_upper(attn, &upper, &err);
         if (!more) r.upper = upper.value;
     }

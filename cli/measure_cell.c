@@ -154,7 +154,7 @@ static json_t *make_row(const measure_job *job, const measure_cell *cell,
     json_object_set_new(row, "n", place(cell->n));
     json_object_set_new(row, "window", place(cell->window));
     json_object_set_new(row, "sigma", real(r->sigma[0]));
-    json_object_set_new(row, "lower", real(r->sigma[0]));
+    json_object_set_new(row, "lower", real(r->info.lower));
     json_object_set_new(row, "upper", real(r->upper));
     json_object_set_new(row, "upper_prob", real(r->info.upper_prob));
     json_object_set_new(row, "probability", real(r->info.probability));
@@ -166,6 +166,8 @@ static json_t *make_row(const measure_job *job, const measure_cell *cell,
     json_object_set_new(row, "radius_max", real(sqrt(largest)));
     json_object_set_new(row, "seconds", real(r->seconds));
     json_object_set_new(row, "start", place(cell->start));
+    json_object_set_new(row, "rounding",
+                        *r->info.unknown ? json_string(r->info.unknown) : json_null());
     if (s->count) {
         json_t *sigmas = json_array();
         for (size_t i = 0; i < s->count; i++)
@@ -233,7 +235,7 @@ static lipsc_status extras(const measure_job *job, const measure_cell *cell, lip
                            result *r, lipsc_error *err) {
     lipsc_attn *attn = lipsc_map_attn(map);
     lipsc_status status = LIPSC_OK;
-    if (job->set->upper) {
+    if (job->set->upper && !*r->info.unknown) {
         lipsc_upper upper;
         status = lipsc_attn_upper(attn, &upper, err);
         if (!status) r->upper = upper.value;

@@ -40,6 +40,7 @@ static const field fields[] = {
     {{"radius_max", LIPSC_COLUMN_REAL}, 1, ALWAYS},
     {{"seconds", LIPSC_COLUMN_REAL}, 1, ALWAYS},
     {{"start", LIPSC_COLUMN_INTEGER}, 0, ALWAYS},
+    {{"rounding", LIPSC_COLUMN_STRING}, 0, ALWAYS},
     {{"sigmas", LIPSC_COLUMN_REALS}, 1, COUNT},
     {{"released", LIPSC_COLUMN_REAL}, 1, RELEASED},
     {{"entropy", LIPSC_COLUMN_REAL}, 1, DETAILS},

@@ -255,20 +255,29 @@ typedef struct {
     long products;   /* pairs (A, A^T), the final check included                 */
     int restarts;
     double upper_prob; /* sigma is below this with probability `probability` over
-                        * the start vector (docs/maths.md 7.2); NaN when too few
-                        * steps were made to say anything                          */
+                        * random vectors (docs/maths.md 7.2), the difference between f32
+                        * and double included; NaN when too few steps were made to say
+                        * anything                                                 */
     double probability;
     double seconds;         /* wall clock, whole call                                   */
     double product_seconds; /* of these, inside products, the evaluation in double
                              * included                                            */
+    double rounding;   /* |A v| of the first value is known to this, all rounding of its
+                        * evaluation included (docs/maths.md 7.5); NaN from lipsc_svd,
+                        * which cannot know what a callback does, infinite where double
+                        * precision cannot tell the scores apart                     */
+    double lower;      /* proved: sigma >= lower = (|A v| - rounding) / |v|, at least 0;
+                        * NaN from lipsc_svd                                         */
+    char unknown[200]; /* why lower is 0 although |A v| is not, in one sentence; else
+                        * empty.  Then there is no proved upper bound either       */
 } lipsc_svd_info;
 
 LIPSC_API void lipsc_svd_defaults(lipsc_svd_settings *set);
 
 /* sigma (count values, largest first) and, where not NULL, u (count vectors of m)
  * and v (count vectors of n), |v| = 1.  sigma[i] = |A v_i|: up to rounding a LOWER
- * bound, converged or not; u_i = A v_i / sigma_i.  Where fewer than count singular
- * values exist, the rest is zero. */
+ * bound, converged or not (info->lower is one with rounding); u_i = A v_i / sigma_i.  Where
+ * fewer than count singular values exist, the rest is zero. */
 LIPSC_API lipsc_status lipsc_svd(const lipsc_op *op, const lipsc_svd_settings *set,
                                  double *sigma, double *u, double *v, lipsc_svd_info *info);
 

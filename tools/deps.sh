@@ -20,7 +20,8 @@ packages() {
         echo libjs-vega             package - ;;
     test)
         echo libcmocka-dev          header cmocka.h
-        echo libarpack2-dev         header arpack/arpack.h ;;
+        echo libarpack2-dev         header arpack/arpack.h
+        echo libmpfr-dev            header mpfr.h ;;
     ci)
         echo clang                  command clang
         echo clang-format           command clang-format

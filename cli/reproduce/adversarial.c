@@ -119,7 +119,7 @@ static json_t *make_row(const sheet *s, size_t n, const double value[3],
     json_object_set_new(row, "n", json_integer((json_int_t)n));
     json_object_set_new(row, "window", json_integer(0));
     json_object_set_new(row, "sigma", repro_real(value[0]));
-    json_object_set_new(row, "lower", repro_real(value[0]));
+    json_object_set_new(row, "lower", repro_real(how->lower));
     json_object_set_new(row, "released", repro_real(value[1]));
     json_object_set_new(row, "upper", repro_real(value[2]));
     json_object_set_new(row, "residual", repro_real(how->residual));

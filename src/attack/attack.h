@@ -47,6 +47,7 @@ typedef struct {
     double *weights; /* (n), the largest is one; NULL unless masses were sought          */
     double *u, *v;   /* (n, width), (n, d): the direction that reaches sigma             */
     double sigma, residual;
+    double lower;             /* sigma less the rounding of its evaluation              */
     int converged;            /* residual <= tol                                        */
     double best_construction; /* sigma of the best construction; NaN: none applies        */
     double upper, log_upper;  /* proved for the whole domain; NaN: none, or too large     */

@@ -107,6 +107,7 @@ lipsc_status lipsc_search_certify(lipsc_search *s, const lipsc_spot *spot,
     if (s->dense) set.method = LIPSC_DENSE;
     status = lipsc_attn_sigma(attn, &set, &out->sigma, out->u, out->v, &info);
     out->residual = info.residual;
+    out->lower = info.lower;
     out->converged = status == LIPSC_OK;
     memcpy(out->start, spot->start, sizeof out->start);
     if (status == LIPSC_E_NOCONV) status = LIPSC_OK;

@@ -107,8 +107,9 @@ typedef struct {
     double *storage;
     double *q, *key, *z, *q_over, *k_over;
     double *tile, *near, *seen, *centre;
-    double *room;              /* twice max(key_dim, value_dim)^2 */
-    norms out;                 /* of the slice of O               */
+    double *room; /* twice max(key_dim, value_dim)^2 */
+    norms out;    /* of the slice of O               */
+    double underflow, unit;
     double *by_key, *by_value; /* (n) sums over the rows */
     lipsc_rounded_head rows;
 } work;
@@ -153,34 +154,33 @@ static size_t place(work *w, size_t n, size_t k, size_t dv, double *base) {
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) {
         const size_t width = a < 2 ? k : a == 2 ? dv : a == 5 ? ROW_BLOCK : 1;
         if (base) *arrays[a] = base + used;
-        used += arrays[a] == &w->centre ? k + dv
+        used += arrays[a] == &w->centre ? 2 * (k + dv)
                 : arrays[a] == &w->room ? 2 * (k > dv ? k * k : dv * dv)
                                         : n * width;
     }
     return used;
 }
 
-/* spread_i = |y_i - mean| + error of y_i */
-static void spread_of(size_t n, size_t width, const double *y, const double *error,
-                      double *centre, double *spread) {
+/* spread_i = |y_i - mean| + error of y_i; returns the largest */
+static double spread_of(size_t n, size_t width, const double *y, const double *error,
+                        double *centre, double *spread) {
+    double widest = 0.0, *away = centre + width;
     memset(centre, 0, width * sizeof *centre);
     for (size_t i = 0; i < n; i++)
         for (size_t l = 0; l < width; l++) centre[l] += y[i * width + l] / (double)n;
     for (size_t i = 0; i < n; i++) {
-        double square = 0.0;
-        for (size_t l = 0; l < width; l++) {
-            const double t = y[i * width + l] - centre[l];
-            square += t * t;
-        }
-        spread[i] = sqrt(square) + error[i];
+        for (size_t l = 0; l < width; l++) away[l] = y[i * width + l] - centre[l];
+        spread[i] = length_of(width, away) + error[i];
+        widest = larger(widest, spread[i]);
     }
+    return widest;
 }
 
 /* Error of W x + b for |x| = size, by products in one precision. */
 static double raw_error(const projection *p, size_t d, precision in, double size) {
     const double terms = (double)d + 4.0;
     return gamma_of(terms, in.unit) * (p->weight.frobenius * size + p->bias) +
-           terms * sqrt((double)p->dim) * in.tiny;
+           terms * sqrt((double)p->dim) * in.tiny * (1.0 + size + p->weight.frobenius);
 }
 
 /* over_i = sqrt(dim) / r_i of the norm.  See docs/maths.md 7.5, "Projections". */
@@ -257,7 +257,7 @@ static void head_errors(const lipsc_attn *attn, size_t h, precision in, precisio
     lipsc_rounded_head *r = &w->rows;
     project_errors(&query, n, d, X, w->q, w->q_over, in, own, &r->q);
     project_errors(&key, n, d, X, w->key, w->k_over, in, own, &r->k);
-    spread_of(n, k, w->key, r->k.own_error, w->centre, r->k.spread);
+    r->k.widest = spread_of(n, k, w->key, r->k.own_error, w->centre, r->k.spread);
 
     r->z_error = r->z_longest = r->z_widest = 0.0;
     for (size_t i = 0; i < n; i++) {
@@ -267,8 +267,7 @@ static void head_errors(const lipsc_attn *attn, size_t h, precision in, precisio
         r->z_longest = larger(r->z_longest, length + w->near[i]);
     }
     r->z_longest += r->z_error;
-    spread_of(n, dv, w->z, w->near, w->centre, r->z_spread);
-    for (size_t i = 0; i < n; i++) r->z_widest = larger(r->z_widest, r->z_spread[i]);
+    r->z_widest = spread_of(n, dv, w->z, w->near, w->centre, r->z_spread);
     r->v_norm = value.weight.spectral;
     r->v_error = value.weight.frobenius * gamma_of((double)d + 4.0, in.unit) +
                  ((double)d + 4.0) * sqrt((double)dv) * in.tiny;
@@ -312,12 +311,30 @@ static void add_row(const lipsc_rounded_head *r, size_t i, size_t lo, size_t hi,
 /* Products that underflow: absolute errors, carried through the largest sizes there are. */
 static double underflow(const lipsc_rounded_head *r, size_t width, precision in) {
     const double n = (double)r->n;
-    return in.tiny * 8.0 * n * sqrt(n) * (double)width * (1.0 + r->z_longest) *
+    double least = 1.0; /* roots of weights divide what may have underflowed */
+    for (size_t i = 0; r->root && i < r->n; i++) least = smaller(r->root[i], least);
+    return in.tiny / least * 8.0 * n * sqrt(n) * (double)width * (1.0 + r->z_longest) *
            (1.0 + r->q.longest + r->k.longest) *
            (1.0 + r->q.most_stretch + r->k.most_stretch + r->v_norm);
 }
 
-static head_rounding bound_head(const lipsc_attn *attn, precision in, work *w) {
+/* Everything is linear in the values: times a power of two they have a size at which no
+ * square underflows. */
+static double scale_values(lipsc_rounded_head *r) {
+    const double size = larger(r->v_norm, r->z_longest);
+    int exponent = 0;
+    if (size > 0.0 && size < INFINITY) frexp(size, &exponent);
+    const double unit = ldexp(1.0, exponent < -1000 ? 1000 : -exponent);
+    for (size_t i = 0; i < r->n; i++) r->z_spread[i] *= unit;
+    r->z_longest *= unit;
+    r->z_widest *= unit;
+    r->z_error *= unit;
+    r->v_norm *= unit;
+    r->v_error *= unit;
+    return unit;
+}
+
+static head_rounding bound_head(const lipsc_attn *attn, work *w) {
     const lipsc_rows *rows = &attn->rows;
     const size_t n = rows->n, k = attn->layer.key_dim;
     const lipsc_rounded_head *r = &w->rows;
@@ -348,8 +365,7 @@ static head_rounding bound_head(const lipsc_attn *attn, precision in, work *w) {
         }
     }
     const double key = largest_of(n, w->by_key), value = largest_of(n, w->by_value);
-    out.eps = w->out.spectral * (own + sqrt(key) + sqrt(value)) +
-              w->out.frobenius * underflow(r, k + attn->layer.value_dim, in);
+    out.eps = w->out.spectral * ((own + sqrt(key) + sqrt(value)) / w->unit) + w->underflow;
     return out;
 }
 
@@ -367,7 +383,10 @@ static lipsc_status one_head(lipsc_attn *attn, size_t h, precision in, work *w,
     attn->backend->projections(attn->state, h, w->q, w->key, w->z, w->q_over, w->k_over);
     head_errors(attn, h, in, own, w);
     w->rows.log_weight_error = 8.0 * largest_log(&attn->input);
-    *out = bound_head(attn, in, w);
+    w->underflow =
+        (1.0 + w->out.frobenius) * underflow(&w->rows, l->key_dim + l->value_dim, in);
+    w->unit = scale_values(&w->rows);
+    *out = bound_head(attn, w);
     lipsc_release(w->storage);
     return LIPSC_OK;
 }
@@ -414,7 +433,8 @@ lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_roun
     double own_error;
     const char *beyond = lipsc_layer_beyond(&attn->layer);
     if (beyond) {
-        *out = (lipsc_rounding){.eps = INFINITY, .score_error = INFINITY, .beyond = beyond};
+        *out = (lipsc_rounding){
+            .eps = INFINITY, .score_error = INFINITY, .beyond = beyond, .undecided = 1};
         return LIPSC_OK;
     }
     lipsc_status status = rounding_at(attn, dtype, out, &own_error);
@@ -432,14 +452,13 @@ lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_roun
     return status;
 }
 
-void lipsc_rounding_reason(const lipsc_rounding *rounding, char text[LIPSC_ROUNDING_TEXT]) {
-    if (rounding->beyond) {
-        snprintf(text, LIPSC_ROUNDING_TEXT, "%s: no bound of their rounding is proved",
-                 rounding->beyond);
-        return;
-    }
-    snprintf(
-        text, LIPSC_ROUNDING_TEXT,
-        "the scores of token %zu in head %zu, of size up to %.1e, are known to %.1e only",
-        rounding->token, rounding->head, rounding->score_size, rounding->score_error);
+void lipsc_rounding_reason(const lipsc_rounding *rounding, char *text, size_t size) {
+    if (rounding->beyond)
+        snprintf(text, size, "%s: no bound of their rounding is proved", rounding->beyond);
+    else
+        snprintf(
+            text, size,
+            "double precision cannot tell the scores of token %zu in head %zu apart: of "
+            "size up to %.1e, they are known to %.1e only",
+            rounding->token, rounding->head, rounding->score_size, rounding->score_error);
 }

@@ -25,8 +25,7 @@ typedef struct {
  * product.  Of failures only LIPSC_E_NOMEM, LIPSC_E_NONFIN and LIPSC_E_RANGE. */
 lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_rounding *out);
 
-/* Why there is no enclosure, in one sentence. */
-enum { LIPSC_ROUNDING_TEXT = 200 };
-void lipsc_rounding_reason(const lipsc_rounding *rounding, char text[LIPSC_ROUNDING_TEXT]);
+/* Where undecided: why there is no enclosure, in one sentence. */
+void lipsc_rounding_reason(const lipsc_rounding *rounding, char *text, size_t size);
 
 #endif

@@ -62,17 +62,18 @@ typedef struct {
 } scatter;
 
 static scatter scatter_of(size_t count, size_t top, const double *seen,
-                          const double *spread) {
+                          const double *spread, double widest) {
+    if (!(widest > 0.0)) return (scatter){0.0, 0.0};
     double square = 0.0, square_top = 0.0, sum_top = 0.0;
-    for (size_t l = 0; l < count; l++) {
-        const double far = spread[l] + spread[top];
-        square += seen[l] * spread[l] * spread[l];
+    for (size_t l = 0; l < count; l++) { /* relative to the widest: squares underflow */
+        const double near = spread[l] / widest, far = near + spread[top] / widest;
+        square += seen[l] * near * near;
         if (l == top) continue;
         square_top += seen[l] * far * far;
         sum_top += seen[l] * far;
     }
-    const double deviation = sqrt(smaller(square, square_top));
-    return (scatter){deviation, smaller(deviation, 2.0 * sum_top)};
+    const double deviation = widest * (sqrt(smaller(square, square_top)) + 1e-150);
+    return (scatter){deviation, smaller(deviation, widest * (2.0 * sum_top + 1e-150))};
 }
 
 lipsc_rounded_row lipsc_rounded_row_of(const lipsc_rounded_head *head, size_t i, size_t lo,
@@ -100,8 +101,8 @@ lipsc_rounded_row lipsc_rounded_row_of(const lipsc_rounded_head *head, size_t i,
     const double relative = expm1(2.0 * row.score_error);
     const double theta = relative < 1.0 ? relative : 1.0;         /* |P' - P| / P        */
     const double theta_cov = smaller(theta * (1.0 + theta), 2.0); /* of a covariance */
-    const scatter z = scatter_of(count, top, seen, head->z_spread + lo);
-    const scatter key = scatter_of(count, top, seen, k->spread + lo);
+    const scatter z = scatter_of(count, top, seen, head->z_spread + lo, head->z_widest);
+    const scatter key = scatter_of(count, top, seen, k->spread + lo, k->widest);
     const double near_root = sqrt(near_sum);
     const double Lq = q->stretch[i], Lk = k->most_stretch, nq = q->length[i];
 

@@ -13,7 +13,7 @@ typedef struct {
     double *stretch;       /* (n) |d y_i / d x_i|                                   */
     double *stretch_error; /* (n) of the product with d y_i / d x_i                 */
     double *spread;        /* (n) |y_i - centre|, for a centre common to all tokens */
-    double longest, longest_error, most_stretch, most_stretch_error;
+    double longest, longest_error, most_stretch, most_stretch_error, widest;
 } lipsc_projected;
 
 /* One head, as its rows see it. */

@@ -46,6 +46,7 @@ enum { CHUNK = 128 }; /* keys packed at once: they stay in the cache */
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+static double larger_real(double a, double b) { return a > b ? a : b; }
 
 /* An upper bound, at most 1e-10 above relatively, of the largest eigenvalue of a positive
  * semidefinite a (size, size), which is destroyed.  Repeated squaring: with B_0 = a,
@@ -65,8 +66,10 @@ static lipsc_status largest_eigenvalue(size_t size, double *a, lipsc_row *row,
         double trace = 0.0;
         for (size_t c = 0; c < size; c++) trace += from[c + c * size];
         if (!(trace < INFINITY)) return LIPSC_E_RANGE; /* a NaN too */
-        if (step == 0 && trace <= 0.0) {
-            *value = 0.0;
+        /* 1 / trace and the squares must fit into a double; a trace is itself a bound, and
+         * what has underflowed of it is below DBL_MIN for each entry */
+        if (step == 0 && trace < 1e-200) {
+            *value = larger_real(trace, 0.0) + (double)size * DBL_MIN;
             return LIPSC_OK;
         }
         sum += part * log(trace);

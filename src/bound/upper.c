@@ -18,9 +18,10 @@
  * one with |O| = 1.
  *
  * Rounding.  All sums are of positive terms or of centred squares, so that a bound is
- * wrong by a few n eps relative at most: below 1e-10 for n up to 10^5.  The attention
- * itself is wrong by eps |s| relative when scores have size |s|; the margin is widened
- * by that, which shows only above |s| = 10^4. */
+ * wrong by a few n eps relative at most: below 1e-10 for n up to 10^5.  The Jacobian at
+ * computed queries, keys and values is not the exact one; how far apart they can be
+ * (docs/maths.md 7.5) is added. */
+#include "attn/rounding.h"
 #include "bound/head.h"
 #include "core/error.h"
 #include "core/mem.h"
@@ -119,9 +120,13 @@ static lipsc_status by_rows(const lipsc_head *head, const double *column, token_
     return LIPSC_OK;
 }
 
-/* column_j = sum_i (a_i/a_j) P_ij tau_i^2, one block of keys per thread, rows upwards. */
+/* column_j = sum_i (a_i/a_j) P_ij tau_i^2, one block of keys per thread, rows upwards.
+ * Scores in tiles are not rounded as in rows: `apart` is how far they can be from each
+ * other, and P_ij stays below one. */
 static void column_sums(const lipsc_head *head, token_sums *sums) {
     const size_t n = head->n, k = head->k;
+    const double *log_weight = head->rows->log_weight;
+    const double apart = 4.0 * DBL_EPSILON * (double)(k + 4) * (1.0 + head->score_size);
     const size_t *lo = head->rows->lo, *hi = head->rows->hi;
 #pragma omp parallel for schedule(dynamic) num_threads(head->threads)
     for (size_t j0 = 0; j0 < n; j0 += COLUMN_BLOCK) {
@@ -137,7 +142,9 @@ static void column_sums(const lipsc_head *head, token_sums *sums) {
             for (size_t i = i0; i < i1; i++) {
                 const double *score = tile + (i - i0) * COLUMN_BLOCK;
                 for (size_t j = j0 > lo[i] ? j0 : lo[i]; j < j1 && j < hi[i]; j++) {
-                    const double p = exp(score[j - j0] - sums->shift[i]) / sums->total[i];
+                    const double most = log_weight ? log_weight[i] - log_weight[j] : 0.0;
+                    const double lead = score[j - j0] - sums->shift[i] + apart;
+                    const double p = exp(lead < most ? lead : most) / sums->total[i];
                     for (int v = 0; v < LIPSC_VIEWS; v++)
                         sums->column[v][j] += p * sums->tau2[v][i];
                 }
@@ -235,13 +242,13 @@ lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *e
 
     combination columns = {0}, rows = {0}, best = {0};
     lipsc_upper result = {0};
-    double worst = -1.0, score_size = 0.0, out_norm = 1.0;
+    lipsc_rounding rounding;
+    double worst = -1.0, out_norm = 1.0;
     for (size_t h = 0; !status && h < layer->heads; h++) {
         head_bounds b;
         status = lipsc_head_enter(attn, h, &head);
         if (!status) status = bound_head(&head, &sums, &b);
         if (status) break;
-        score_size = fmax(score_size, head.score_size);
         add_head(&columns, &b, has_out, b.columns[0], b.columns[1]);
         if (equal) add_head(&rows, &b, has_out, b.rows[0], b.rows[1]);
         /* fmin passes over the NaN of absent rows */
@@ -259,11 +266,23 @@ lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *e
     sums_free(&sums);
 
     if (!status) {
-        const double margin = 1.0 + 1e-10 + 16.0 * DBL_EPSILON * score_size;
+        const double margin = 1.0 + 1e-10;
         const double *norm = has_out ? &out_norm : NULL;
         result.columns = margin * combined(&columns, norm);
         result.rows = equal ? margin * combined(&rows, norm) : NAN;
         result.value = margin * combined(&best, norm);
+        if (!(result.value < INFINITY)) status = LIPSC_E_RANGE;
+    }
+    if (!status) status = lipsc_attn_rounding(attn, LIPSC_F64, &rounding);
+    if (!status && rounding.undecided) {
+        char why[200];
+        lipsc_rounding_reason(&rounding, why, sizeof why);
+        return lipsc_fail(err, LIPSC_E_RANGE, "%s", why);
+    }
+    if (!status) {
+        result.columns += rounding.eps;
+        result.rows += rounding.eps;
+        result.value += rounding.eps;
         if (!(result.value < INFINITY)) status = LIPSC_E_RANGE;
     }
     if (status == LIPSC_E_RANGE)

@@ -320,7 +320,7 @@ lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, doub
     if (!map || !set || !sigma) return LIPSC_E_ARG;
     if (map->attn) return lipsc_attn_sigma(map->attn, set, sigma, u, v, info);
     const lipsc_linop op = lipsc_map_linop(map);
-    const lipsc_judge judge = {judge_apply, map};
+    const lipsc_judge judge = {judge_apply, NULL, map};
     return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
 }
 

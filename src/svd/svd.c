@@ -155,6 +155,8 @@ lipsc_status lipsc_svd_linop_from(const lipsc_linop *op, const lipsc_svd_setting
                 .upper_prob = run.upper_prob < sigma[0] ? sigma[0] : run.upper_prob,
                 .probability = run.set.probability,
                 .seconds = lipsc_seconds() - begin,
+                .rounding = NAN, /* what A does to its vectors is not known here */
+                .lower = NAN,
             };
     }
     run_close(&run);

@@ -23,10 +23,15 @@ lipsc_status lipsc_exact_apply(lipsc_exact *exact, int trans, size_t k, const do
 lipsc_status lipsc_exact_output(lipsc_exact *exact, double *y);
 void lipsc_exact_close(lipsc_exact *exact);
 
-/* y (k vectors of m) = J x (k vectors of n) in double, with weights and input as stored:
- * what re-evaluates the directions that a solve found. */
+/* What re-evaluates the directions that a solve found. */
 typedef struct {
+    /* y (k vectors of m) = J x (k vectors of n) in double, with weights and input as
+     * stored */
     lipsc_status (*apply)(void *ctx, size_t k, const double *x, double *y);
+    /* *eps: |y - J x| <= eps |x| for what apply computes, possibly infinite.  Where that is
+     * so because nothing is known of the attention, why (room for size characters) is a
+     * sentence; else it is left empty.  NULL: nobody knows. */
+    lipsc_status (*rounding)(void *ctx, double *eps, char *why, size_t size);
     void *ctx;
 } lipsc_judge;
 

@@ -10,7 +10,9 @@ golden() {
     shift 2
     run 0 layer "$file" --format json "$@"
     near "$(field sigma)" "$digits" 1e-10
-    near "$(field lower)" "$(field sigma)" 0
+    near "$(field lower)" "$(field sigma)" 1e-12
+    awk -v l="$(field lower)" -v s="$(field sigma)" 'BEGIN { exit !(l < s) }' ||
+        fail "lower $(field lower) is not below sigma $(field sigma)"
     run 0 layer "$file" --format json --dtype f32 "$@"
     near "$(field sigma)" "$digits" 1e-5
 }
