@@ -33,6 +33,7 @@ def main(path):
     out.add_uint32("test.u32", 4000000000)
     out.add_int64("test.i64", -(1 << 40))
     out.add_float32("test.f32", 0.5)
+    out.add_float32("test.epsilon", 1e-5)
     out.add_float64("test.f64", 0.1)
     out.add_bool("test.truth", True)
     out.add_string("test.text", "naïve")

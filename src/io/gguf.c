@@ -8,6 +8,7 @@
 #include "io/mapfile.h"
 #include "io/show.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,9 +191,27 @@ static int number(uint32_t kind, const uint8_t *p, double *out) {
     }
 }
 
+/* Written and read in one locale, whichever that is. */
+static double shortest_decimal(double single) {
+    char text[32];
+    double value = single;
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, single);
+        value = strtod(text, NULL);
+        if ((float)value == (float)single) break;
+    }
+    return value;
+}
+
 int lipsc_gguf_number(const lipsc_gguf *g, const char *key, double *out) {
     const note *found = find_note(g, key);
-    return found && number(found->kind, found->value, out);
+    if (!found || !number(found->kind, found->value, out)) return 0;
+    if (found->kind == F32 && isfinite(*out)) *out = shortest_decimal(*out);
+    return 1;
+}
+
+const char *lipsc_gguf_key(const lipsc_gguf *g, size_t i) {
+    return i < g->note_count ? g->notes[i].key : NULL;
 }
 
 int lipsc_gguf_string(const lipsc_gguf *g, const char *key, lipsc_gguf_text *out) {

@@ -52,7 +52,11 @@ typedef struct {
     size_t size;
 } lipsc_gguf_text;
 
-/* Integers, floats and truth values. */
+/* The key of the i-th note, sorted, NULL behind the last. */
+const char *lipsc_gguf_key(const lipsc_gguf *gguf, size_t i);
+
+/* Integers, floats and truth values.  A single-precision note is the shortest decimal that
+ * it stands for, 1e-05 and not 9.99999974738e-06: that is what the model was made with. */
 int lipsc_gguf_number(const lipsc_gguf *gguf, const char *key, double *out);
 int lipsc_gguf_string(const lipsc_gguf *gguf, const char *key, lipsc_gguf_text *out);
 

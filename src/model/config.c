@@ -249,12 +249,13 @@ static void find_family(lipsc_reader *r, lipsc_config *c) {
             return;
         }
     char shown[LIPSC_SHOWN_NAME], names[LIPSC_FAMILY_NAMES];
-    lipsc_show_name(name, shown);
-    lipsc_config_families(names);
-    r->status = lipsc_fail(r->err, LIPSC_E_FORMAT,
-                           "%s: field 'model_type' is \"%s\", which is not supported; "
-                           "these are: %s",
-                           r->file, shown, names);
+    const lipsc_family unknown = {.name = name};
+    const int gguf = lipsc_family_shown(&unknown) != name;
+    lipsc_show_name(lipsc_family_shown(&unknown), shown);
+    lipsc_config_families(gguf, names);
+    r->status = lipsc_fail(
+        r->err, LIPSC_E_FORMAT, "%s: %s is \"%s\", which is not supported; these are: %s",
+        r->file, gguf ? "general.architecture" : "field 'model_type'", shown, names);
 }
 
 static void read_fields(lipsc_reader *r, lipsc_config *c) {
@@ -329,12 +330,15 @@ lipsc_mask lipsc_config_mask(const lipsc_config *c, size_t layer) {
     return c->causal ? LIPSC_MASK_CAUSAL : LIPSC_MASK_NONE;
 }
 
-void lipsc_config_families(char names[LIPSC_FAMILY_NAMES]) {
+void lipsc_config_families(int gguf, char names[LIPSC_FAMILY_NAMES]) {
     size_t used = 0;
     const lipsc_family *f, *before = NULL;
-    for (size_t i = 0; (f = lipsc_family_at(i)) && used < LIPSC_FAMILY_NAMES;
-         i++, before = f)
-        if (!before || strcmp(before->name, f->name))
-            used += (size_t)snprintf(names + used, LIPSC_FAMILY_NAMES - used, "%s%s",
-                                     before ? ", " : "", f->name);
+    for (size_t i = 0; (f = lipsc_family_at(i)) && used < LIPSC_FAMILY_NAMES; i++) {
+        const char *shown = lipsc_family_shown(f);
+        if ((shown != f->name) != gguf || (before && !strcmp(before->name, f->name)))
+            continue;
+        used += (size_t)snprintf(names + used, LIPSC_FAMILY_NAMES - used, "%s%s",
+                                 before ? ", " : "", shown);
+        before = f;
+    }
 }

@@ -66,7 +66,7 @@ lipsc_mask lipsc_config_mask(const lipsc_config *config, size_t layer);
 
 /* Names of all families, separated by commas. */
 enum { LIPSC_FAMILY_NAMES = 360 };
-void lipsc_config_families(char names[LIPSC_FAMILY_NAMES]);
+void lipsc_config_families(int gguf, char names[LIPSC_FAMILY_NAMES]);
 
 /* The MLP is down(act(gate x) * up x). */
 static inline int lipsc_config_gated(const lipsc_config *config) {

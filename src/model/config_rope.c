@@ -118,6 +118,24 @@ static void stretch_yarn(rope_source *s, lipsc_rope *rope) {
     }
 }
 
+/* Each frequency by its entry of the list under that key. */
+static void divide_by_list(rope_source *s, const char *key, lipsc_rope *rope) {
+    json_t *list = json_object_get(s->object, key);
+    if (!json_is_array(list) || json_array_size(list) != rope->dim / 2) {
+        lipsc_read_wrong(s->r, "'%s' in field '%s' is not a list of %zu numbers", key,
+                         s->name, rope->dim / 2);
+        return;
+    }
+    for (size_t l = 0; l < rope->dim / 2; l++) {
+        const double by = json_number_value(json_array_get(list, l));
+        if (!(by > 0))
+            lipsc_read_wrong(
+                s->r, "'%s' in field '%s' has an entry that is not a positive number", key,
+                s->name);
+        rope->freq[l] /= by;
+    }
+}
+
 /* Windows up to the trained length, which take the short factors; see lipsc_read_rope. */
 static void stretch_longrope(rope_source *s, lipsc_rope *rope) {
     const double length = trained_length(s);
@@ -125,32 +143,21 @@ static void stretch_longrope(rope_source *s, lipsc_rope *rope) {
     const double factor = ratio > 1 ? ratio : number_in(s, "factor", 1);
     rope->factor = number_in(s, "attention_factor",
                              factor <= 1 ? 1 : sqrt(1 + log(factor) / log(length)));
-    json_t *list = json_object_get(s->object, "short_factor");
-    if (!json_is_array(list) || json_array_size(list) != rope->dim / 2) {
-        lipsc_read_wrong(s->r, "'short_factor' in field '%s' is not a list of %zu numbers",
-                         s->name, rope->dim / 2);
-        return;
-    }
-    for (size_t l = 0; l < rope->dim / 2; l++) {
-        const double by = json_number_value(json_array_get(list, l));
-        if (!(by > 0))
-            lipsc_read_wrong(s->r,
-                             "'short_factor' in field '%s' has an entry that is not "
-                             "a positive number",
-                             s->name);
-        rope->freq[l] /= by;
-    }
+    divide_by_list(s, "short_factor", rope);
+}
+
+/* Frequencies are divided by the numbers of a list; nothing else changes (GGUF). */
+static void stretch_factors(rope_source *s, lipsc_rope *rope) {
+    divide_by_list(s, "factors", rope);
 }
 
 static void stretch(rope_source *s, lipsc_rope *rope) {
     static const struct {
         const char *type;
         void (*apply)(rope_source *s, lipsc_rope *rope);
-    } ways[] = {{"linear", stretch_linear},
-                {"dynamic", stretch_dynamic},
-                {"llama3", stretch_llama3},
-                {"yarn", stretch_yarn},
-                {"longrope", stretch_longrope}};
+    } ways[] = {{"linear", stretch_linear},     {"dynamic", stretch_dynamic},
+                {"llama3", stretch_llama3},     {"yarn", stretch_yarn},
+                {"longrope", stretch_longrope}, {"factors", stretch_factors}};
     json_t *type = json_object_get(s->object, "rope_type");
     if (!type) type = json_object_get(s->object, "type");
     const char *name = json_string_value(type);

@@ -185,8 +185,11 @@ typedef struct {
 /* i counts from 0 and ends with NULL. */
 const lipsc_family *lipsc_family_at(size_t i);
 
+/* Its name without what marks the descriptions of GGUF files. */
+const char *lipsc_family_shown(const lipsc_family *family);
+
 /* The tables, each ending with a family without a name. */
 extern const lipsc_family lipsc_families_decoders[], lipsc_families_encoders[],
-    lipsc_families_images[];
+    lipsc_families_images[], lipsc_families_gguf[];
 
 #endif

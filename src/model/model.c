@@ -1,15 +1,18 @@
 /* model.c - opens a folder, or a random model, and checks that files and configuration
  * agree. */
-#define _POSIX_C_SOURCE 200809L /* pthread_mutex_t */
+#define _POSIX_C_SOURCE 200809L /* pthread_mutex_t, stat */
 #include "model/state.h"
 
 #include "core/error.h"
 #include "core/mem.h"
 #include "io/mapfile.h"
 #include "io/show.h"
+#include "model/gguf_config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- The configuration and the files
  * ------------------------------------------------------- */
@@ -135,7 +138,7 @@ static uint64_t count_parameters(const lipsc_config *c) {
 static void describe(lipsc_model *m) {
     const lipsc_config *c = &m->config;
     lipsc_model_info *info = &m->info;
-    info->architecture = c->family->name;
+    info->architecture = lipsc_family_shown(c->family);
     info->layers = c->layers;
     info->d = c->d;
     info->heads = c->heads;
@@ -154,19 +157,50 @@ static void describe(lipsc_model *m) {
     info->stored = m->files ? lipsc_checkpoint_dtype(m->files) : "random";
 }
 
+/* A safetensors file has its configuration beside it. */
+static lipsc_status read_config_beside(lipsc_model *m, const char *path, lipsc_sha256 *sha,
+                                       lipsc_error *err) {
+    const char *slash = strrchr(path, '/');
+    struct stat info;
+    char *folder = NULL;
+    if (!stat(path, &info) && S_ISREG(info.st_mode)) {
+        const size_t size = slash ? (size_t)(slash - path) : 1;
+        folder = lipsc_alloc(size + 2, 1);
+        if (!folder) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a model");
+        memcpy(folder, slash ? path : ".", size);
+        memcpy(folder + size, slash == path ? "/" : "", slash == path ? 2 : 1);
+    }
+    const lipsc_status status = read_config_file(m, folder ? folder : path, sha, err);
+    lipsc_release(folder);
+    return status;
+}
+
+static lipsc_status read_config_gguf(lipsc_model *m, lipsc_sha256 *sha, lipsc_error *err) {
+    char *json;
+    lipsc_status status = lipsc_gguf_config(lipsc_checkpoint_gguf(m->files), &json, err);
+    if (status) return status;
+    status = read_config(m, json, strlen(json), m->shown, sha, err);
+    free(json);
+    return status;
+}
+
+static lipsc_status read_files(lipsc_model *m, const char *path, lipsc_sha256 *sha,
+                               lipsc_error *err) {
+    const int gguf = lipsc_gguf_recognised(path);
+    lipsc_status status = gguf ? LIPSC_OK : read_config_beside(m, path, sha, err);
+    if (!status) status = lipsc_checkpoint_open(path, &m->files, err);
+    if (!status && gguf) status = read_config_gguf(m, sha, err);
+    return status ? status : lipsc_checkpoint_hash(m->files, sha, err);
+}
+
 static lipsc_status open_into(lipsc_model *m, const char *spec, lipsc_error *err) {
     static const char random_prefix[] = "random:";
     const size_t prefix = sizeof random_prefix - 1;
     lipsc_sha256 sha;
     lipsc_sha256_begin(&sha);
-    lipsc_status status;
-    if (!strncmp(spec, random_prefix, prefix)) {
-        status = read_random(m, spec + prefix, &sha, err);
-    } else {
-        status = read_config_file(m, spec, &sha, err);
-        if (!status) status = lipsc_checkpoint_open(spec, &m->files, err);
-        if (!status) status = lipsc_checkpoint_hash(m->files, &sha, err);
-    }
+    lipsc_status status = strncmp(spec, random_prefix, prefix)
+                              ? read_files(m, spec, &sha, err)
+                              : read_random(m, spec + prefix, &sha, err);
     if (status) return status;
     m->tensors.config = &m->config;
     m->tensors.files = m->files;

@@ -84,6 +84,7 @@ static void test_notes(void **state) {
     check_number(g, "test.u32", 4000000000.0);
     check_number(g, "test.i64", -1099511627776.0);
     check_number(g, "test.f32", 0.5);
+    check_number(g, "test.epsilon", 1e-5); /* the decimal, not the float next to it */
     check_number(g, "test.f64", 0.1);
     check_number(g, "test.truth", 1);
     assert_false(lipsc_gguf_number(g, "test.text", &value));

@@ -1,0 +1,111 @@
+/* test_gguf_real.c - published GGUF files against transformers in float64 on the weights as
+ * the gguf package unpacks them.  LIPSCOPE_REAL_MODELS names the folder that
+ * tools/real_models.py made; without it the tests are skipped. */
+#include "fixture.h"
+
+#include "token/token.h"
+
+#include <stdlib.h>
+
+enum { TEXT = 4096 };
+
+typedef struct {
+    lipsc_model *model;
+    uint32_t *ids;
+    size_t count;
+    json_t *root;
+} real;
+
+static int open_real(const char *model, const char *reference, real *out) {
+    const char *folder = getenv("LIPSCOPE_REAL_MODELS");
+    char path[PATH_SIZE], text[TEXT];
+    lipsc_error err = {0};
+    lipsc_tokenizer *tokenizer;
+    snprintf(path, sizeof path, "%s/%s/model.gguf", folder ? folder : "", model);
+    FILE *there = folder ? fopen(path, "rb") : NULL;
+    FILE *alice = fopen(LIPSC_SHARED_DIR "/texts/alice29.txt", "rb");
+    const size_t size = alice ? fread(text, 1, sizeof text, alice) : 0;
+    if (there) fclose(there);
+    if (alice) fclose(alice);
+    if (!there || !alice) {
+        print_message("skipped: LIPSCOPE_REAL_MODELS has no %s\n", model);
+        return 0;
+    }
+    if (lipsc_model_open(path, 1, &out->model, &err)) fail_msg("%s", err.text);
+    if (lipsc_tokenizer_open(path, &tokenizer, &err)) fail_msg("%s", err.text);
+    if (lipsc_tokenizer_encode(tokenizer, text, size, 0, &out->ids, &out->count, &err))
+        fail_msg("%s", err.text);
+    lipsc_tokenizer_free(tokenizer);
+    snprintf(path, sizeof path, LIPSC_SHARED_DIR "/references/%s", reference);
+    out->root = load_json(path);
+    return 1;
+}
+
+static void close_real(real *r) {
+    json_decref(r->root);
+    free(r->ids);
+    lipsc_model_free(r->model);
+}
+
+static double sigma_of(const real *r, size_t n, size_t layer) {
+    const lipsc_map_options options = {.map = LIPSC_MAP_ATTENTION,
+                                       .layer = layer,
+                                       .head = -1,
+                                       .dtype = LIPSC_F64,
+                                       .threads = 2};
+    lipsc_svd_settings set;
+    lipsc_acts *acts;
+    lipsc_map *map;
+    lipsc_error err = {0};
+    double sigma = 0;
+    lipsc_svd_defaults(&set);
+    if (lipsc_acts_new(r->model, LIPSC_F64, 2, n, r->ids, layer + 1, &acts, &err) ||
+        lipsc_map_new(r->model, acts, &options, &map, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(lipsc_map_sigma(map, &set, &sigma, NULL, NULL, NULL), LIPSC_OK);
+    lipsc_map_free(map);
+    lipsc_acts_free(acts);
+    return sigma;
+}
+
+/* The bar is 1e-6; both sides compute in float64 on the same weights, and 1e-10 leaves room
+ * for the solver's tolerance alone. */
+static void check_real(const char *model, const char *reference) {
+    real r;
+    if (!open_real(model, reference, &r)) skip();
+    json_t *first = json_object_get(r.root, "first_ids"), *cell;
+    json_t *cells = json_object_get(r.root, "cells");
+    size_t i;
+    assert_true(json_array_size(first) > 0 && json_array_size(first) <= r.count);
+    for (i = 0; i < json_array_size(first); i++)
+        assert_int_equal(r.ids[i], json_integer_value(json_array_get(first, i)));
+    assert_true(json_array_size(cells) > 0);
+    json_array_foreach(cells, i, cell) {
+        const size_t n = (size_t)json_integer_value(json_object_get(cell, "n"));
+        const size_t layer = (size_t)json_integer_value(json_object_get(cell, "layer"));
+        const double want = json_number_value(json_object_get(cell, "sigma"));
+        const double got = sigma_of(&r, n, layer);
+        if (!(fabs(got - want) <= 1e-10 * want))
+            fail_msg("%s, n %zu, layer %zu: %.15g, transformers has %.15g", model, n, layer,
+                     got, want);
+    }
+    close_real(&r);
+}
+
+static void test_smollm2(void **state) {
+    (void)state;
+    check_real("smollm2-135m", "real-smollm2.json");
+}
+
+static void test_qwen(void **state) {
+    (void)state;
+    check_real("qwen2.5-coder-0.5b", "real-qwen2.5-coder-0.5b.json");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_smollm2),
+        cmocka_unit_test(test_qwen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
