@@ -1,0 +1,196 @@
+/* test_claims.c - verdicts of `reproduce`: what is not finite holds nowhere, an unmet
+ * hypothesis and the quick form are not judged, a refused bound is not skipped. */
+#define _DEFAULT_SOURCE /* mkdtemp */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "small_layer.h"
+
+#include "interrupt.h"
+#include "reproduce/reproduce.h"
+
+/* ---- In place of the table and of the terminal --------------------------------------- */
+
+static const repro_claim table[] = {
+    {"most", "1", REPRO_SPLIT, REPRO_PROVED_HERE, "at most", "here", REPRO_AT_MOST, 2.0,
+     0.1, NULL, NULL, 0},
+    {"least", "1", REPRO_SPLIT, REPRO_REGRESSION, "at least", "ours", REPRO_AT_LEAST, 2.0,
+     0.1, NULL, NULL, 0},
+    {"equal", "1", REPRO_SPLIT, REPRO_PAPER_FIGURE, "equals", "drawn", REPRO_EQUALS, 2.0,
+     0.1, NULL, "the paper's model", 0}};
+
+const repro_claim *repro_claim_find(const char *id) {
+    for (size_t c = 0; c < 3; c++)
+        if (!strcmp(table[c].id, id)) return &table[c];
+    return NULL;
+}
+const char *repro_source_name(repro_source source) { return source ? "other" : "first"; }
+int cli_interrupted(void *ctx) { return ctx != NULL; }
+void cli_progress_say(cli_progress *p, const char *format, ...) { (void)p, (void)format; }
+
+/* ---- One run file -------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/lipscope-claims-XXXXXX";
+static repro_settings settings;
+static repro r = {.set = &settings};
+
+static int begin(void **state) {
+    (void)state;
+    char path[64];
+    json_t *none = json_object();
+    static const char *const fields[] = {"name"};
+    const lipsc_run_options how = {.command = "reproduce",
+                                   .command_line = "lipscope reproduce",
+                                   .settings = none,
+                                   .field_count = 1,
+                                   .fields = fields};
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/run.db", folder);
+    const int failed = lipsc_run_open(path, &how, &r.run, NULL) != LIPSC_OK;
+    json_decref(none);
+    return failed ? -1 : 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    char command[80];
+    lipsc_run_close(r.run);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+/* holds, and words in `measured`, of a line. */
+static void expect(const char *name, const char *holds, const char *words) {
+    char key[64];
+    json_t *row = NULL;
+    snprintf(key, sizeof key, "line: %s", name);
+    assert_int_equal(lipsc_run_get(r.run, key, &row, NULL), LIPSC_OK);
+    assert_non_null(row);
+    assert_string_equal(json_string_value(json_object_get(row, "holds")), holds);
+    if (!strstr(json_string_value(json_object_get(row, "measured")), words))
+        fail_msg("%s: %s", name, json_string_value(json_object_get(row, "measured")));
+    json_decref(row);
+}
+
+static void say(const char *id, double value, const char *holds, const char *words) {
+    repro_say(&r, id, value, "measured %g", value);
+    assert_int_equal(r.status, LIPSC_OK);
+    expect(id, holds, words);
+}
+
+/* ---- Tests --------------------------------------------------------------------------- */
+
+static void compared(void **state) {
+    (void)state;
+    say("most", 2.19, "yes", "measured 2.19");
+    say("most", 2.3, "no", "measured 2.3");
+    say("least", 1.81, "yes", "measured");
+    say("least", 1.7, "no", "measured");
+    say("equal", 2.09, "yes", "measured");
+    say("equal", 1.8, "no", "measured");
+}
+
+/* nothing met leaves the infinity that the search for a least value began with */
+static void not_finite(void **state) {
+    (void)state;
+    say("most", NAN, "no", "could not be computed");
+    say("most", -INFINITY, "no", "could not be computed");
+    say("least", NAN, "no", "could not be computed");
+    say("least", INFINITY, "no", "could not be computed");
+    say("equal", NAN, "no", "could not be computed");
+    double most = 1.0, least = 1.0;
+    repro_raise(&most, NAN);
+    repro_raise(&most, 3.0);
+    repro_lower(&least, NAN);
+    repro_lower(&least, 0.5);
+    assert_true(isnan(most) && isnan(least));
+}
+
+static void not_judged(void **state) {
+    (void)state;
+    repro_line line = repro_line_of("equal");
+    line.unmet = "another model";
+    repro_judge(&r, &line, 7.0, "seven");
+    expect("equal", "not judged", "seven; not judged: another model");
+    repro_pass(&r, "most", "give %s", "--bert");
+    expect("most", "not judged", "give --bert");
+}
+
+static void quick(void **state) {
+    (void)state;
+    settings.quick = 1;
+    say("most", 1.0, "not judged", "measured");
+    say("most", 3.0, "no", "measured"); /* a counterexample */
+    say("least", 1.0, "no", "measured");
+    say("equal", 2.0, "not judged", "measured");
+    say("equal", 9.0, "not judged", "measured"); /* a figure from few lengths */
+    settings.quick = 0;
+}
+
+static void spoiled(void **state) {
+    (void)state;
+    settings.spoil = "most";
+    say("most", 1.0, "no", "measured");
+    say("least", 2.0, "yes", "measured");
+    settings.spoil = NULL;
+}
+
+/* A bound that is refused where its hypotheses hold is not skipped. */
+static void refused(void **state) {
+    (void)state;
+    static double X[] = {-1.0, 1.0, 1.0};
+    const lipsc_input input = {.n = 3, .X = X};
+    small_layer s;
+    lipsc_attn *attn = NULL;
+    lipsc_zoo_case z;
+    lipsc_zoo_row row;
+    repro_record record = {0};
+    const repro_line line = repro_line_of("most");
+    small_identity(&s, 1, -1.0);
+    assert_int_equal(lipsc_attn_new(&s.layer, &input, LIPSC_F64, 1, &attn, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_zoo_case_make(attn, NAN, 2.0, NULL, &z, NULL), LIPSC_OK);
+    const lipsc_zoo_rule *rule = lipsc_zoo_find("data-columns");
+    assert_int_equal(lipsc_zoo_evaluate(&z, rule, &row), LIPSC_OK);
+    repro_record_add(&record, &z, &row, 0.5 * row.value);
+    repro_record_say(&r, &line, &record);
+    expect("most", "yes", "largest exact / bound 0.5000 where n >= 2 and a >= 0.5 (1 of 1");
+    lipsc_zoo_row told = row;
+    snprintf(told.refused, sizeof told.refused, "no digits left");
+    repro_record_add(&record, &z, &told, 1.0);
+    repro_record_say(&r, &line, &record);
+    expect("most", "not judged",
+           "refused at 1 inputs where its hypotheses hold: no digits");
+    /* outside its hypotheses: nothing is claimed there, and where it is so everywhere the
+     * reason is told */
+    repro_record outside = {0};
+    assert_int_equal(lipsc_zoo_evaluate(&z, lipsc_zoo_find("masked-uniform"), &row),
+                     LIPSC_OK);
+    repro_record_add(&outside, &z, &row, 1.0);
+    repro_record_say(&r, &line, &outside);
+    expect("most", "not judged", "refused at every input: no mask");
+    /* a bound of zero under a positive constant is a violation, a NaN is kept */
+    lipsc_zoo_row zero = {.rule = rule, .log_value = NAN, .value = 0.0};
+    repro_record violated = {0}, lost = {0};
+    repro_record_add(&violated, &z, &zero, 1e-300);
+    assert_true(violated.largest == INFINITY);
+    repro_record_add(&violated, &z, &zero, 0.0);
+    assert_int_equal(lipsc_zoo_evaluate(&z, rule, &row), LIPSC_OK);
+    repro_record_add(&lost, &z, &row, NAN);
+    repro_record_add(&lost, &z, &row, 1.0);
+    assert_true(isnan(lost.largest) && isnan(lost.tight));
+    lipsc_zoo_case_free(&z);
+    lipsc_attn_free(attn);
+    lipsc_head_facts_free(&s.facts);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compared),   cmocka_unit_test(not_finite),
+        cmocka_unit_test(not_judged), cmocka_unit_test(quick),
+        cmocka_unit_test(spoiled),    cmocka_unit_test(refused)};
+    return cmocka_run_group_tests(tests, begin, end);
+}
