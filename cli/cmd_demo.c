@@ -10,6 +10,7 @@
 
 #include "commands.h"
 #include "core/clock.h"
+#include "core/extreme.h"
 #include "data.h"
 #include "demo.h"
 #include "golden.h"
@@ -196,10 +197,10 @@ static void explain(const demo_style *s, const demo_model m[MODELS]) {
     const demo_layer *steep = steepest(trained);
     double tightest = INFINITY, loosest = 0.0, flat = 0.0;
     for (int i = 0; i < MODELS; i++) {
-        tightest = fmin(tightest, m[i].tightest);
-        loosest = fmax(loosest, m[i].loosest);
+        tightest = lipsc_min(tightest, m[i].tightest);
+        loosest = lipsc_max(loosest, m[i].loosest);
         for (size_t l = 0; l < m[i].layer_count && i != TRAINED; l++)
-            flat = fmax(flat, fabs(m[i].layers[l].exponent));
+            flat = lipsc_max(flat, fabs(m[i].layers[l].exponent));
     }
     heading(s, "What this means");
     printf(

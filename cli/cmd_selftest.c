@@ -7,6 +7,7 @@
 
 #include "args.h"
 #include "core/clock.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "golden.h"
@@ -28,7 +29,7 @@ static void report(tally *t, const char *name, double error, double tolerance) {
 }
 
 /* The larger error, and a NaN once there was one. */
-static double worse(double a, double b) { return isnan(a) || isnan(b) ? NAN : fmax(a, b); }
+static double worse(double a, double b) { return lipsc_max(a, b); }
 
 static double dot(size_t count, const double *a, const double *b) {
     double sum = 0.0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "gauss.h"
+#include "core/extreme.h"
 #include "interrupt.h"
 #include "layer_source.h"
 #include "measure_write.h"
@@ -151,7 +152,8 @@ static void fill_row(lipsc_table *t, const settings *s, const layer_source *laye
     lipsc_table_integer(t, "atoms", (long long)found->atoms);
     lipsc_table_integer(t, "d", (long long)found->d);
     lipsc_table_real(t, "step", s->step);
-    lipsc_table_real(t, "residual", fmax(found->move_residual, found->halves_residual));
+    lipsc_table_real(t, "residual",
+                     lipsc_max(found->move_residual, found->halves_residual));
     lipsc_table_bool(t, "converged", found->converged);
     if (json || found->d <= SHOWN) {
         lipsc_table_reals(t, "half", found->d, found->half);

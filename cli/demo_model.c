@@ -1,5 +1,6 @@
 /* demo_model.c - rows of a measurement to medians over windows, and these to lines. */
 #include "demo.h"
+#include "core/extreme.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -55,8 +56,8 @@ static void read_extremes(size_t count, json_t *const *rows, demo_model *out) {
         const double sigma = real(rows[i], "sigma");
         const double ratio = real(rows[i], "upper") / sigma;
         out->not_converged += !json_is_true(json_object_get(rows[i], "converged"));
-        out->tightest = fmin(out->tightest, ratio);
-        out->loosest = fmax(out->loosest, ratio);
+        out->tightest = lipsc_min(out->tightest, ratio);
+        out->loosest = lipsc_max(out->loosest, ratio);
         if (!(sigma > out->largest)) continue;
         out->largest = sigma;
         out->largest_layer = whole(rows[i], "layer");

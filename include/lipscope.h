@@ -40,7 +40,10 @@
  *   - matrices are row-major, sequences are (n, width) row-major, so a sequence
  *     is also one vector of n * width numbers;
  *   - the library never prints, never exits, and keeps no global state.  Two
- *     threads may use two handles at once, never one. */
+ *     threads may use two handles at once, never one.  It changes nothing of the
+ *     process: numbers in files have a decimal point in any locale, OpenMP's number
+ *     of threads is changed for the calling thread alone and set back, that of a BLAS
+ *     with threads of its own never (OpenBLAS built on OpenMP follows OpenMP). */
 #ifndef LIPSCOPE_H
 #define LIPSCOPE_H
 
@@ -263,7 +266,7 @@ typedef struct {
     double product_seconds; /* of these, inside products, the evaluation in double
                              * included                                            */
     double rounding;   /* |A v| of the first value is known to this, all rounding of its
-                        * evaluation included (docs/maths.md 7.5); NaN from lipsc_svd,
+                        * evaluation included (docs/maths.md 7.6); NaN from lipsc_svd,
                         * which cannot know what a callback does, infinite where double
                         * precision cannot tell the scores apart                     */
     double lower;      /* proved: sigma >= lower = (|A v| - rounding) / |v|, at least 0;

@@ -1,4 +1,4 @@
-/* rounding.c - how far computed products with J can be from exact ones (docs/maths.md 7.5).
+/* rounding.c - how far computed products with J can be from exact ones (docs/maths.md 7.6).
  *
  * Per head: lengths and errors of queries, keys and values from the norms of the weights
  * and of the tokens; then row by row what these errors, those of the softmax and those of
@@ -183,7 +183,7 @@ static double raw_error(const projection *p, size_t d, precision in, double size
            terms * sqrt((double)p->dim) * in.tiny * (1.0 + size + p->weight.frobenius);
 }
 
-/* over_i = sqrt(dim) / r_i of the norm.  See docs/maths.md 7.5, "Projections". */
+/* over_i = sqrt(dim) / r_i of the norm.  See docs/maths.md 7.6, "Projections". */
 static void project_errors(const projection *p, size_t n, size_t d, const double *x,
                            const double *y, const double *over, precision in, precision own,
                            lipsc_projected *out) {

@@ -1,4 +1,4 @@
-/* rounding.h - how far computed products with J can be from exact ones (docs/maths.md 7.5).
+/* rounding.h - how far computed products with J can be from exact ones (docs/maths.md 7.6).
  *
  * Exact means: the function with the layer and the input as they are stored, scale, cosines
  * and sines as the doubles that they are.  The bounds are a priori: they hold for every

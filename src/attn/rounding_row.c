@@ -1,4 +1,4 @@
-/* rounding_row.c - what rounding does to one row of one head (docs/maths.md 7.5).
+/* rounding_row.c - what rounding does to one row of one head (docs/maths.md 7.6).
  *
  * Everything is an upper bound, for the exact numbers and for those of any evaluation.
  * With top the key of the largest score, `seen` covers P_ij, and `rest` covers the mass

@@ -5,12 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 
 /* log sqrt(n) min( sqrt(1 + a^2), 1 + a/sqrt(2) ): the rows of the key and value paths */
 static double log_rows(const lipsc_zoo_case *z, double log_a) {
-    return 0.5 * log((double)z->n) +
-           fmin(lipsc_log_root_1_a2(log_a), lipsc_log_add(0.0, log_a - 0.5 * log(2.0)));
+    return 0.5 * log((double)z->n) + lipsc_min(lipsc_log_root_1_a2(log_a),
+                                               lipsc_log_add(0.0, log_a - 0.5 * log(2.0)));
 }
 
 /* max_j sum over the rows i that see j of 1 / (1 + (c_i - 1) e^{-2a}), c_i the number of
@@ -26,7 +27,7 @@ static double equal_columns(const lipsc_rows *rows, double shrink, double *sum) 
     }
     for (size_t j = 0; j < rows->n; j++) {
         running += sum[j];
-        largest = fmax(largest, running);
+        largest = lipsc_max(largest, running);
     }
     return largest;
 }
@@ -44,9 +45,9 @@ static double weighted_columns(const lipsc_rows *rows, double shrink, double *be
             if (j < rows->lo[i] || j >= rows->hi[i]) continue;
             const double a_i = rows->root_weight[i] * rows->root_weight[i];
             const double seen = before[rows->hi[i]] - before[rows->lo[i]];
-            sum += a_i / (a_j + fmax(seen - a_j, 0.0) * shrink);
+            sum += a_i / (a_j + lipsc_max(seen - a_j, 0.0) * shrink);
         }
-        largest = fmax(largest, sum);
+        largest = lipsc_max(largest, sum);
     }
     return largest;
 }
@@ -72,7 +73,7 @@ double lipsc_finite(const lipsc_zoo_case *z, size_t h) {
     const double log_a = lipsc_log_a2(z, h), a = lipsc_a2(z, h), n = (double)z->n;
     const double columns =
         lipsc_log_root_1_a2(log_a) + 0.5 * (log(n) - log1p((n - 1.0) * exp(-2.0 * a)));
-    return lipsc_log_add(lipsc_log_a1(z, h), fmin(log_rows(z, log_a), columns));
+    return lipsc_log_add(lipsc_log_a1(z, h), lipsc_min(log_rows(z, log_a), columns));
 }
 
 const char *lipsc_rows_refuse(const lipsc_zoo_case *z) {
@@ -109,5 +110,5 @@ double lipsc_masked_finite(const lipsc_zoo_case *z, size_t h) {
     const double log_a = lipsc_log_a2(z, h);
     const double columns =
         lipsc_log_root_1_a2(log_a) + 0.5 * lipsc_log_columns(z, lipsc_a2(z, h));
-    return lipsc_log_add(lipsc_log_a1(z, h), fmin(log_rows(z, log_a), columns));
+    return lipsc_log_add(lipsc_log_a1(z, h), lipsc_min(log_rows(z, log_a), columns));
 }

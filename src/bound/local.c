@@ -8,6 +8,7 @@
 
 #include "bound/head.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "value/influence.h"
 
@@ -22,7 +23,7 @@ static void two_largest(size_t n, const double *p, size_t *first, double *p1, do
     *p1 = n ? p[*first] : 0.0;
     *p2 = 0.0;
     for (size_t j = 0; j < n; j++)
-        if (j != *first) *p2 = fmax(*p2, p[j]);
+        if (j != *first) *p2 = lipsc_max(*p2, p[j]);
 }
 
 double lipsc_softmax_cover(size_t n, const double *p) {
@@ -44,7 +45,7 @@ double lipsc_softmax_norm(size_t n, const double *p) {
     size_t first;
     double p1, p2;
     two_largest(n, p, &first, &p1, &p2);
-    double low = p2, high = fmin(p1, lipsc_softmax_cover(n, p));
+    double low = p2, high = lipsc_min(p1, lipsc_softmax_cover(n, p));
     for (int step = 0; step < 60 && high - low > 1e-15 * high; step++) {
         const double x = low + 0.5 * (high - low);
         double right = 0.0;
@@ -74,8 +75,8 @@ static double softmax_row(const lipsc_head *head, size_t i, double *p, double *s
 #pragma omp simd reduction(+ : score)
         for (size_t l = 0; l < k; l++) score += q[l] * key[l];
         p[j] = score;
-        low = fmin(low, score);
-        high = fmax(high, score);
+        low = lipsc_min(low, score);
+        high = lipsc_max(high, score);
         if (log_weight) p[j] += log_weight[lo + j];
         if (p[j] > p[top]) top = j;
     }
@@ -111,11 +112,11 @@ static void read_rows(const lipsc_head *head, double *p, double *columns, double
         }
         /* a maximum: the root is only found where its cover could raise it */
         const double cover = lipsc_softmax_cover(count, p);
-        local->cover = fmax(local->cover, cover);
+        local->cover = lipsc_max(local->cover, cover);
         if (cover > local->softmax)
-            local->softmax = fmax(local->softmax, lipsc_softmax_norm(count, p));
+            local->softmax = lipsc_max(local->softmax, lipsc_softmax_norm(count, p));
     }
-    for (size_t j = 0; j < n; j++) local->column = fmax(local->column, columns[j]);
+    for (size_t j = 0; j < n; j++) local->column = lipsc_max(local->column, columns[j]);
     qsort(rest, n, sizeof *rest, ascending);
     local->median = 0.5 * (rest[(n - 1) / 2] + rest[n / 2]);
 }
@@ -208,7 +209,7 @@ static size_t preferred(const lipsc_zoo_case *z, size_t i, double *room, double 
     for (size_t j = rows->lo[i]; j < rows->hi[i]; j++) {
         double score = 0.0;
         for (size_t c = 0; c < d; c++) score += w[c] * rows->X[j * d + c];
-        size = fmax(size, fabs(score));
+        size = lipsc_max(size, fabs(score));
         if (score > best + 1e-12 * size) {
             best = score;
             place = j;
@@ -243,7 +244,7 @@ lipsc_status lipsc_large_radius(const lipsc_zoo_case *z, double *log_value,
         const double ratio =
             rows->root_weight ? rows->root_weight[i] / rows->root_weight[j] : 1.0;
         count[j] += ratio * ratio;
-        largest = fmax(largest, count[j]);
+        largest = lipsc_max(largest, count[j]);
     }
     lipsc_release(count);
     lipsc_release(room);

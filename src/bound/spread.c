@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bound/head.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -21,7 +22,7 @@ static double add_row(const lipsc_head *head, size_t i, double *p, double *colum
                      p, count);
     for (size_t j = 0; j < count; j++) {
         if (log_weight) p[j] += log_weight[lo + j];
-        largest = fmax(largest, p[j]);
+        largest = lipsc_max(largest, p[j]);
     }
     for (size_t j = 0; j < count; j++) total += exp(p[j] - largest);
     for (size_t j = 0; j < count; j++) {

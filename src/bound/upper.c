@@ -20,7 +20,7 @@
  * Rounding.  All sums are of positive terms or of centred squares, so that a bound is
  * wrong by a few n eps relative at most: below 1e-10 for n up to 10^5.  The Jacobian at
  * computed queries, keys and values is not the exact one; how far apart they can be
- * (docs/maths.md 7.5) is added. */
+ * (docs/maths.md 7.6) is added. */
 #include "attn/rounding.h"
 #include "bound/head.h"
 #include "core/error.h"

@@ -6,6 +6,7 @@
 
 #include "bound/construct.h"
 #include "core/error.h"
+#include "core/extreme.h"
 
 const char *lipsc_worst_refuse(const lipsc_zoo_case *z) {
     const char *why = lipsc_refuse_turned(z);
@@ -35,7 +36,7 @@ static lipsc_status raise(const lipsc_zoo_case *z, lipsc_worst *worst, double *l
     const lipsc_status status =
         lipsc_worst_reach(z->layer, worst, causal, z->attn->threads, &sigma, err);
     lipsc_worst_free(worst);
-    if (!status) *log_value = fmax(*log_value, log(sigma));
+    if (!status) *log_value = lipsc_max(*log_value, log(sigma));
     return status;
 }
 

@@ -9,6 +9,7 @@
 
 #include "bound/construct.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -123,7 +124,7 @@ const char *lipsc_bound_domain_name(lipsc_bound_domain domain) {
 /* ---- Small things that the formulas share ------------------------------------------- */
 
 double lipsc_log_add(double x, double y) {
-    const double large = fmax(x, y), small = fmin(x, y);
+    const double large = lipsc_max(x, y), small = lipsc_min(x, y);
     return large == -INFINITY || large == INFINITY ? large
                                                    : large + log1p(exp(small - large));
 }
@@ -178,7 +179,7 @@ static double largest_token(size_t n, size_t d, const double *X) {
     for (size_t i = 0; i < n; i++) {
         double length = 0.0;
         for (size_t c = 0; c < d; c++) length = hypot(length, X[i * d + c]);
-        largest = fmax(largest, length);
+        largest = lipsc_max(largest, length);
     }
     return largest;
 }
@@ -273,14 +274,14 @@ static double combine_heads(const lipsc_zoo_case *z, const lipsc_zoo_rule *rule)
     }
     const double root = log(z->out_norm) + 0.5 * squares;
     if (how == LIPSC_HEADS_SUM) return sum;
-    return z->layer->O ? fmin(sum, root) : root;
+    return z->layer->O ? lipsc_min(sum, root) : root;
 }
 
 /* What rounding may have taken from a bound: the norms are good to a few eps, and stand in
  * the exponent 2a. */
 static double margin(const lipsc_zoo_case *z) {
     double a = 0.0;
-    for (size_t h = 0; h < z->layer->heads; h++) a = fmax(a, lipsc_a2(z, h));
+    for (size_t h = 0; h < z->layer->heads; h++) a = lipsc_max(a, lipsc_a2(z, h));
     return 2e-13 + DBL_EPSILON * (16.0 * a + (double)z->n);
 }
 

@@ -3,9 +3,9 @@
 
 #include "core/error.h"
 #include "core/mem.h"
+#include "core/real.h"
 #include "io/show.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +71,9 @@ static int next_field(span *line, char separator, span *field, int *more) {
     return 1;
 }
 
+/* Of ASCII letters, whatever the locale. */
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
 /* Lower-case copy without quotes; 0 when it is too long. */
 static int copy_field(span field, char text[LONGEST + 1]) {
     if (field.end - field.at >= 2 && *field.at == '"' && field.end[-1] == '"') {
@@ -79,7 +82,7 @@ static int copy_field(span field, char text[LONGEST + 1]) {
     }
     const size_t length = (size_t)(field.end - field.at);
     if (length > LONGEST) return 0;
-    for (size_t k = 0; k < length; k++) text[k] = (char)tolower((unsigned char)field.at[k]);
+    for (size_t k = 0; k < length; k++) text[k] = lower(field.at[k]);
     text[length] = '\0';
     return 1;
 }
@@ -88,8 +91,8 @@ static int copy_field(span field, char text[LONGEST + 1]) {
 static int read_number(span field, double *value) {
     char text[LONGEST + 1], *stop;
     if (!copy_field(field, text) || !*text || strchr(text, 'x')) return 0;
-    *value = strtod(text, &stop);
-    return *stop == '\0';
+    *value = lipsc_real_parse(text, &stop);
+    return stop != text && *stop == '\0';
 }
 
 static lipsc_status push(reader *r, size_t used, double value) {

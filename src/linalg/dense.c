@@ -16,27 +16,14 @@
 /* LAPACK's work arrays hold up to about 4 r^2 numbers, counted in int. */
 enum { MAX_LENGTH = 1 << 30, MAX_ORDER = 1 << 14, ONE_THREAD_ORDER = 256 };
 
-#if defined(__GNUC__)
-/* Absent when another BLAS, or a door that does not export them, is linked. */
-extern void openblas_set_num_threads(int threads) __attribute__((weak));
-extern int openblas_get_num_threads(void) __attribute__((weak));
-#endif
-
-/* OpenBLAS built on OpenMP follows OpenMP's number; another build needs its own call.
- * Returns what to hand back to set_threads afterwards. */
-typedef struct {
-    int openmp, openblas;
-} thread_count;
-
-static thread_count set_threads(thread_count wanted) {
-    thread_count before = {omp_get_max_threads(), 0};
-#if defined(__GNUC__)
-    if (openblas_set_num_threads && openblas_get_num_threads) {
-        before.openblas = openblas_get_num_threads();
-        openblas_set_num_threads(wanted.openblas);
-    }
-#endif
-    omp_set_num_threads(wanted.openmp); /* last: OpenBLAS may have set it to its own */
+/* OpenBLAS built on OpenMP, which tools/deps.sh installs, asks OpenMP how many threads the
+ * caller may start; that number belongs to the calling thread, and is set back afterwards.
+ * openblas_set_num_threads would change it for the whole process, so it is never called: a
+ * BLAS with threads of its own keeps as many as its user gave it (OPENBLAS_NUM_THREADS).
+ * Returns what to hand back to set_threads. */
+static int set_threads(int wanted) {
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(wanted);
     return before;
 }
 
@@ -45,14 +32,8 @@ static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 /* A matrix of that order gains nothing from threads, and with one thread its result
  * does not depend on how many there are. */
-static thread_count one_thread_if_small(size_t order) {
-    thread_count now = {omp_get_max_threads(), 0};
-    const thread_count one = {1, 1};
-    return order <= ONE_THREAD_ORDER ? set_threads(one) : now;
-}
-
-static void threads_back(size_t order, thread_count before) {
-    if (order <= ONE_THREAD_ORDER) set_threads(before);
+static int one_thread_if_small(size_t order) {
+    return set_threads(order <= ONE_THREAD_ORDER ? 1 : omp_get_max_threads());
 }
 
 /* LAPACKE says: below zero a NaN among the arguments or no memory for its work, above
@@ -78,11 +59,11 @@ lipsc_status lipsc_dense_svd(size_t m, size_t n, double *a, double *s, double *u
         if (!lipsc_mul_size(r, u ? n : m, &elements)) return LIPSC_E_RANGE;
         if (!(spare = lipsc_alloc(elements, sizeof *spare))) return LIPSC_E_NOMEM;
     }
-    thread_count before = one_thread_if_small(order);
+    const int before = one_thread_if_small(order);
     lapack_int info = LAPACKE_dgesdd(LAPACK_COL_MAJOR, job, (lapack_int)m, (lapack_int)n, a,
                                      (lapack_int)m, s, u ? u : spare, (lapack_int)m,
                                      vt ? vt : spare, (lapack_int)r);
-    threads_back(order, before);
+    set_threads(before);
     lipsc_release(spare);
     return status_of(info);
 }
@@ -107,20 +88,20 @@ lipsc_status lipsc_dense_norm(size_t m, size_t n, const double *a, double *norm)
 lipsc_status lipsc_dense_eigen(size_t n, double *a, double *w, int vectors) {
     if (n > MAX_ORDER) return LIPSC_E_RANGE;
     if (n == 0) return LIPSC_OK;
-    thread_count before = one_thread_if_small(n);
+    const int before = one_thread_if_small(n);
     lapack_int info = LAPACKE_dsyevd(LAPACK_COL_MAJOR, vectors ? 'V' : 'N', 'L',
                                      (lapack_int)n, a, (lapack_int)n, w);
-    threads_back(n, before);
+    set_threads(before);
     return status_of(info);
 }
 
 lipsc_status lipsc_dense_cholesky(size_t n, double *a, int *definite) {
     *definite = 0;
     if (n > MAX_ORDER) return LIPSC_E_RANGE;
-    thread_count before = one_thread_if_small(n);
+    const int before = one_thread_if_small(n);
     const lapack_int info =
         n ? LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'L', (lapack_int)n, a, (lapack_int)n) : 0;
-    threads_back(n, before);
+    set_threads(before);
     *definite = info == 0;
     return info > 0 ? LIPSC_OK : status_of(info);
 }
@@ -185,8 +166,7 @@ double lipsc_dense_sgemm_rate(size_t size, int threads, int repeats) {
             a[i] = (float)(i % 7) - 3.0f; /* small integers: no denormals on the way */
             b[i] = (float)(i % 5) - 2.0f;
         }
-        const thread_count wanted = {threads, threads};
-        const thread_count before = set_threads(wanted);
+        const int before = set_threads(threads);
         time_sgemm((int)size, a, b, c, repeats, seconds);
         set_threads(before);
         qsort(seconds, (size_t)repeats, sizeof *seconds, ascending);

@@ -12,6 +12,7 @@
  * vectors from there on, which change nothing; with k = d that has happened to all.  A full
  * basis is replaced by its best vector. */
 #include "core/mem.h"
+#include "core/extreme.h"
 #include "core/rng.h"
 #include "linalg/dense.h"
 #include "measure/measure.h"
@@ -42,7 +43,7 @@ static double dot(size_t count, const double *x, const double *y) {
 
 static double length(size_t count, const double *x) {
     double largest = 0.0, sum = 0.0;
-    for (size_t e = 0; e < count; e++) largest = fmax(largest, fabs(x[e]));
+    for (size_t e = 0; e < count; e++) largest = lipsc_max(largest, fabs(x[e]));
     for (size_t e = 0; largest > 0.0 && e < count; e++)
         sum += (x[e] / largest) * (x[e] / largest);
     return largest * sqrt(sum);
@@ -76,12 +77,12 @@ static lipsc_status step(work *w, size_t j) {
     double *u = w->U + j * n * m, *next = w->V + (j + 1) * n * d;
     lipsc_status status = lipsc_paths_apply(w->attn, 0, w->V + j * n * d, w->room, u);
     for (size_t i = 0; !status && i < n; i++) {
-        const double size = fmax(length(m, u + i * m), w->norm[i]);
+        const double size = lipsc_max(length(m, u + i * m), w->norm[i]);
         if (j)
             for (size_t e = 0; e < m; e++)
                 u[i * m + e] -= w->beta[i * steps + j - 1] * u[i * m + e - n * m];
         w->alpha[i * steps + j] = orthogonalise(m, j, w->U + i * m, n * m, size, u + i * m);
-        w->norm[i] = fmax(w->norm[i], w->alpha[i * steps + j]);
+        w->norm[i] = lipsc_max(w->norm[i], w->alpha[i * steps + j]);
     }
     if (!status) status = lipsc_paths_apply(w->attn, 1, u, w->room, next);
     for (size_t i = 0; !status && i < n; i++)
@@ -115,7 +116,7 @@ static lipsc_status find_ritz(work *w, size_t i, size_t k) {
  * far a singular value can be, were all to its favour. */
 static int decided(const work *w, double tol) {
     double largest = 0.0;
-    for (size_t i = 0; i < w->n; i++) largest = fmax(largest, w->norm[i]);
+    for (size_t i = 0; i < w->n; i++) largest = lipsc_max(largest, w->norm[i]);
     for (size_t i = 0; i < w->n; i++)
         if (w->residual[i] > tol && w->norm[i] * sqrt(1.0 + 2.0 * w->residual[i]) > largest)
             return 0;

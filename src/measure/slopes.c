@@ -8,6 +8,7 @@
  * given measure. */
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "measure/measure.h"
 #include "ot/check.h"
@@ -65,7 +66,7 @@ static lipsc_status find_move(const lipsc_acting *acting, const lipsc_field *fie
             s->direction[i * s->d + c] /= sqrt(input.weights[i] / mass);
         }
         if (part > most) s->move_atom = i;
-        most = fmax(most, part);
+        most = lipsc_max(most, part);
     }
     return status;
 }
@@ -242,7 +243,7 @@ static lipsc_status find(const lipsc_acting *acting, const lipsc_field *field,
     const lipsc_status parted = find_parts(acting->paths, field, set, tol, s, err);
     if (parted && parted != LIPSC_E_NOCONV) return parted;
     lipsc_status status = LIPSC_OK, doubled = LIPSC_OK;
-    s->split = fmax(s->move, s->halves);
+    s->split = lipsc_max(s->move, s->halves);
     if (field->sequence) {
         doubled = find_duplicate(acting, field, set, &s->duplicate, err);
         status = doubled == LIPSC_E_NOCONV ? LIPSC_OK : doubled;

@@ -12,6 +12,7 @@
  * What is found is a value that s takes: below its supremum. */
 #include "bound/facts.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "linalg/dense.h"
@@ -168,7 +169,7 @@ static lipsc_status climb_all(climb *k, const lipsc_slope_settings *set, double 
         double longest = 0.0;
         for (size_t p = 0; p < k->count; p++) {
             k->stride[p] *= k->slope[p] > k->previous[p] ? 1.6 : 0.4;
-            longest = fmax(longest, k->stride[p]);
+            longest = lipsc_max(longest, k->stride[p]);
         }
         if (longest < least_stride) break;
     }
@@ -238,7 +239,7 @@ lipsc_status lipsc_teleport_find(const lipsc_field *field, lipsc_packed *paths,
                .width = lipsc_layer_width(&field->layer),
                .radius = set->radius};
     for (size_t i = 0; set->radius == 0.0 && i < mu->n; i++)
-        k.radius = fmax(k.radius, length(mu->d, mu->points + i * mu->d));
+        k.radius = lipsc_max(k.radius, length(mu->d, mu->points + i * mu->d));
     out->slope = 0.0;
     if (!(k.radius > 0.0) || set->restarts == 0) return LIPSC_OK;
 
@@ -272,17 +273,17 @@ static double squared_radius(const lipsc_measure *mu, double *middle) {
     for (size_t c = 0; c < mu->d; c++) {
         double low = mu->points[c], high = low;
         for (size_t i = 1; i < mu->n; i++) {
-            low = fmin(low, mu->points[i * mu->d + c]);
-            high = fmax(high, mu->points[i * mu->d + c]);
+            low = lipsc_min(low, mu->points[i * mu->d + c]);
+            high = lipsc_max(high, mu->points[i * mu->d + c]);
         }
         middle[c] = 0.5 * low + 0.5 * high;
     }
     for (size_t i = 0; i < mu->n; i++) {
         const double *x = mu->points + i * mu->d, away = apart(mu->d, x, middle);
-        at_zero = fmax(at_zero, length(mu->d, x));
-        at_middle = fmax(at_middle, away);
+        at_zero = lipsc_max(at_zero, length(mu->d, x));
+        at_middle = lipsc_max(at_middle, away);
     }
-    const double radius = fmin(at_zero, at_middle);
+    const double radius = lipsc_min(at_zero, at_middle);
     return radius * radius;
 }
 
@@ -307,6 +308,6 @@ lipsc_status lipsc_teleport_cover(const lipsc_field *field, double *cover) {
     if (!status && layer->O) /* read as column-major it is the transpose: the same norm */
         status = lipsc_dense_norm(layer->heads * layer->value_dim, layer->out_dim, layer->O,
                                   &out_norm);
-    if (!status) *cover = margin * fmin(sum, out_norm * sqrt(squares));
+    if (!status) *cover = margin * lipsc_min(sum, out_norm * sqrt(squares));
     return status;
 }

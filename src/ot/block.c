@@ -1,5 +1,6 @@
 /* block.c - one transport problem, solved by the method that suits it. */
 #include "ot/block.h"
+#include "core/extreme.h"
 
 #include "core/mem.h"
 #include "ot/exact.h"
@@ -80,7 +81,7 @@ static lipsc_status measure_plan(const lipsc_ot_cost *cost, lipsc_ot_block *bloc
     }
     block->imbalance = 0.0;
     for (size_t v = 0; v < block->n + block->m; v++)
-        block->imbalance = fmax(block->imbalance, fabs(rest[v]));
+        block->imbalance = lipsc_max(block->imbalance, fabs(rest[v]));
     lipsc_release(rest);
     return LIPSC_OK;
 }

@@ -4,13 +4,14 @@
  * If f_i + g_j <= c_ij + v for all pairs, every coupling costs at least dual - v; if the
  * plan is a coupling, its cost is at most that of primal.  So distance^p lies between. */
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 #include <math.h>
 
 static double length_power(size_t d, const double *x, const double *y, double p) {
     double largest = 0.0, sum = 0.0;
-    for (size_t k = 0; k < d; k++) largest = fmax(largest, fabs(x[k] - y[k]));
+    for (size_t k = 0; k < d; k++) largest = lipsc_max(largest, fabs(x[k] - y[k]));
     if (largest == 0.0) return 0.0;
     for (size_t k = 0; k < d; k++) {
         const double ratio = (x[k] - y[k]) / largest;
@@ -44,7 +45,7 @@ static lipsc_status check_plan(const lipsc_measure *a, const lipsc_measure *b,
             out->imbalance = INFINITY; /* mass has changed its time */
     }
     for (size_t v = 0; v < a->n + b->n; v++)
-        out->imbalance = fmax(out->imbalance, fabs(rest[v]));
+        out->imbalance = lipsc_max(out->imbalance, fabs(rest[v]));
     lipsc_release(rest);
     return LIPSC_OK;
 }
@@ -72,7 +73,8 @@ lipsc_status lipsc_distance_certify(const lipsc_measure *a, const lipsc_measure 
             if (distance->conditional && a->times[i] != b->times[j]) continue;
             const double cost =
                 length_power(a->d, a->points + i * a->d, b->points + j * b->d, distance->p);
-            proof.violation = fmax(proof.violation, distance->f[i] + distance->g[j] - cost);
+            proof.violation =
+                lipsc_max(proof.violation, distance->f[i] + distance->g[j] - cost);
         }
     *out = proof;
     return LIPSC_OK;

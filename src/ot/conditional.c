@@ -4,6 +4,7 @@
  *
  * for measures with the same masses theta(t) at the same times. */
 #include "ot/block.h"
+#include "core/extreme.h"
 
 #include "core/error.h"
 #include "core/mem.h"
@@ -69,7 +70,7 @@ static void collect(const work *w, const fibre *fa, const fibre *fb,
     lipsc_ot_block *whole = w->whole;
     whole->cost += fa->mass * part->cost;
     whole->gap += fa->mass * part->gap;
-    whole->imbalance = fmax(whole->imbalance, fa->mass * part->imbalance);
+    whole->imbalance = lipsc_max(whole->imbalance, fa->mass * part->imbalance);
     whole->pivots += part->pivots;
     for (size_t k = 0; k < fa->count; k++)
         whole->f[w->order_a[fa->first + k].index] = part->f[k];
@@ -115,7 +116,7 @@ static lipsc_status compare_times(const work *w, lipsc_error *err) {
             return lipsc_fail(err, LIPSC_E_REFUSED,
                               "the time marginals differ: only the %s measure has atoms at "
                               "time %.17g",
-                              ta < tb ? "first" : "second", fmin(ta, tb));
+                              ta < tb ? "first" : "second", lipsc_min(ta, tb));
         const fibre fa = fibre_at(w->order_a, w->a->n, w->whole->a, i);
         const fibre fb = fibre_at(w->order_b, w->b->n, w->whole->b, j);
         if (fabs(fa.mass - fb.mass) > mass_tolerance)
@@ -157,7 +158,7 @@ lipsc_status lipsc_ot_conditional(const lipsc_measure *a, const lipsc_measure *b
     if (!status) status = compare_times(&w, err);
     if (!status) status = solve_all(&w);
     whole->method = whole->epsilon > 0 ? "sinkhorn" : "conditional";
-    if (whole->epsilon > 0) whole->imbalance = NAN; /* fmax has dropped it */
+    if (whole->epsilon > 0) whole->imbalance = NAN;
     lipsc_release(w.order_a);
     lipsc_release(w.order_b);
     lipsc_release(w.room);

@@ -7,6 +7,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "linalg/dense.h"
 #include "matrix_op.h"
@@ -121,11 +123,51 @@ static void test_sgemm_rate(void **state) {
     assert_true(rate > 0.01 && rate < 1e5);
 }
 
+/* ---- The process is not ours ----------------------------------------------------------
+ */
+
+/* Absent when another BLAS, or a door that does not export it, is linked. */
+extern int openblas_get_num_threads(void) __attribute__((weak));
+
+static atomic_int busy;
+
+static void *many_small_problems(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 400; i++) {
+        double a[64], s[8];
+        for (int e = 0; e < 64; e++) a[e] = (double)(e * e % 17 + (e % 9 == 0));
+        if (lipsc_dense_svd(8, 8, a, s, NULL, NULL) || lipsc_dense_eigen(8, a, s, 0)) break;
+    }
+    busy = 0;
+    return NULL;
+}
+
+/* While small problems are solved in one thread, others see their own number of BLAS
+ * threads, and OpenMP's. */
+static void test_no_number_of_threads_is_changed(void **state) {
+    (void)state;
+    if (!openblas_get_num_threads) skip();
+    const int blas = openblas_get_num_threads(), openmp = omp_get_max_threads();
+    if (blas < 2) skip(); /* one thread cannot become fewer */
+    pthread_t worker;
+    int changed = 0;
+    busy = 1;
+    assert_int_equal(pthread_create(&worker, NULL, many_small_problems, NULL), 0);
+    while (busy)
+        changed |= openblas_get_num_threads() != blas || omp_get_max_threads() != openmp;
+    pthread_join(worker, NULL);
+    assert_false(changed);
+    assert_int_equal(openblas_get_num_threads(), blas);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_svd_rebuilds),  cmocka_unit_test(test_eigen_closed_form),
-        cmocka_unit_test(test_gemm_by_loops), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_svd_rebuilds),
+        cmocka_unit_test(test_eigen_closed_form),
+        cmocka_unit_test(test_gemm_by_loops),
+        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_sgemm_rate),
+        cmocka_unit_test(test_no_number_of_threads_is_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

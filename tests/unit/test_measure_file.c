@@ -4,6 +4,7 @@
 #include "io/measure_file.h"
 #include "io/safetensors.h"
 
+#include <locale.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,6 +102,34 @@ static size_t make_npy(int version, const char *header, int width, int big, uint
     return used;
 }
 
+/* A locale with a decimal comma, made here where the system has none; 0: impossible. */
+static int comma_locale(void) {
+    static const char *const known[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "fr_FR"};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (setlocale(LC_ALL, known[k])) return 1;
+    char folder[] = "/tmp/lipscope-locale-XXXXXX", command[200];
+    if (!mkdtemp(folder)) return 0;
+    snprintf(command, sizeof command,
+             "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", folder);
+    const int made = system(command);
+    setenv("LOCPATH", folder, 1);
+    const int chosen = setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
+    unsetenv("LOCPATH");
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) == 0 && made == 0 && chosen;
+}
+
+/* What a host program has chosen for its own users is not how files are read. */
+static void test_locale(void **state) {
+    (void)state;
+    if (!comma_locale() || strtod("0.5", NULL) == 0.5) {
+        setlocale(LC_ALL, "C");
+        skip();
+    }
+    table("0.25,1.5\n2.75,-3e-2\n", 2, 2, (const double[]){0.25, 1.5, 2.75, -3e-2});
+    setlocale(LC_ALL, "C");
+}
+
 static void test_npy(void **state) {
     (void)state;
     const double rows[] = {1, 2, 3, 4, 5, 6}, columns[] = {1, 4, 2, 5, 3, 6};
@@ -184,8 +213,8 @@ static void test_safetensors(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_csv),
-                                       cmocka_unit_test(test_npy),
-                                       cmocka_unit_test(test_safetensors)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_csv), cmocka_unit_test(test_locale),
+        cmocka_unit_test(test_npy), cmocka_unit_test(test_safetensors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

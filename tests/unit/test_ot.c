@@ -1,5 +1,6 @@
 /* test_ot.c - exact distances, judged by all permutations, by the formula on the line, by
  * the dual certificate in plain loops, and by what a distance has to satisfy. */
+#include "core/extreme.h"
 #include "core/rng.h"
 #include "lipscope.h"
 #include "ot/exact.h"
@@ -65,6 +66,24 @@ static double distance(const lipsc_measure *a, const lipsc_measure *b, double p)
     const double value = found.distance;
     lipsc_distance_free(&found);
     return value;
+}
+
+/* A certificate with a NaN in it certifies nothing: no maximum may pass over it. */
+static void test_nan_is_not_lost(void **state) {
+    (void)state;
+    double x[] = {0.0, 1.0, 2.0}, y[] = {0.5, 1.5, 4.0};
+    const lipsc_measure a = {.n = 3, .d = 1, .points = x},
+                        b = {.n = 3, .d = 1, .points = y};
+    lipsc_distance found = solved(&a, &b, 2.0, 0, 10.0);
+    lipsc_distance_proof proof;
+    found.f[1] = NAN;
+    assert_int_equal(lipsc_distance_certify(&a, &b, &found, &proof, NULL), LIPSC_OK);
+    assert_true(isnan(proof.violation));
+    lipsc_distance_free(&found);
+
+    assert_true(isnan(lipsc_max(NAN, 1.0)) && isnan(lipsc_max(1.0, NAN)));
+    assert_true(isnan(lipsc_min(NAN, 1.0)) && isnan(lipsc_min(1.0, NAN)));
+    assert_true(lipsc_max(1.0, 2.0) == 2.0 && lipsc_min(1.0, 2.0) == 1.0);
 }
 
 /* ---- All permutations ---- */
@@ -476,12 +495,13 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_permutations), cmocka_unit_test(test_merged_atoms),
-        cmocka_unit_test(test_line),         cmocka_unit_test(test_translation),
-        cmocka_unit_test(test_metric),       cmocka_unit_test(test_one_atom),
-        cmocka_unit_test(test_scales),       cmocka_unit_test(test_larger),
-        cmocka_unit_test(test_implicit),     cmocka_unit_test(test_distinct_times),
-        cmocka_unit_test(test_shared_times), cmocka_unit_test(test_harmonic),
-        cmocka_unit_test(test_sinkhorn),     cmocka_unit_test(test_refusals)};
+        cmocka_unit_test(test_nan_is_not_lost), cmocka_unit_test(test_permutations),
+        cmocka_unit_test(test_merged_atoms),    cmocka_unit_test(test_line),
+        cmocka_unit_test(test_translation),     cmocka_unit_test(test_metric),
+        cmocka_unit_test(test_one_atom),        cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_larger),          cmocka_unit_test(test_implicit),
+        cmocka_unit_test(test_distinct_times),  cmocka_unit_test(test_shared_times),
+        cmocka_unit_test(test_harmonic),        cmocka_unit_test(test_sinkhorn),
+        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,11 @@
+/* extreme.h - the larger and the smaller of two numbers, where a NaN is not lost: fmax and
+ * fmin would return the other one, and a verdict would be drawn from what is left. */
+#ifndef LIPSC_CORE_EXTREME_H
+#define LIPSC_CORE_EXTREME_H
+
+#include <math.h>
+
+static inline double lipsc_max(double a, double b) { return a > b || isnan(a) ? a : b; }
+static inline double lipsc_min(double a, double b) { return a < b || isnan(a) ? a : b; }
+
+#endif
