@@ -154,7 +154,8 @@ static void extreme_draw(uint64_t seed, extreme_layer *c) {
     }
     x_tokens(c, n, d);
     c->input = (lipsc_input){.n = n, .X = c->X};
-    if (x_chance(c, 0.25)) x_cancellation(c, n, d);
+    /* of one component nothing would be left: V = 0, and only the judge's own rounding */
+    if (d > 1 && x_chance(c, 0.25)) x_cancellation(c, n, d);
     x_options(c, n);
     l->scale = x_chance(c, 0.3) ? 0.0 : 1.0;
     const double size = l->q_gain ? 1.0 : x_score_size(c);

@@ -24,6 +24,7 @@ static size_t fuzz_layers = 2000, fuzz_first = 0;
 /* What a layer came to, and how close a bound was. */
 typedef struct {
     size_t layers, decided, upper, refused, failed;
+    size_t spoken, passed; /* upper_prob of solves in f32: given, below sigma            */
     double closest[3]; /* largest error / eps: f64, f32; (|J v| - lower) / rounding    */
     double loosest;    /* largest eps / |J v| of a decided layer                       */
 } tally;
@@ -171,6 +172,26 @@ static void judge_enclosure(tally *t, const extreme_layer *c, mp_attention *m,
     free(v);
 }
 
+/* A solve in f32: lower holds as above, and sigma passes upper_prob once in a thousand. */
+static void judge_f32(tally *t, const extreme_layer *c, mp_attention *m, lipsc_attn *attn,
+                      lipsc_attn *attn32) {
+    double *v = malloc(c->input.n * attn->layer.d * sizeof *v), sigma;
+    lipsc_svd_settings set;
+    lipsc_svd_info info;
+    lipsc_svd_defaults(&set);
+    const lipsc_status status = lipsc_attn_sigma(attn32, &set, &sigma, NULL, v, &info);
+    if (!status || status == LIPSC_E_NOCONV) {
+        at_most(t, c->seed, "lower of f32 above |J v|", info.lower,
+                nextafter(stretch_of(m, v, MPFR_RNDD), INFINITY), NULL);
+        if (!isnan(info.upper_prob)) {
+            svd_vector(attn, v);
+            t->spoken++;
+            t->passed += !(stretch_of(m, v, MPFR_RNDD) <= info.upper_prob);
+        }
+    }
+    free(v);
+}
+
 /* ---- The fuzz
  * ------------------------------------------------------------------------------ */
 
@@ -190,6 +211,7 @@ static void judge_layer(uint64_t seed, tally *t) {
     mp_open(&m, &layer, &c.input);
     judge_products(t, &c, &layer, &m, attn, attn32);
     judge_enclosure(t, &c, &m, attn);
+    if (attn32) judge_f32(t, &c, &m, attn, attn32);
     mp_close(&m);
     lipsc_attn_free(attn);
     lipsc_attn_free(attn32);
@@ -201,6 +223,8 @@ static void add(tally *sum, const tally *t) {
     sum->upper += t->upper;
     sum->refused += t->refused;
     sum->failed += t->failed;
+    sum->spoken += t->spoken;
+    sum->passed += t->passed;
     for (int i = 0; i < 3; i++) sum->closest[i] = fmax(sum->closest[i], t->closest[i]);
     sum->loosest = fmax(sum->loosest, t->loosest);
 }
@@ -219,12 +243,15 @@ static void no_enclosure_is_broken(void **state) {
     }
     printf(
         "%zu layers: %zu decided, %zu with an upper bound, %zu refused; %zu broken\n"
+        "upper_prob in f32: %zu, passed %zu times\n"
         "error / eps at most %.2e in f64, %.2e in f32; of |J v| %.2e; eps / sigma %.1e\n",
-        sum.layers, sum.decided, sum.upper, sum.refused, sum.failed, sum.closest[0],
-        sum.closest[1], sum.closest[2], sum.loosest);
+        sum.layers, sum.decided, sum.upper, sum.refused, sum.failed, sum.spoken, sum.passed,
+        sum.closest[0], sum.closest[1], sum.closest[2], sum.loosest);
     assert_int_equal(sum.failed, 0);
     assert_true(sum.decided * 2 > sum.layers); /* the bound is not an excuse */
     assert_true(sum.upper * 2 > sum.layers);
+    assert_true(sum.spoken * 2 > sum.layers);
+    assert_true(sum.passed * 1000 <= sum.spoken + 2000); /* probability 0.999 */
 }
 
 int main(int argc, char **argv) {
