@@ -95,9 +95,9 @@ static lipsc_svd_settings solve_settings(const settings *s, cli_progress *progre
     lipsc_svd_defaults(&set);
     set.method = (lipsc_method)s->solver;
     set.tol = s->tol;
-    /* A residual of 1e-2, the default in f32, leaves an error of about its square in the
-     * value.  Unless a tolerance was asked for, the value shall be good to the digits
-     * that a table shows. */
+    /* A residual of 1e-2, the default in f32, may leave an error that a table shows: unless
+     * a tolerance was asked for, the solve goes on until the error is estimated to be
+     * below its digits. */
     if (s->tol == 0.0 && s->dtype == LIPSC_F32) set.value_tol = 1e-6;
     if (s->max_products) set.max_products = (long)s->max_products;
     set.count = s->count ? s->count : 1;

@@ -212,10 +212,10 @@ function howToRead() {
                " is one layer, with all heads or one, at one window of the text. Its sigma is " +
                "reached by an explicit direction, evaluated in double: a ",
                strong("lower bound"),
-               " that needs no trust but for rounding. The residual tells how close that " +
-               "direction is to the worst one; the relative error is about its square. ",
+               ", and ", strong("lower"), " is the same less all rounding. The residual tells how " +
+               "close that direction is to a singular vector; it bounds no error of sigma. ",
                strong("upper"), " is proved at this input; ", strong("upper_prob"),
-               " holds with its probability over the random start."),
+               " holds with its probability over random vectors."),
            part(
                "What it means",
                "A sigma of 10: nudge the tokens a little in the worst direction, and the " +

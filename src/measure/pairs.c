@@ -45,7 +45,7 @@ static lipsc_status slope_of(search *s, const lipsc_measure *mu, double step, do
     lipsc_slope_defaults(&set);
     set.threads = s->set->threads;
     set.restarts = 0;
-    set.tol = 1e-6; /* the value's own error is about its square */
+    set.tol = 1e-6; /* the error of a value with a gap below it is its square */
     set.step = step;
     s->out->evaluations++;
     if (s->set->stop && s->set->stop(s->set->ctx)) return LIPSC_E_STOPPED;

@@ -110,7 +110,7 @@ static lipsc_status block_norm(work *w, size_t to, size_t from, uint64_t seed,
                          .ctx = w};
     lipsc_svd_settings set;
     lipsc_svd_defaults(&set);
-    set.tol = 1e-3; /* the value's own error is about its square */
+    set.tol = 1e-3; /* the error of a value with a gap below it is its square */
     set.seed = seed;
     set.stop = w->stop;
     w->to = to;
