@@ -355,10 +355,14 @@ typedef struct {
     double rows;       /* by row norms (3.3, alternative), a cover of them where they
                         * cannot win; NaN with weights                               */
     size_t worst_head; /* head with the largest bound                                */
+    double rounding;   /* part of each of them that covers the rounding of projections
+                        * and softmax (7.6)                                          */
 } lipsc_upper;
 
-/* An upper bound of sigma that holds at this input, with rounding accounted for by
- * a relative margin of 1e-10.  Heads are combined by 3.10. */
+/* An upper bound of sigma that holds at this input, all rounding of its own evaluation
+ * included.  Heads are combined by 3.10.  LIPSC_E_REFUSED where the scores are closer than
+ * their rounding errors, so that nothing is known of the attention: err has the sentence.
+ */
 LIPSC_API lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out,
                                         lipsc_error *err);
 

@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "linalg/dense.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -219,6 +220,8 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
     head->out_unit = 1.0;
     head->threads = attn->threads > 0 ? attn->threads : 1;
     head->keys_differ = half > 0 || layer->k_gain;
+    head->rounding =
+        8.0 * sqrt((double)n + 1.0) * (double)(n + d + 4 * (k + dv) + 64) * DBL_EPSILON;
 
     int failed = 0;
     head->q = doubles(n, k, &failed);

@@ -49,6 +49,7 @@ typedef struct {
     lipsc_factor out;    /* of this head's slice of O; rank 0 without O             */
     double out_unit;     /* a power of two, as unit                                 */
     double score_size;   /* max |q_i| max |key_j|                                   */
+    double rounding;     /* relative error of what is computed here (3.3)           */
     double *scratch;     /* weights to be factored                                  */
 } lipsc_head;
 
@@ -75,6 +76,7 @@ typedef struct {
     double largest, total; /* of the scores with weights; sum of exp(s - largest)    */
     double tau2[LIPSC_VIEWS], rho2[LIPSC_VIEWS];
     double query[LIPSC_VIEWS]; /* largest query term of the tokens seen so far         */
+    double cover; /* largest bound by traces of them: the scale of their rounding errors */
 } lipsc_row;
 
 lipsc_status lipsc_row_new(const lipsc_head *head, lipsc_row *row);

@@ -35,56 +35,18 @@
  * is a maximum: it is computed only where a cheap cover of it, a product of traces and
  * then a Frobenius norm, exceeds what was found before. */
 #include "bound/head.h"
+#include "bound/psd.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 128 }; /* keys packed at once: they stay in the cache */
+enum { CHUNK = 128 };    /* keys packed at once: they stay in the cache              */
+enum { SQUARINGS = 40 }; /* at most, of lipsc_psd_norm: it ends where 1e-10 is left  */
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-static double larger_real(double a, double b) { return a > b ? a : b; }
-
-/* An upper bound, at most 1e-10 above relatively, of the largest eigenvalue of a positive
- * semidefinite a (size, size), which is destroyed.  Repeated squaring: with B_0 = a,
- * t_s = trace(B_s) and B_{s+1} = (B_s / t_s)^2,
- *
- *     lambda(a) = t_0 t_1^{1/2} ... t_s^{1/2^s} lambda(B_s / t_s)^{1/2^s},
- *     t_{s+1} <= lambda(B_s / t_s) <= 1.
- *
- * Rounding of step s is divided by 2^s: in all a few size eps.  Products alone, at the
- * speed of the machine: about ten of them, where LAPACK's reduction to a tridiagonal
- * matrix runs at a tenth of that speed.  Ending early only loosens the bound: 40 steps
- * are enough even when all eigenvalues are equal. */
-static lipsc_status largest_eigenvalue(size_t size, double *a, lipsc_row *row,
-                                       double *value) {
-    double *from = a, *to = row->power, sum = 0.0, part = 1.0;
-    for (int step = 0; step <= 40; step++, part *= 0.5) {
-        double trace = 0.0;
-        for (size_t c = 0; c < size; c++) trace += from[c + c * size];
-        if (!(trace < INFINITY)) return LIPSC_E_RANGE; /* a NaN too */
-        /* 1 / trace and the squares must fit into a double; a trace is itself a bound, and
-         * what has underflowed of it is below DBL_MIN for each entry */
-        if (step == 0 && trace < 1e-200) {
-            *value = larger_real(trace, 0.0) + (double)size * DBL_MIN;
-            return LIPSC_OK;
-        }
-        sum += part * log(trace);
-        if (step > 0 && -part * log(trace) < 1e-10) break;
-        const double unit = 1.0 / trace;
-        for (size_t e = 0; step == 0 && e < size * size; e++) from[e] *= unit;
-        lipsc_dense_gemm(0, 0, size, size, size, step == 0 ? 1.0 : unit * unit, from, size,
-                         from, size, 0.0, to, size);
-        double *swap = from;
-        from = to;
-        to = swap;
-    }
-    *value = exp(sum);
-    return LIPSC_OK;
-}
 
 /* ---- The softmax row and its means ------------------------------------------------- */
 
@@ -127,6 +89,13 @@ static void centred(size_t width, const double *y, size_t j, size_t top, const d
 /* ---- M and N --------------------------------------------------------------------------
  */
 
+/* What rounding can have done to |K^T g|. */
+static double factor_slack(const lipsc_head *head, const double *g) {
+    double square = 0.0;
+    for (size_t l = 0; l < head->k; l++) square += g[l] * g[l];
+    return head->rounding * head->Kt.norm * sqrt(square);
+}
+
 /* Gradients of the scores with respect to the raw keys first .. first+count-1 into pack_k,
  * their lengths |w_ij| = |K^T g| into length. */
 static void turned_gradients(const lipsc_head *head, size_t i, size_t first, size_t count,
@@ -143,7 +112,7 @@ static void turned_gradients(const lipsc_head *head, size_t i, size_t first, siz
         double square = 0.0;
         for (size_t l = 0; l < rank; l++)
             square += row->pack_w[j * rank + l] * row->pack_w[j * rank + l];
-        length[j] = sqrt(square);
+        length[j] = sqrt(square) + factor_slack(head, row->pack_k + j * k);
     }
 }
 
@@ -154,7 +123,7 @@ static double plain_length(const lipsc_head *head, size_t i, lipsc_row *row) {
                      row->vec, rank);
     double square = 0.0;
     for (size_t l = 0; l < rank; l++) square += row->vec[l] * row->vec[l];
-    return sqrt(square);
+    return sqrt(square) + factor_slack(head, head->q + i * k);
 }
 
 /* a += x y^T + y x^T with x = V K^T q_i; (dv, dv) */
@@ -224,15 +193,15 @@ static lipsc_status sum_eigenvalues(const lipsc_head *head, double size, lipsc_r
                                     double *value) {
     const size_t dv = head->dv, rank = head->out.rank;
     double *square = row->work[0], *half = row->work[1];
-    const double slack = 32.0 * DBL_EPSILON * size;
+    const double slack = head->rounding * size;
     memcpy(square, row->sum, dv * dv * sizeof *square);
-    lipsc_status status = largest_eigenvalue(dv, square, row, &value[0]);
+    lipsc_status status = lipsc_psd_norm(dv, square, SQUARINGS, row->power, &value[0]);
     value[0] += slack;
     if (status || rank == 0) return status;
     const double *F = head->out.values;
     lipsc_dense_gemm(0, 0, rank, dv, dv, 1.0, F, rank, row->sum, dv, 0.0, half, rank);
     lipsc_dense_gemm(0, 1, rank, rank, dv, 1.0, half, rank, F, rank, 0.0, square, rank);
-    status = largest_eigenvalue(rank, square, row, &value[1]);
+    status = lipsc_psd_norm(rank, square, SQUARINGS, row->power, &value[1]);
     value[1] += slack * head->out.norm * head->out.norm;
     return status;
 }
@@ -297,7 +266,7 @@ static lipsc_status raise_to_norm(size_t rows, size_t cols, const double *a, lip
         lipsc_dense_gemm(0, 1, size, size, cols, 1.0, a, rows, a, rows, 0.0, gram, size);
     else
         lipsc_dense_gemm(1, 0, size, size, rows, 1.0, a, rows, a, rows, 0.0, gram, size);
-    lipsc_status status = largest_eigenvalue(size, gram, row, &value);
+    lipsc_status status = lipsc_psd_norm(size, gram, SQUARINGS, row->power, &value);
     if (!status) *found = fmax(*found, sqrt(value));
     return status;
 }
@@ -313,6 +282,7 @@ static lipsc_status query_term(const lipsc_head *head, size_t i, lipsc_row *row)
     const double spread_z = spread(head, i, row, dv, head->z, row->mean_z, row->vec);
     const double spread_k = spread(head, i, row, k, head->key, row->mean_k, row->vec);
     const double cover = stretch * sqrt(spread_z) * sqrt(spread_k);
+    if (!(cover <= row->cover)) row->cover = cover; /* a NaN stays */
     if (!exceeds(cover, row->query[0]) &&
         (head->out.rank == 0 || !exceeds(cover * head->out.norm, row->query[1])))
         return LIPSC_OK;

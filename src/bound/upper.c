@@ -17,29 +17,27 @@
  * |W_h J_h| is below both its own bound and |W_h| times that of J_h.  Without O the second
  * one with |O| = 1.
  *
- * Rounding.  All sums are of positive terms or of centred squares, so that a bound is
- * wrong by a few n eps relative at most: below 1e-10 for n up to 10^5.  The Jacobian at
- * computed queries, keys and values is not the exact one; how far apart they can be
- * (docs/maths.md 7.6) is added. */
+ * Rounding.  Projections and softmax: what they can do to J is added (7.6).  The rest
+ * are sums of positive terms and of centred squares: docs/maths.md 3.3, "Rounding", has
+ * the relative error head.rounding of tau, rho and the query term. */
 #include "attn/rounding.h"
 #include "bound/head.h"
 #include "core/error.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { COLUMN_BLOCK = 64 }; /* keys, and rows, of one tile of P           */
+enum { COLUMN_BLOCK = 64 }; /* tokens between two additions to the columns */
 enum { ROW_BLOCK = 32 };    /* tokens between two looks at the sum of rows */
 
 /* Per token, kept for the column sums. */
 typedef struct {
     double *tau2[LIPSC_VIEWS], *rho2[LIPSC_VIEWS]; /* (n)                             */
-    double *shift, *total;                         /* (n) P_ij a_i/a_j =
-                                                    * exp(q_i.k_j - shift_i) / total_i */
-    double *column[LIPSC_VIEWS];                   /* (n) the sums                     */
+    double *largest;                               /* (n) max_j P_ij                   */
+    double *column[LIPSC_VIEWS];                   /* (n) sum_i (a_i/a_j) P_ij tau_i^2 */
+    double *P;                                     /* (COLUMN_BLOCK, n)                */
 } token_sums;
 
 typedef struct {
@@ -49,33 +47,69 @@ typedef struct {
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
+/* A NaN stays. */
+static double larger_of(double a, double b) { return a >= b ? a : (b > a ? b : NAN); }
+
 /* ---- One head --------------------------------------------------------------------- */
 
-/* tau and the row statistics of every token, and the query term.  Which thread has which
- * token does not matter: tokens are independent and the query term is a maximum. */
-static lipsc_status by_columns(const lipsc_head *head, token_sums *sums, double *query) {
-    const double *log_weight = head->rows->log_weight;
+/* tau of the tokens first .. first+count-1, their rows of P into sums->P, and the query
+ * term.  Which thread has which token does not matter: tokens are independent and the
+ * query term is a maximum. */
+static lipsc_status columns_of(const lipsc_head *head, size_t first, size_t count,
+                               token_sums *sums, double *query, double *cover) {
     lipsc_status status = LIPSC_OK;
 #pragma omp parallel num_threads(head->threads)
     {
         lipsc_row row;
         lipsc_status mine = lipsc_row_new(head, &row);
 #pragma omp for schedule(dynamic, 4)
-        for (size_t i = 0; i < head->n; i++) {
+        for (size_t i = first; i < first + count; i++) {
             if (mine) continue;
             mine = lipsc_row_columns(head, i, &row);
             for (int v = 0; v < LIPSC_VIEWS; v++) sums->tau2[v][i] = row.tau2[v];
-            sums->shift[i] = row.largest - (log_weight ? log_weight[i] : 0.0);
-            sums->total[i] = row.total;
+            sums->largest[i] = row.p[row.top - head->rows->lo[i]];
+            memcpy(sums->P + (i - first) * head->n, row.p,
+                   (head->rows->hi[i] - head->rows->lo[i]) * sizeof *row.p);
         }
 #pragma omp critical(lipsc_upper_merge)
         {
             if (mine && !status) status = mine;
-            for (int v = 0; v < LIPSC_VIEWS; v++) query[v] = fmax(query[v], row.query[v]);
+            for (int v = 0; v < LIPSC_VIEWS; v++)
+                query[v] = larger_of(query[v], row.query[v]);
+            *cover = larger_of(*cover, row.cover);
         }
         lipsc_row_free(&row);
     }
     return status;
+}
+
+/* column_j += (a_i/a_j) P_ij tau_i^2 */
+static void add_columns(const lipsc_head *head, size_t i, const double *p,
+                        token_sums *sums) {
+    const double *log_weight = head->rows->log_weight;
+    const size_t lo = head->rows->lo[i], hi = head->rows->hi[i];
+    for (size_t j = lo; j < hi; j++) {
+        const double ratio = log_weight ? exp(log_weight[i] - log_weight[j]) : 1.0;
+        for (int v = 0; v < LIPSC_VIEWS; v++)
+            sums->column[v][j] += ratio * p[j - lo] * sums->tau2[v][i];
+    }
+}
+
+/* Block by block, so that the sums do not depend on the number of threads. */
+static lipsc_status by_columns(const lipsc_head *head, token_sums *sums, double *query) {
+    double cover = 0.0;
+    for (int v = 0; v < LIPSC_VIEWS; v++)
+        memset(sums->column[v], 0, head->n * sizeof *sums->column[v]);
+    for (size_t first = 0; first < head->n; first += COLUMN_BLOCK) {
+        const size_t count = smaller(COLUMN_BLOCK, head->n - first);
+        const lipsc_status status = columns_of(head, first, count, sums, query, &cover);
+        if (status) return status;
+        for (size_t i = first; i < first + count; i++)
+            add_columns(head, i, sums->P + (i - first) * head->n, sums);
+    }
+    query[0] += head->rounding * cover;
+    query[1] += head->rounding * cover * head->out.norm;
+    return LIPSC_OK;
 }
 
 /* rho of the tokens first .. first+count-1 */
@@ -111,7 +145,7 @@ static lipsc_status by_rows(const lipsc_head *head, const double *column, token_
         if (status) return status;
         for (int v = 0; v < views; v++)
             for (size_t i = first; i < first + count; i++)
-                total[v] += open ? sums->rho2[v][i] : sums->tau2[v][i] / sums->total[i];
+                total[v] += open ? sums->rho2[v][i] : sums->tau2[v][i] * sums->largest[i];
         if (open) {
             open = 0;
             for (int v = 0; v < views; v++) open += total[v] <= column[v];
@@ -120,50 +154,16 @@ static lipsc_status by_rows(const lipsc_head *head, const double *column, token_
     return LIPSC_OK;
 }
 
-/* column_j = sum_i (a_i/a_j) P_ij tau_i^2, one block of keys per thread, rows upwards.
- * Scores in tiles are not rounded as in rows: `apart` is how far they can be from each
- * other, and P_ij stays below one. */
-static void column_sums(const lipsc_head *head, token_sums *sums) {
-    const size_t n = head->n, k = head->k;
-    const double *log_weight = head->rows->log_weight;
-    const double apart = 4.0 * DBL_EPSILON * (double)(k + 4) * (1.0 + head->score_size);
-    const size_t *lo = head->rows->lo, *hi = head->rows->hi;
-#pragma omp parallel for schedule(dynamic) num_threads(head->threads)
-    for (size_t j0 = 0; j0 < n; j0 += COLUMN_BLOCK) {
-        double tile[COLUMN_BLOCK * COLUMN_BLOCK]; /* scores, one row per token */
-        const size_t j1 = j0 + smaller(COLUMN_BLOCK, n - j0);
-        for (int v = 0; v < LIPSC_VIEWS; v++)
-            for (size_t j = j0; j < j1; j++) sums->column[v][j] = 0.0;
-        for (size_t i0 = 0; i0 < n; i0 += COLUMN_BLOCK) {
-            const size_t i1 = i0 + smaller(COLUMN_BLOCK, n - i0);
-            if (hi[i1 - 1] <= j0 || lo[i0] >= j1) continue;
-            lipsc_dense_gemm(1, 0, j1 - j0, i1 - i0, k, 1.0, head->key + j0 * k, k,
-                             head->q + i0 * k, k, 0.0, tile, COLUMN_BLOCK);
-            for (size_t i = i0; i < i1; i++) {
-                const double *score = tile + (i - i0) * COLUMN_BLOCK;
-                for (size_t j = j0 > lo[i] ? j0 : lo[i]; j < j1 && j < hi[i]; j++) {
-                    const double most = log_weight ? log_weight[i] - log_weight[j] : 0.0;
-                    const double lead = score[j - j0] - sums->shift[i] + apart;
-                    const double p = exp(lead < most ? lead : most) / sums->total[i];
-                    for (int v = 0; v < LIPSC_VIEWS; v++)
-                        sums->column[v][j] += p * sums->tau2[v][i];
-                }
-            }
-        }
-    }
-}
-
 static lipsc_status bound_head(const lipsc_head *head, token_sums *sums,
                                head_bounds *bounds) {
     double query[LIPSC_VIEWS] = {0}, column[LIPSC_VIEWS] = {0}, rows[LIPSC_VIEWS] = {0};
     const int equal = head->rows->log_weight == NULL;
     lipsc_status status = by_columns(head, sums, query);
     if (status) return status;
-    column_sums(head, sums);
     for (int v = 0; v < LIPSC_VIEWS; v++)
         for (size_t j = 0; j < head->n; j++) {
             if (!(sums->column[v][j] < INFINITY)) return LIPSC_E_RANGE; /* a NaN too */
-            column[v] = fmax(column[v], sums->column[v][j]);
+            column[v] = larger_of(column[v], sums->column[v][j]);
         }
     if (equal) status = by_rows(head, column, sums, rows);
     for (int v = 0; v < LIPSC_VIEWS; v++) {
@@ -206,8 +206,10 @@ static double *doubles(size_t n, int *failed) {
 
 static lipsc_status sums_new(size_t n, token_sums *sums) {
     int failed = 0;
-    sums->shift = doubles(n, &failed);
-    sums->total = doubles(n, &failed);
+    size_t tile;
+    sums->largest = doubles(n, &failed);
+    sums->P = lipsc_mul_size(n, COLUMN_BLOCK, &tile) ? doubles(tile, &failed) : NULL;
+    failed |= !sums->P;
     for (int v = 0; v < LIPSC_VIEWS; v++) {
         sums->tau2[v] = doubles(n, &failed);
         sums->rho2[v] = doubles(n, &failed);
@@ -217,13 +219,31 @@ static lipsc_status sums_new(size_t n, token_sums *sums) {
 }
 
 static void sums_free(token_sums *sums) {
-    lipsc_release(sums->shift);
-    lipsc_release(sums->total);
+    lipsc_release(sums->largest);
+    lipsc_release(sums->P);
     for (int v = 0; v < LIPSC_VIEWS; v++) {
         lipsc_release(sums->tau2[v]);
         lipsc_release(sums->rho2[v]);
         lipsc_release(sums->column[v]);
     }
+}
+
+static lipsc_status too_large(lipsc_error *err) {
+    return lipsc_fail(err, LIPSC_E_RANGE,
+                      "the upper bound at this input is too large for a double");
+}
+
+/* What rounding of the projections and of the softmax can do (7.6); refused where nothing
+ * is known of the attention. */
+static lipsc_status rounding_of(lipsc_attn *attn, double *eps, lipsc_error *err) {
+    lipsc_rounding rounding;
+    const lipsc_status status = lipsc_attn_rounding(attn, LIPSC_F64, &rounding);
+    if (status) return lipsc_fail(err, status, "upper bound: %s", lipsc_strerror(status));
+    *eps = rounding.eps;
+    if (!rounding.undecided) return rounding.eps < INFINITY ? LIPSC_OK : too_large(err);
+    char why[200];
+    lipsc_rounding_reason(&rounding, why, sizeof why);
+    return lipsc_fail(err, LIPSC_E_REFUSED, "%s", why);
 }
 
 lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *err) {
@@ -234,15 +254,17 @@ lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *e
         return lipsc_fail(err, LIPSC_E_REFUSED, "%s: no upper bound is proved for these",
                           beyond);
     const int has_out = layer->O != NULL, equal = attn->rows.log_weight == NULL;
+    double eps = 0.0;
+    lipsc_status status = rounding_of(attn, &eps, err);
+    if (status) return status;
     lipsc_head head;
     token_sums sums;
     memset(&sums, 0, sizeof sums);
-    lipsc_status status = lipsc_head_new(attn, &head);
+    status = lipsc_head_new(attn, &head);
     if (!status) status = sums_new(attn->rows.n, &sums);
 
     combination columns = {0}, rows = {0}, best = {0};
-    lipsc_upper result = {0};
-    lipsc_rounding rounding;
+    lipsc_upper result = {.rounding = eps};
     double worst = -1.0, out_norm = 1.0;
     for (size_t h = 0; !status && h < layer->heads; h++) {
         head_bounds b;
@@ -266,28 +288,14 @@ lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *e
     sums_free(&sums);
 
     if (!status) {
-        const double margin = 1.0 + 1e-10;
+        const double margin = 1.0 + 4.0 * head.rounding;
         const double *norm = has_out ? &out_norm : NULL;
-        result.columns = margin * combined(&columns, norm);
-        result.rows = equal ? margin * combined(&rows, norm) : NAN;
-        result.value = margin * combined(&best, norm);
+        result.columns = margin * combined(&columns, norm) + eps;
+        result.rows = equal ? margin * combined(&rows, norm) + eps : NAN;
+        result.value = margin * combined(&best, norm) + eps;
         if (!(result.value < INFINITY)) status = LIPSC_E_RANGE;
     }
-    if (!status) status = lipsc_attn_rounding(attn, LIPSC_F64, &rounding);
-    if (!status && rounding.undecided) {
-        char why[200];
-        lipsc_rounding_reason(&rounding, why, sizeof why);
-        return lipsc_fail(err, LIPSC_E_RANGE, "%s", why);
-    }
-    if (!status) {
-        result.columns += rounding.eps;
-        result.rows += rounding.eps;
-        result.value += rounding.eps;
-        if (!(result.value < INFINITY)) status = LIPSC_E_RANGE;
-    }
-    if (status == LIPSC_E_RANGE)
-        return lipsc_fail(err, status,
-                          "the upper bound at this input is too large for a double");
+    if (status == LIPSC_E_RANGE) return too_large(err);
     if (status) return lipsc_fail(err, status, "upper bound: %s", lipsc_strerror(status));
     *out = result;
     return LIPSC_OK;
