@@ -33,7 +33,7 @@ static const cli_option options[] = {
     {.kind = CLI_FLAG,
      .name = "quick",
      .offset = offsetof(settings, quick),
-     .help = "shorter lengths and fewer windows: a few seconds"},
+     .help = "shorter lengths and six windows: a few seconds"},
 };
 
 /* Colours on a terminal that has them, unless NO_COLOR says no (no-color.org). */
@@ -74,8 +74,10 @@ static lipsc_status show_outlier(const demo_style *s, lipsc_error *err) {
     const double peak = 18.0;
     heading(s, "One outlier");
     puts("One token at -1.5, all others at +1.5, scores -x_i x_j.  Everybody looks at the\n"
-         "outlier, so moving it moves everybody: sigma follows sqrt(n) until the crowd\n"
-         "drowns it out, near n = e^4.5 = 90.  No sigma exceeds what is proved there.\n");
+         "outlier, so moving it moves everybody: sigma grows even faster than sqrt(n) "
+         "until\n"
+         "the crowd drowns it out, near n = e^4.5 = 90.  No sigma exceeds what is "
+         "proved.\n");
     printf("%s%6s  %7s  %7s  %7s%s\n", s->faint, "n", "sqrt(n)", "proved", "sigma",
            s->plain);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -108,13 +110,14 @@ static lipsc_status show_outlier(const demo_style *s, lipsc_error *err) {
 enum { TRAINED, UNTRAINED, ENCODER, MODELS };
 
 static const struct {
-    char *spec, *windows;
+    char *spec, *windows, *layers;
     const char *about, *file;
-} models[MODELS] = {
-    [TRAINED] = {"builtin:gpt2-nano", "5", "a small GPT-2, trained", "gpt2-nano.db"},
-    [UNTRAINED] = {"random:gpt2:nano", "2", "the same, not trained", "random-gpt2.db"},
-    [ENCODER] = {"random:bert:nano", "2", "a BERT of that size, not trained",
-                 "random-bert.db"}};
+} models[MODELS] = {[TRAINED] = {"builtin:gpt2-nano", "10", "all", "a small GPT-2, trained",
+                                 "gpt2-nano.db"},
+                    [UNTRAINED] = {"random:gpt2:nano", "6", "0,3,5",
+                                   "the same, not trained", "random-gpt2.db"},
+                    [ENCODER] = {"random:bert:nano", "6", "0,3,5",
+                                 "a BERT of that size, not trained", "random-bert.db"}};
 
 /* The run files of the report are kept in a folder of their own, and removed. */
 typedef struct {
@@ -152,7 +155,9 @@ static int measure_model(const cli_command *self, const settings *set, int which
                      "--lengths",
                      set->quick ? "8:32:x2" : "16:256:x2",
                      "--windows",
-                     set->quick ? "2" : models[which].windows,
+                     set->quick ? "6" : models[which].windows,
+                     "--layers",
+                     models[which].layers,
                      "--upper"};
     enum { WORDS = sizeof words / sizeof *words };
     char line[256] = "lipscope measure";
@@ -192,29 +197,56 @@ static const demo_layer *steepest(const demo_model *m) {
     return best;
 }
 
-static void explain(const demo_style *s, const demo_model m[MODELS]) {
+/* For two decimals: no -0.00. */
+static double tidy(double x) { return fabs(x) < 0.005 ? 0.0 : x; }
+
+/* No sentence here says more than its intervals do. */
+static void explain_growth(const demo_model m[MODELS]) {
     const demo_model *trained = &m[TRAINED];
     const demo_layer *steep = steepest(trained);
-    double tightest = INFINITY, loosest = 0.0, flat = 0.0;
+    size_t growing = 0;
+    double least = INFINITY, most = -INFINITY;
+    for (size_t l = 0; l < trained->layer_count; l++)
+        growing += trained->layers[l].low > 0.0;
+    for (int i = 0; i < MODELS; i++)
+        for (size_t l = 0; l < m[i].layer_count && i != TRAINED; l++) {
+            least = lipsc_min(least, m[i].layers[l].low);
+            most = lipsc_max(most, m[i].layers[l].high);
+        }
+    if (isnan(steep->low) || isnan(least) || isnan(most)) {
+        printf(
+            "How sigma grows with the length is left open: there are too few windows for "
+            "an\ninterval.\n\n");
+        return;
+    }
+    printf("Over these lengths sigma of the trained model grows in %zu of %zu layers, the\n"
+           "interval of e lying above 0, most in layer %zu: e is %.2f, with 95 %% between "
+           "%.2f\n"
+           "and %.2f%s.  Without training every interval lies between %.2f and\n"
+           "%.2f.  The outlier above is the extreme case: for tokens of bounded size the "
+           "paper\n"
+           "proves that nothing outgrows sqrt(n) in the long run.\n\n",
+           growing, trained->layer_count, steep->layer, steep->exponent, steep->low,
+           steep->high, steep->law ? ", a power law" : ", no power law", tidy(least),
+           tidy(most));
+}
+
+static void explain(const demo_style *s, const demo_model m[MODELS]) {
+    const demo_model *trained = &m[TRAINED];
+    double tightest = INFINITY, loosest = 0.0;
     for (int i = 0; i < MODELS; i++) {
         tightest = lipsc_min(tightest, m[i].tightest);
         loosest = lipsc_max(loosest, m[i].loosest);
-        for (size_t l = 0; l < m[i].layer_count && i != TRAINED; l++)
-            flat = lipsc_max(flat, fabs(m[i].layers[l].exponent));
     }
     heading(s, "What this means");
     printf(
         "Training makes attention sharp.  The largest sigma is %.2f (layer %zu, window\n"
         "%zu of length %zu): a small change of the input can come out that many times as\n"
-        "large.  Before training sigma is at most %.3f, %.0f times less.\n\n",
+        "large.  In the windows read before training sigma is at most %.3f, %.0f times "
+        "less.\n\n",
         trained->largest, trained->largest_layer, trained->largest_window,
         trained->largest_n, m[UNTRAINED].largest, trained->largest / m[UNTRAINED].largest);
-    printf(
-        "And the longer the text, the sharper.  Over these lengths layer %zu grows like\n"
-        "n^%.2f, the models that were not trained hardly (exponents up to %.2f).  The\n"
-        "outlier above is the extreme case: for tokens of bounded size the paper proves\n"
-        "that nothing outgrows sqrt(n) in the long run.\n\n",
-        steep->layer, steep->exponent, flat);
+    explain_growth(m);
     printf("Each sigma is reached by a direction that was found, and evaluated in double:\n"
            "a lower bound that needs no trust.  The bound proved at the same input is\n"
            "%.1f to %.1f times as large.\n",
@@ -228,7 +260,7 @@ static void show_next(const demo_style *s, const char *page) {
     printf("The charts are in %s%s%s: open it in a browser.\n\n", s->strong, page,
            s->plain);
     printf("which of the heads it is:\n"
-           "%s measure builtin:gpt2-nano --text builtin:lighthouse --heads each\n"
+           "%s measure builtin:gpt2-nano --text builtin:lighthouse --layer 3 --heads each\n"
            "every bound beside the exact value:\n"
            "%s bounds builtin:gpt2-nano --text builtin:lighthouse --length 32\n"
            "another model (a Hugging Face folder in the same way), and its page:\n"
@@ -270,8 +302,11 @@ static int show_models(const cli_command *self, const settings *set, const demo_
     puts(
         "The map is `attention`: the module with its output projection, at the input that\n"
         "it receives inside the model.  Under each length n: the median of sigma over\n"
-        "windows of n tokens.  e: the growth sigma ~ n^e fitted to them, with its 95 %\n"
-        "interval.  proved: what sigma cannot exceed, at the longest windows.");
+        "windows of n tokens that start alike.  e: the slope of ln sigma against ln n, "
+        "with\n"
+        "its 95 % interval; with a * no straight line fits, so it is no power law.  "
+        "proved:\n"
+        "what sigma cannot exceed, at the longest windows.");
     for (int i = 0; i < MODELS && code == CLI_RUN; i++) {
         code = measure_model(self, set, i, files.files[i], s, &found[i]);
         if (code != CLI_RUN) break;
@@ -319,7 +354,7 @@ const cli_command cli_cmd_demo = {
     .operands = "",
     .summary = "a short tour, computed live",
     .about =
-        "A tour on what is built in: the input that makes sigma grow like sqrt(n), then a\n"
+        "A tour on what is built in: an outlier that makes sigma grow with n, then a\n"
         "trained GPT-2, the same before training and a BERT on one text, with what the\n"
         "numbers mean.  Writes the page lipscope-demo.html.  Under a minute.",
     .example = "  $ lipscope demo\n",

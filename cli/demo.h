@@ -17,7 +17,8 @@ typedef struct {
     size_t layer;
     double sigma[DEMO_LENGTHS]; /* medians over windows                   */
     double proved;              /* median bound at the longest length     */
-    double exponent, low, high; /* of sigma ~ n^exponent, with 95 %; NaN: no fit */
+    double exponent, low, high; /* slope of ln sigma over ln n, with 95 %; NaN: no fit */
+    int law;                    /* a straight line fits                   */
 } demo_layer;
 
 typedef struct {

@@ -76,6 +76,7 @@ static void read_fits(const json_t *fits, demo_model *out) {
             to->exponent = real(fit, "exponent");
             to->low = real(fit, "exponent_low");
             to->high = real(fit, "exponent_high");
+            to->law = json_is_true(json_object_get(fit, "law"));
         }
     }
 }
@@ -125,10 +126,11 @@ static void print_layer(const demo_model *m, const demo_layer *layer, const demo
         printf(" %s%7s%s", last ? s->strong : "", number(layer->sigma[i], 3, room),
                last ? s->plain : "");
     }
-    printf("   %s%5s%s", s->accent, number(layer->exponent, 2, room), s->plain);
+    printf("   %s%5s%s%c", s->accent, number(layer->exponent, 2, room), s->plain,
+           layer->law ? ' ' : '*');
     snprintf(interval, sizeof interval, "(%s, %s)", number(layer->low, 2, room),
              number(layer->high, 2, high));
-    printf(" %s%-14s%s", s->faint, interval, s->plain);
+    printf("%s%-14s%s", s->faint, interval, s->plain);
     printf(" %8s\n", number(layer->proved, 3, room));
 }
 

@@ -1,6 +1,9 @@
 /* sections.js - one section for each kind of rows that the runs hold, and none for others. */
 
-const verdictOf = f => isLaw(f) ? "power law" : "no power law";
+/* Without a test slopes may differ by chance. */
+const verdictOf = f => isLaw(f) ? "power law" :
+    isNumber(f.lack_of_fit)     ? "no power law" :
+                                  "no power law shown";
 
 function fitTable() {
     const known = fits.filter(f => isNumber(f.exponent)), refused = fits.length - known.length;

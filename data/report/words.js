@@ -189,8 +189,10 @@ function growthWords() {
         ` In ${countWords(laws, known.length)} a straight line fits, a power law over these lengths` +
             (laws < known.length ? "; in the others there is no power law, and the exponent is an " +
                      "average steepness." : ".") :
+        sure.length ?
         " Nowhere does a straight line fit: there is no power law, and the exponent is an average " +
-            "steepness.";
+            "steepness." :
+        " A power law is not shown: that needs six windows as well, or slopes that agree.";
     return el(
         "p", {}, "Over these lengths the exponent of sigma, its slope against the length on ",
         "logarithmic axes, is ", known.length > 1 ? "from " : "",

@@ -180,76 +180,101 @@ static void resample(work *w, int whole_texts, uint64_t seed, uint64_t *counter)
     }
 }
 
-/* Standard deviation of the exponent over resamplings; NaN when too many say nothing. */
-static double deviation(work *w, int whole_texts, uint64_t seed) {
+/* What resamplings say: how the exponent scatters, and the parts of the curve that bend. */
+typedef struct {
+    size_t parts;
+    double *P;             /* (parts, lengths)                      */
+    double mean, squares;  /* of the exponent                       */
+    double z[LIPSC_BENDS]; /* parts of the curve itself             */
+    double middle[LIPSC_BENDS], S[LIPSC_BENDS][LIPSC_BENDS]; /* of resampled parts */
+    double made; /* resamplings that say something        */
+} scatter;
+
+/* Parts of Y - exponent X: of X itself they are 0, but not of a resampled one. */
+static void bent_parts(const work *w, const scatter *s, double exponent, double *z) {
+    for (size_t i = 0; i < s->parts; i++) {
+        z[i] = 0.0;
+        for (size_t l = 0; l < w->lengths; l++)
+            z[i] += s->P[i * w->lengths + l] * (w->Y[l] - exponent * w->X[l]);
+    }
+}
+
+/* Means and sums of squares after Welford, one resampling more. */
+static void add_scatter(const work *w, scatter *s, double exponent, double slope) {
+    double z[LIPSC_BENDS], step[LIPSC_BENDS];
+    bent_parts(w, s, exponent, z);
+    s->made += 1.0;
+    const double move = slope - s->mean;
+    s->mean += move / s->made;
+    s->squares += move * (slope - s->mean);
+    for (size_t i = 0; i < s->parts; i++) {
+        step[i] = z[i] - s->middle[i];
+        s->middle[i] += step[i] / s->made;
+        for (size_t j = 0; j <= i; j++) s->S[i][j] += step[i] * (z[j] - s->middle[j]);
+    }
+}
+
+/* X and Y are lost. */
+static void resample_all(work *w, int whole_texts, uint64_t seed, double exponent,
+                         scatter *s) {
     uint64_t counter = 0;
-    double mean = 0.0, squares = 0.0, made = 0.0;
     for (size_t r = 0; r < RESAMPLINGS; r++) {
         double slope, intercept;
         resample(w, whole_texts, seed, &counter);
-        if (!set_medians(w) || !least_squares(w->lengths, w->X, w->Y, &slope, &intercept))
-            continue; /* a length got no window, or the radii fell together */
-        made += 1.0;
-        const double step = slope - mean;
-        mean += step / made;
-        squares += step * (slope - mean);
+        /* otherwise a length got no window, or the radii fell together */
+        if (set_medians(w) && least_squares(w->lengths, w->X, w->Y, &slope, &intercept))
+            add_scatter(w, s, exponent, slope);
     }
-    return made < 0.95 * RESAMPLINGS ? (double)NAN : sqrt(squares / (made - 1.0));
+    const double scale = calibration * calibration / (s->made - 1.0);
+    s->squares *= scale;
+    for (size_t i = 0; i < s->parts; i++)
+        for (size_t j = 0; j <= i; j++) s->S[i][j] *= scale;
 }
 
-/* Starts that have every length: of all texts, and the fewest that one text has.  When
- * curves is not NULL, their ln y - exponent (ln x - X) go there and their places into
- * begin. */
-static size_t complete(const work *w, double exponent, double *curves, size_t *begin,
-                       size_t *fewest) {
+/* Starts that have every length, and the fewest of them that one text has. */
+static size_t complete(const work *w, size_t *fewest) {
     size_t found = 0;
     *fewest = w->starts;
     for (size_t t = 0; t < w->texts; t++) {
         const size_t before = found;
-        if (begin) begin[t] = found;
         for (size_t s = w->begin[t]; s < w->begin[t + 1]; s++) {
-            const double *x = w->x + s * w->lengths, *y = w->y + s * w->lengths;
             size_t l = 0;
-            while (l < w->lengths && !isnan(y[l])) l++;
-            if (l < w->lengths) continue;
-            for (l = 0; curves && l < w->lengths; l++)
-                curves[found * w->lengths + l] =
-                    log(y[l]) - exponent * (log(x[l]) - w->X[l]);
-            found++;
+            while (l < w->lengths && !isnan(w->y[s * w->lengths + l])) l++;
+            found += l == w->lengths;
         }
         if (found - before < *fewest) *fewest = found - before;
     }
-    if (begin) begin[w->texts] = found;
     return found;
 }
 
-static double lack_of_fit(const work *w, const lipsc_fit *fit, int whole_texts) {
-    size_t fewest;
-    double *curves = lipsc_alloc(w->starts * w->lengths, sizeof *curves), p = NAN;
-    size_t *begin = lipsc_alloc(w->texts + 1, sizeof *begin);
-    if (curves && begin) {
-        complete(w, fit->exponent, curves, begin, &fewest);
-        const lipsc_straight in = {w->lengths, w->texts, begin, w->X, curves, whole_texts};
-        p = lipsc_straight_test(&in);
-    }
-    lipsc_release(curves);
-    lipsc_release(begin);
-    return p;
+/* Whether the parts are 0 but for rounding of logarithms. */
+static int no_parts(const work *w, const scatter *s) {
+    double largest = 1.0, size = 0.0;
+    for (size_t l = 0; l < w->lengths; l++) largest = fmax(largest, fabs(w->Y[l]));
+    for (size_t i = 0; i < s->parts; i++) size = fmax(size, fabs(s->z[i]));
+    return size <= 1e-13 * (double)w->lengths * largest;
 }
 
-/* X and Y are those of all starts, and are lost. */
-static void judge(work *w, uint64_t seed, size_t fewest, lipsc_fit *out) {
-    const int whole_texts = w->texts >= LIPSC_FIT_STARTS;
-    if (whole_texts ? fewest > 0 : fewest >= LIPSC_FIT_STARTS) {
-        out->lack_of_fit = lack_of_fit(w, out, whole_texts);
-        const size_t free = (whole_texts ? w->texts : out->starts - w->texts + 1) - 1;
-        const double half = calibration * lipsc_student_quantile((double)free, outside) *
-                            deviation(w, whole_texts, seed);
-        out->low = out->exponent - half;
-        out->high = out->exponent + half;
+static lipsc_status judge(work *w, int whole_texts, uint64_t seed, lipsc_fit *out) {
+    const size_t freedom = (whole_texts ? w->texts : out->starts - w->texts + 1) - 1;
+    scatter s = {.parts = 0};
+    double *room = lipsc_alloc(w->lengths, (LIPSC_BENDS + 2) * sizeof *room);
+    if (!room) return LIPSC_E_NOMEM;
+    s.parts = lipsc_bends(w->lengths, w->X, room, &s.P);
+    bent_parts(w, &s, out->exponent, s.z);
+    const int straight = no_parts(w, &s);
+    resample_all(w, whole_texts, seed, out->exponent, &s);
+    if (s.made >= 0.95 * RESAMPLINGS) {
+        const double t = lipsc_student_quantile((double)freedom, outside);
+        out->low = out->exponent - t * sqrt(s.squares);
+        out->high = out->exponent + t * sqrt(s.squares);
+        if (straight)
+            out->lack_of_fit = 1.0;
+        else if (s.parts)
+            out->lack_of_fit = lipsc_bend_test(s.parts, s.z, s.S, (double)freedom);
     }
-    out->law =
-        out->lack_of_fit >= least_p || out->slope_most - out->slope_least <= close_slopes;
+    lipsc_release(room);
+    return LIPSC_OK;
 }
 
 static lipsc_status fit(work *w, uint64_t seed, lipsc_fit *out, double *slopes,
@@ -261,7 +286,7 @@ static lipsc_status fit(work *w, uint64_t seed, lipsc_fit *out, double *slopes,
                        .lack_of_fit = NAN,
                        .lengths = w->lengths,
                        .texts = w->texts};
-    out->starts = complete(w, 0.0, NULL, NULL, &fewest);
+    out->starts = complete(w, &fewest);
     if (w->lengths < FEWEST_LENGTHS)
         return lipsc_fail(err, LIPSC_E_REFUSED,
                           "a fit needs three lengths from %d on, there are %zu", SHORTEST,
@@ -276,7 +301,12 @@ static lipsc_status fit(work *w, uint64_t seed, lipsc_fit *out, double *slopes,
                           out->spread, least_spread);
     out->coefficient = exp(intercept);
     local_slopes(w, out, slopes);
-    judge(w, seed, fewest, out);
+    const int whole_texts = w->texts >= LIPSC_FIT_STARTS;
+    if ((whole_texts ? fewest > 0 : fewest >= LIPSC_FIT_STARTS) &&
+        judge(w, whole_texts, seed, out))
+        return LIPSC_E_NOMEM;
+    out->law =
+        out->lack_of_fit >= least_p || out->slope_most - out->slope_least <= close_slopes;
     return LIPSC_OK;
 }
 

@@ -30,8 +30,9 @@ json_t *lipsc_rows_fit(size_t count, json_t *const *rows, uint64_t seed);
 void lipsc_fit_set(json_t *out, const lipsc_fit *fit, const double *slopes,
                    const char *refused);
 
-/* The verdict on a fit of lipsc_rows_fit in a few words: "power law", "no power law" or why
- * there is none. */
+/* The verdict on a fit of lipsc_rows_fit in a few words: "power law"; "no power law", with
+ * "shown" behind it where there are too few starts for a test; or why there is no
+ * exponent. */
 const char *lipsc_fit_verdict(const json_t *fit);
 
 #endif

@@ -1,22 +1,20 @@
-/* straight.h - whether curves of several starts scatter about one straight line. */
+/* straight.h - whether a curve with noise is straight: its parts that bend, and their test.
+ */
 #ifndef LIPSC_RUN_STRAIGHT_H
 #define LIPSC_RUN_STRAIGHT_H
 
 #include "lipscope.h"
 
-/* Curves over common places X (lengths), one for each start: row s of `curves` (starts,
- * lengths).  texts: how many groups the starts form, begin (texts + 1) where each begins.
- * Whole texts count as one curve each when `whole_texts`. */
-typedef struct {
-    size_t lengths, texts;
-    const size_t *begin;
-    const double *X;
-    const double *curves;
-    int whole_texts;
-} lipsc_straight;
+enum { LIPSC_BENDS = 2 /* at most: polynomials of degree 2 and 3 */ };
 
-/* P value of Hotelling's test that the mean curve has no part that bends: NaN with too few
- * curves, or when memory is short. */
-double lipsc_straight_test(const lipsc_straight *in);
+/* Orthonormal polynomials of degree 2, 3, ... at the places X, rows of P (LIPSC_BENDS,
+ * count): a straight line has no part along them.  How many there are; room:
+ * for (LIPSC_BENDS + 2) count numbers. */
+size_t lipsc_bends(size_t count, const double *X, double *room, double **P);
+
+/* P value of parts z (q) that are 0 but for noise whose covariance S (q, q; lower part,
+ * overwritten) was estimated with so many degrees of freedom. */
+double lipsc_bend_test(size_t q, const double *z, double S[LIPSC_BENDS][LIPSC_BENDS],
+                       double freedom);
 
 #endif

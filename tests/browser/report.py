@@ -226,6 +226,58 @@ def test_one_run(browser, report):
     check(len(picture.findall(".//{http://www.w3.org/2000/svg}path")) >= 80, "marks in the saved picture")
 
 
+def test_verdicts(browser, report):
+    """No sentence is stronger than its interval."""
+    lengths = (8, 16, 32, 64, 128)
+    fits = """return [...document.querySelectorAll('#growth .fits:first-of-type tbody tr')].map(
+        tr => [...tr.cells].map(td => td.textContent))"""
+
+    def page(name, windows, growth):
+        rows = runs.measure(3, lengths, windows, growth=growth)
+        browser.open(report(name + ".html", runs.write(name + ".db", rows)))
+        return browser.text(".lede")
+
+    words = page("steep", 10, lambda layer, n: n ** 0.5)
+    check("sigma grows with the length in all 3 curves (interval above 0)" in words, words)
+    check("In all 3 curves a straight line fits" in words, words)
+    equal([row[4] for row in browser.run(fits)], ["power law"] * 3, "verdicts of power laws")
+    equal([row[9:11] for row in browser.run(fits)], [["10", "1"]] * 3, "starts and texts")
+    for row in browser.run(fits):
+        low, high = map(float, row[3].split(" … "))
+        check(low < float(row[2]) < high and low < 0.5 < high, "interval", row)
+
+    words = page("flat", 10, lambda layer, n: 1.0)
+    check("In all 3 curves the interval contains 0: whether sigma grows there is open" in words, words)
+    check("grows with the length" not in words, words)
+
+    words = page("bent", 10, lambda layer, n: math.exp(0.2 * math.log(n) ** 2))
+    check("there is no power law" in words and "straight line fits, a power" not in words, words)
+    equal([row[4] for row in browser.run(fits)], ["no power law"] * 3, "verdicts of bent curves")
+    # no line is drawn: the medians are joined, a point for each
+    equal(browser.run("return lipscope.charts.growth.view.data('laws').length"), 15, "joined medians")
+
+    words = page("few", 5, lambda layer, n: n ** 0.5)
+    check("too few windows for intervals" in words and "sigma grows" not in words, words)
+    check("A power law is not shown" in words, words)
+    equal({row[3] for row in browser.run(fits)}, {"–"}, "intervals of five starts")
+    check("any exponent would do" in browser.text("#growth"), "laws against a radius that stands still")
+
+    # two texts: each beside the joint one
+    for name, other, verdict in (("same", 0.4, "not told apart"), ("differ", 0.7, "the texts differ")):
+        files = [runs.write(f"{name}{i}.db", runs.measure(
+            2, lengths, 10, seed=i, text=f"{i}{i}" * 32, growth=lambda layer, n: n ** power))
+            for i, power in ((1, 0.4), (2, other))]
+        browser.open(report(name + ".html", *files))
+        table = browser.run("""return [...document.querySelectorAll('#growth .fits')].pop()
+            .querySelectorAll('tbody tr')""")
+        equal(len(table), 2, "layers of two texts")
+        for line in table:
+            cells = [cell.text for cell in line.find_elements("css selector", "td")]
+            equal(cells[5:], [verdict, "20"], "verdict on", cells)
+            joint, one, two = (float(cell.split()[0]) for cell in cells[2:5])
+            check(abs(joint - (one + two) / 2) <= 0.011, "the joint exponent is the mean", cells)
+
+
 def test_table(browser, report):
     rows = runs.measure(4, (8, 16, 32), 5)
     rows[7]["sigma"] = None  # a value that was not finite
@@ -368,7 +420,7 @@ def main():
 
     browser = Browser(driver, chromium, scratch)
     try:
-        for test in (test_one_run, test_table, test_several, test_other_rows, test_hostile,
+        for test in (test_one_run, test_verdicts, test_table, test_several, test_other_rows, test_hostile,
                      test_themes, test_many_rows):
             print(test.__name__)
             test(browser, report)

@@ -31,15 +31,16 @@ def write(path, rows, command="measure", line="lipscope measure", settings=None)
     return path
 
 
-def measure(layers, lengths, windows, heads=(None,), model="some/folder/tiny", seed=1):
-    """sigma = (1 + layer) n^(0.1 + 0.1 layer) with noise."""
+def measure(layers, lengths, windows, heads=(None,), model="some/folder/tiny", seed=1,
+            growth=lambda layer, n: n ** (0.1 + 0.1 * layer), text="cd" * 32):
+    """sigma = (1 + layer) growth(layer, n) with noise."""
     draw = random.Random(seed)
     rows = []
     for layer in range(layers):
         for head in heads:
             for n in lengths:
                 for window in range(windows):
-                    sigma = (1 + layer) * n ** (0.1 + 0.1 * layer) * math.exp(draw.gauss(0, 0.1))
+                    sigma = (1 + layer) * growth(layer, n) * math.exp(draw.gauss(0, 0.1))
                     rows.append({
                         "model": model, "architecture": "gpt2", "layer": layer, "head": head,
                         "map": "attention", "mask": "causal", "n": n, "window": window,
@@ -48,7 +49,8 @@ def measure(layers, lengths, windows, heads=(None,), model="some/folder/tiny", s
                         "products": draw.randint(8, 20), "converged": True, "dtype": "f32",
                         "radius_rms": 10 + layer + draw.random(), "radius_max": 20.0,
                         "seconds": 0.1, "released": 0.7 * sigma, "model_hash": "ab" * 32,
-                        "text_hash": "cd" * 32, "seed": 1, "tol": 0.01})
+                        "text_hash": text, "seed": 1, "tol": 0.01,
+                        "start": window * max(lengths)})
     return rows
 
 

@@ -147,6 +147,8 @@ static void test_bent(void **state) {
     assert_true(json_is_false(json_object_get(fit, "law")));
     assert_true(json_is_null(json_object_get(fit, "exponent_low")));
     assert_true(json_is_null(json_object_get(fit, "lack_of_fit")));
+    assert_string_equal(lipsc_fit_verdict(fit), "no power law shown");
+    json_object_set_new((json_t *)fit, "lack_of_fit", json_real(0.01));
     assert_string_equal(lipsc_fit_verdict(fit), "no power law");
     json_decref(fits);
     for (size_t i = 0; i < LENGTHS; i++) json_decref(rows[i]);
