@@ -74,10 +74,9 @@ static lipsc_status show_outlier(const demo_style *s, lipsc_error *err) {
     const double peak = 18.0;
     heading(s, "One outlier");
     puts("One token at -1.5, all others at +1.5, scores -x_i x_j.  Everybody looks at the\n"
-         "outlier, so moving it moves everybody: sigma grows even faster than sqrt(n) "
-         "until\n"
-         "the crowd drowns it out, near n = e^4.5 = 90.  No sigma exceeds what is "
-         "proved.\n");
+         "outlier, so moving it moves everybody: sigma grows even faster than sqrt(n),\n"
+         "until the crowd drowns it out, near n = e^4.5 = 90.  No sigma\n"
+         "exceeds what is proved there.\n");
     printf("%s%6s  %7s  %7s  %7s%s\n", s->faint, "n", "sqrt(n)", "proved", "sigma",
            s->plain);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -219,16 +218,16 @@ static void explain_growth(const demo_model m[MODELS]) {
             "an\ninterval.\n\n");
         return;
     }
-    printf("Over these lengths sigma of the trained model grows in %zu of %zu layers, the\n"
-           "interval of e lying above 0, most in layer %zu: e is %.2f, with 95 %% between "
-           "%.2f\n"
-           "and %.2f%s.  Without training every interval lies between %.2f and\n"
-           "%.2f.  The outlier above is the extreme case: for tokens of bounded size the "
-           "paper\n"
-           "proves that nothing outgrows sqrt(n) in the long run.\n\n",
-           growing, trained->layer_count, steep->layer, steep->exponent, steep->low,
-           steep->high, steep->law ? ", a power law" : ", no power law", tidy(least),
-           tidy(most));
+    printf(
+        "Over these lengths sigma of the trained model grows in %zu of %zu layers: there\n"
+        "the interval of e lies above 0.  The largest e is that of layer %zu, %.2f, with\n"
+        "95 %% between %.2f and %.2f; %s.  Without training every\n"
+        "interval lies between %.2f and %.2f.  The outlier above is the extreme case: for\n"
+        "tokens of bounded size the paper proves that nothing outgrows sqrt(n) in the\n"
+        "long run.\n\n",
+        growing, trained->layer_count, steep->layer, steep->exponent, steep->low,
+        steep->high, steep->law ? "a straight line fits" : "it is no power law",
+        tidy(least), tidy(most));
 }
 
 static void explain(const demo_style *s, const demo_model m[MODELS]) {
@@ -242,7 +241,7 @@ static void explain(const demo_style *s, const demo_model m[MODELS]) {
     printf(
         "Training makes attention sharp.  The largest sigma is %.2f (layer %zu, window\n"
         "%zu of length %zu): a small change of the input can come out that many times as\n"
-        "large.  In the windows read before training sigma is at most %.3f, %.0f times "
+        "large.  In the windows read before training it is at most %.3f, %.0f times\n"
         "less.\n\n",
         trained->largest, trained->largest_layer, trained->largest_window,
         trained->largest_n, m[UNTRAINED].largest, trained->largest / m[UNTRAINED].largest);
@@ -302,11 +301,9 @@ static int show_models(const cli_command *self, const settings *set, const demo_
     puts(
         "The map is `attention`: the module with its output projection, at the input that\n"
         "it receives inside the model.  Under each length n: the median of sigma over\n"
-        "windows of n tokens that start alike.  e: the slope of ln sigma against ln n, "
-        "with\n"
-        "its 95 % interval; with a * no straight line fits, so it is no power law.  "
-        "proved:\n"
-        "what sigma cannot exceed, at the longest windows.");
+        "windows of n tokens that start alike.  e: slope of ln sigma against ln n, with\n"
+        "its 95 % interval; with a * no straight line fits, so it is no power law.\n"
+        "proved: what sigma cannot exceed, at the longest windows.");
     for (int i = 0; i < MODELS && code == CLI_RUN; i++) {
         code = measure_model(self, set, i, files.files[i], s, &found[i]);
         if (code != CLI_RUN) break;

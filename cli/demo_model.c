@@ -126,11 +126,11 @@ static void print_layer(const demo_model *m, const demo_layer *layer, const demo
         printf(" %s%7s%s", last ? s->strong : "", number(layer->sigma[i], 3, room),
                last ? s->plain : "");
     }
-    printf("   %s%5s%s%c", s->accent, number(layer->exponent, 2, room), s->plain,
+    printf("  %s%5s%s%c", s->accent, number(layer->exponent, 2, room), s->plain,
            layer->law ? ' ' : '*');
     snprintf(interval, sizeof interval, "(%s, %s)", number(layer->low, 2, room),
              number(layer->high, 2, high));
-    printf("%s%-14s%s", s->faint, interval, s->plain);
+    printf(" %s%-14s%s", s->faint, interval, s->plain);
     printf(" %8s\n", number(layer->proved, 3, room));
 }
 
@@ -141,6 +141,6 @@ void demo_model_print(const demo_model *m, const demo_style *s) {
         snprintf(length, sizeof length, i ? "%zu" : "n = %zu", m->lengths[i]);
         printf(" %7s", length);
     }
-    printf("   %5s %-14s %8s%s\n", "e", "(95 %)", "proved", s->plain);
+    printf("  %5s  %-14s %8s%s\n", "e", "(95 %)", "proved", s->plain);
     for (size_t l = 0; l < m->layer_count; l++) print_layer(m, &m->layers[l], s);
 }
