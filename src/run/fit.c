@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "run/distribution.h"
@@ -139,8 +140,8 @@ static int least_squares(size_t count, const double *X, const double *Y, double 
 static double spread(const work *w) {
     double low = w->X[0], high = w->X[0];
     for (size_t l = 1; l < w->lengths; l++) {
-        low = fmin(low, w->X[l]);
-        high = fmax(high, w->X[l]);
+        low = lipsc_min(low, w->X[l]);
+        high = lipsc_max(high, w->X[l]);
     }
     return exp(high - low);
 }
@@ -153,9 +154,9 @@ static void local_slopes(const work *w, lipsc_fit *out, double *slopes) {
         const double slope =
             fabs(step) > 1e-6 ? (w->Y[l + 1] - w->Y[l]) / step : (double)NAN;
         if (slopes) slopes[l] = slope;
-        /* a slope that is not known keeps the others from counting as close */
-        out->slope_least = isnan(slope) ? -INFINITY : fmin(out->slope_least, slope);
-        out->slope_most = isnan(slope) ? INFINITY : fmax(out->slope_most, slope);
+        /* a slope that is not known makes both NaN, and then nothing counts as close */
+        out->slope_least = lipsc_min(out->slope_least, slope);
+        out->slope_most = lipsc_max(out->slope_most, slope);
     }
 }
 
@@ -250,8 +251,8 @@ static size_t complete(const work *w, size_t *fewest) {
 /* Whether the parts are 0 but for rounding of logarithms. */
 static int no_parts(const work *w, const scatter *s) {
     double largest = 1.0, size = 0.0;
-    for (size_t l = 0; l < w->lengths; l++) largest = fmax(largest, fabs(w->Y[l]));
-    for (size_t i = 0; i < s->parts; i++) size = fmax(size, fabs(s->z[i]));
+    for (size_t l = 0; l < w->lengths; l++) largest = lipsc_max(largest, fabs(w->Y[l]));
+    for (size_t i = 0; i < s->parts; i++) size = lipsc_max(size, fabs(s->z[i]));
     return size <= 1e-13 * (double)w->lengths * largest;
 }
 

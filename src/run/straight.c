@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/extreme.h"
 #include "run/distribution.h"
 
 static double dot(size_t count, const double *x, const double *y) {
@@ -19,7 +20,7 @@ size_t lipsc_bends(size_t count, const double *X, double *room, double **P) {
     size_t k = 1;
     *P = room + 2 * count;
     for (size_t i = 0; i < count; i++) mean += X[i] / (double)count;
-    for (size_t i = 0; i < count; i++) spread = fmax(spread, fabs(X[i] - mean));
+    for (size_t i = 0; i < count; i++) spread = lipsc_max(spread, fabs(X[i] - mean));
     for (size_t i = 0; i < count; i++) room[i] = 1.0 / sqrt((double)count);
     for (; k < degrees; k++) {
         double *row = room + k * count;
