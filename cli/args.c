@@ -180,6 +180,7 @@ static int store(const cli_command *self, const cli_option *option, const char *
         bad = cli_number_seed(text, target);
         break;
     case CLI_REAL:
+    case CLI_MAYBE:
         bad = cli_number_real(text, option->min, option->max, target);
         break;
     case CLI_SIZES:
@@ -224,6 +225,11 @@ static int help(const cli_command *self) {
     return CLI_DONE;
 }
 
+static int number_follows(int argc, char **argv, int at) {
+    double any;
+    return at + 1 < argc && !cli_number_real(argv[at + 1], -DBL_MAX, DBL_MAX, &any);
+}
+
 /* argv[*at] is "--name" or "--name=value"; *at ends on the last word that was used. */
 static int take_long(const cli_command *self, int argc, char **argv, int *at,
                      void *settings) {
@@ -240,6 +246,10 @@ static int take_long(const cli_command *self, int argc, char **argv, int *at,
         return cli_wrong_use(self, "option '--%s' takes no value", option->name);
     if (option->kind == CLI_FLAG || equals)
         return store(self, option, equals ? equals + 1 : "", settings);
+    if (option->kind == CLI_MAYBE && !number_follows(argc, argv, *at)) {
+        *(double *)((char *)settings + option->offset) = option->usual;
+        return CLI_RUN;
+    }
     if (*at + 1 == argc)
         return cli_wrong_use(self, "option '--%s' needs a value", option->name);
     return store(self, option, argv[++*at], settings);

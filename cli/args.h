@@ -23,6 +23,7 @@ typedef enum {
     CLI_SIZE,   /* size_t, min .. max                                           */
     CLI_SEED,   /* uint64_t                                                     */
     CLI_REAL,   /* double, min .. max; `wanted` says so in words                */
+    CLI_MAYBE,  /* double, min .. max: the next word if that is a number, else `usual` */
     CLI_CHOICE, /* int: place in `wanted`, which is like "table|tsv|json"       */
     CLI_SIZES,  /* cli_sizes, each element in min .. max                        */
     CLI_TEXTS   /* cli_texts: may be given several times                        */
@@ -35,6 +36,7 @@ typedef struct {
     const char *value; /* how the value is called in the help                  */
     size_t offset;     /* of the member that it fills                          */
     double min, max;
+    double usual;       /* of CLI_MAYBE                                         */
     const char *wanted; /* see cli_kind                                         */
     const char *help;   /* NULL: another spelling, not listed                   */
 } cli_option;

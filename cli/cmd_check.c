@@ -6,15 +6,20 @@
 #include <math.h>
 
 #include "args.h"
+#include "certify.h"
 #include "core/mem.h"
 #include "direction.h"
+#include "interrupt.h"
 #include "names.h"
 
 typedef struct {
     cli_common common;
+    cli_certify certify;
 } settings;
 
-static const cli_option options[] = {CLI_OUTPUT_OPTIONS(settings)};
+static const cli_option options[] = {{.kind = CLI_GROUP, .name = "What is told"},
+                                     CLI_CERTIFY_OPTIONS(settings),
+                                     CLI_OUTPUT_OPTIONS(settings)};
 
 /* Two evaluations in double of the same norm differ by rounding alone, which grows
  * slowly with the size of the layer; 1e-9 leaves room for the largest. */
@@ -22,6 +27,7 @@ static const double agreement = 1e-9;
 
 typedef struct {
     double sigma, residual;
+    cli_certified certified;
 } confirmed;
 
 static double norm(size_t count, const double *x) {
@@ -52,17 +58,37 @@ static lipsc_status confirm(const cli_direction *stored, confirmed *out, lipsc_e
     return status;
 }
 
+/* An upper bound beside it; this takes products with every unit vector. */
+static lipsc_status certify(const cli_command *self, const settings *s, const char *path,
+                            const cli_direction *stored, cli_certified *out,
+                            lipsc_error *err) {
+    lipsc_attn *attn;
+    cli_certifier c;
+    lipsc_status status =
+        lipsc_attn_new(&stored->file.layer, &stored->file.input, LIPSC_F64, 0, &attn, err);
+    if (status) return status;
+    cli_interrupt_begin();
+    cli_certify_begin(&c, self, &s->certify, &s->common, path, 0.0, NAN, 1);
+    status = lipsc_attn_certify(attn, stored->v, &c.set, &out->found, err);
+    status = cli_certify_end(&c, status, err, out);
+    lipsc_attn_free(attn);
+    return status;
+}
+
 static int print(const cli_command *self, const settings *s, const char *path,
                  const cli_direction *stored, const confirmed *found, int agree) {
-    static const lipsc_column columns[] = {
+    lipsc_column columns[10 + CLI_CERTIFY_COLUMNS] = {
         {"file", LIPSC_COLUMN_STRING},   {"n", LIPSC_COLUMN_INTEGER},
         {"map", LIPSC_COLUMN_STRING},    {"mask", LIPSC_COLUMN_STRING},
         {"stored", LIPSC_COLUMN_REAL},   {"sigma", LIPSC_COLUMN_REAL},
-        {"residual", LIPSC_COLUMN_REAL}, {"agree", LIPSC_COLUMN_BOOL}};
+        {"residual", LIPSC_COLUMN_REAL}, {"agree", LIPSC_COLUMN_BOOL},
+        {"lower", LIPSC_COLUMN_REAL},    {"upper", LIPSC_COLUMN_REAL}};
+    const int certified = s->certify.eps > 0.0;
+    size_t count = 8;
+    if (certified) count = 10 + cli_certify_columns(columns + 10);
     lipsc_error err;
-    lipsc_table *t =
-        lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_UPRIGHT,
-                        stdout, sizeof columns / sizeof *columns, columns);
+    lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->common.format,
+                                     LIPSC_LAYOUT_UPRIGHT, stdout, count, columns);
     if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
     lipsc_table_row(t);
     lipsc_table_string(t, "file", path);
@@ -73,16 +99,23 @@ static int print(const cli_command *self, const settings *s, const char *path,
     lipsc_table_real(t, "sigma", found->sigma);
     lipsc_table_real(t, "residual", found->residual);
     lipsc_table_bool(t, "agree", agree);
+    if (certified) {
+        lipsc_table_real(t, "lower", found->certified.found.lower);
+        lipsc_table_real(t, "upper", found->certified.found.upper);
+        cli_certify_fill(t, &found->certified);
+    }
     const lipsc_status status = lipsc_table_end(t, &err);
     lipsc_table_free(t);
     if (status) return cli_failure(self, "%s", err.text);
-    if (agree) return CLI_DONE;
+    if (agree)
+        return certified && !found->certified.found.certified ? CLI_NOT_CONVERGED
+                                                              : CLI_DONE;
     return cli_failure(self, "%s: the stored sigma %.17g is not confirmed: %.17g", path,
                        stored->sigma, found->sigma);
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    settings s = {.common = {0}};
+    settings s = {.certify = CLI_CERTIFY_DEFAULTS};
     int operands;
     int code = cli_parse(self, argc, argv, &s, &operands);
     if (code != CLI_RUN) return code;
@@ -91,7 +124,9 @@ static int run(const cli_command *self, int argc, char **argv) {
     lipsc_error err = {.text = ""};
     if (cli_direction_read(argv[0], &stored, &err))
         return cli_failure(self, "%s", err.text);
-    const lipsc_status status = confirm(&stored, &found, &err);
+    lipsc_status status = confirm(&stored, &found, &err);
+    if (!status && s.certify.eps > 0.0)
+        status = certify(self, &s, argv[0], &stored, &found.certified, &err);
     if (status) {
         code = cli_failure(self, "%s: %s", argv[0],
                            *err.text ? err.text : lipsc_strerror(status));

@@ -5,6 +5,7 @@
 
 #include "args.h"
 #include "attn/attn.h"
+#include "certify.h"
 #include "core/clock.h"
 #include "core/mem.h"
 #include "direction.h"
@@ -20,6 +21,7 @@ typedef struct {
     double scale, tol, probability, max_sigma;
     uint64_t seed;
     const char *save_direction;
+    cli_certify certify;
 } settings;
 
 #define AT(member) .offset = offsetof(settings, member)
@@ -62,6 +64,7 @@ static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "What is told"},
     CLI_COUNT_OPTION(settings),
     {.kind = CLI_FLAG, .name = "upper", AT(upper), .help = "a proved upper bound as well"},
+    CLI_CERTIFY_OPTIONS(settings),
     CLI_PROBABILITY_OPTION(settings),
     {.kind = CLI_FLAG,
      .name = "as-released",
@@ -86,8 +89,10 @@ static const cli_option options[] = {
 /* What one run found. */
 typedef struct {
     double *sigma; /* (count) */
+    double *v;     /* the first direction, or NULL */
     lipsc_svd_info info;
     double upper, released, seconds;
+    cli_certified certified;
 } result;
 
 static lipsc_svd_settings solve_settings(const settings *s, cli_progress *progress) {
@@ -114,17 +119,17 @@ static lipsc_status solve(const settings *s, lipsc_attn *attn, result *r,
                           cli_progress *progress, lipsc_error *err) {
     const lipsc_svd_settings set = solve_settings(s, progress);
     const size_t width = lipsc_layer_width(&attn->layer);
-    double *u = NULL, *v = NULL;
+    double *u = NULL;
     lipsc_status status = LIPSC_OK;
-    if (s->save_direction) {
+    if (s->save_direction || s->certify.eps > 0.0) {
         size_t rows;
         if (lipsc_mul_size(set.count, attn->input.n, &rows)) {
             u = lipsc_alloc(rows, width * sizeof *u);
-            v = lipsc_alloc(rows, attn->layer.d * sizeof *v);
+            r->v = lipsc_alloc(rows, attn->layer.d * sizeof *r->v);
         }
-        if (!u || !v) status = LIPSC_E_NOMEM;
+        if (!u || !r->v) status = LIPSC_E_NOMEM;
     }
-    if (!status) status = lipsc_attn_sigma(attn, &set, r->sigma, u, v, &r->info);
+    if (!status) status = lipsc_attn_sigma(attn, &set, r->sigma, u, r->v, &r->info);
     cli_progress_end(progress);
     const int usable =
         status == LIPSC_OK || status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED;
@@ -132,12 +137,22 @@ static lipsc_status solve(const settings *s, lipsc_attn *attn, result *r,
     if (usable && s->save_direction) {
         const lipsc_status saved =
             cli_direction_write(s->save_direction, &attn->layer, &attn->input, attn->dtype,
-                                r->sigma[0], u, v, err);
+                                r->sigma[0], u, r->v, err);
         if (saved) status = saved;
     }
     lipsc_release(u);
-    lipsc_release(v);
     return status;
+}
+
+static lipsc_status certify(const cli_command *self, const settings *s, const char *path,
+                            lipsc_attn *attn, result *r, lipsc_error *err) {
+    cli_certifier c;
+    cli_certify_begin(&c, self, &s->certify, &s->common, path, r->info.lower, r->upper,
+                      s->seed);
+    const lipsc_status status =
+        lipsc_attn_certify(attn, r->v, &c.set, &r->certified.found, err);
+    r->upper = r->certified.found.upper;
+    return cli_certify_end(&c, status, err, &r->certified);
 }
 
 static void fill_row(lipsc_table *t, const settings *s, const char *path,
@@ -174,11 +189,12 @@ static void fill_row(lipsc_table *t, const settings *s, const char *path,
     if (*r->info.unknown) lipsc_table_string(t, "rounding", r->info.unknown);
     if (s->count) lipsc_table_reals(t, "sigmas", s->count, r->sigma);
     if (s->as_released) lipsc_table_real(t, "released", r->released);
+    if (s->certify.eps > 0.0) cli_certify_fill(t, &r->certified);
 }
 
 static int print(const cli_command *self, const settings *s, const char *path,
                  const lipsc_attn *attn, const result *r) {
-    lipsc_column columns[23] = {
+    lipsc_column columns[23 + CLI_CERTIFY_COLUMNS] = {
         {"model", LIPSC_COLUMN_STRING},     {"architecture", LIPSC_COLUMN_STRING},
         {"layer", LIPSC_COLUMN_INTEGER},    {"head", LIPSC_COLUMN_INTEGER},
         {"map", LIPSC_COLUMN_STRING},       {"mask", LIPSC_COLUMN_STRING},
@@ -193,6 +209,7 @@ static int print(const cli_command *self, const settings *s, const char *path,
     size_t count = 21;
     if (s->count) columns[count++] = (lipsc_column){"sigmas", LIPSC_COLUMN_REALS};
     if (s->as_released) columns[count++] = (lipsc_column){"released", LIPSC_COLUMN_REAL};
+    if (s->certify.eps > 0.0) count += cli_certify_columns(columns + count);
     lipsc_error err;
     lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->common.format,
                                      LIPSC_LAYOUT_UPRIGHT, stdout, count, columns);
@@ -209,7 +226,9 @@ static int verdict(const cli_command *self, const settings *s, const char *path,
     if (r->sigma[0] > s->max_sigma)
         return cli_failure(self, "%s: sigma %.17g exceeds --max-sigma %.17g", path,
                            r->sigma[0], s->max_sigma);
-    if (status == LIPSC_OK && r->info.converged) return CLI_DONE;
+    const int certified = !(s->certify.eps > 0.0) || r->certified.found.certified;
+    if (status == LIPSC_OK && r->info.converged)
+        return certified ? CLI_DONE : CLI_NOT_CONVERGED; /* said already */
     if (!s->common.quiet)
         cli_failure(self, "%s: %s: residual %.2e after %ld products", path,
                     status == LIPSC_E_STOPPED ? "interrupted" : "not converged",
@@ -246,6 +265,9 @@ static int measure(const cli_command *self, const settings *s, const char *path,
         if (!more) r.upper = upper.value;
     }
     if (usable && !more && s->as_released) more = lipsc_attn_released(attn, &r.released);
+    if (usable && !more && s->certify.eps > 0.0)
+        more = certify(self, s, path, attn, &r, &err);
+    if (more == LIPSC_E_STOPPED) status = more, more = LIPSC_OK;
     r.seconds = lipsc_seconds() - start;
     if (!usable || more) {
         if (!usable) more = status;
@@ -256,13 +278,15 @@ static int measure(const cli_command *self, const settings *s, const char *path,
     }
     lipsc_attn_free(attn);
     lipsc_release(r.sigma);
+    lipsc_release(r.v);
     return code;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
     lipsc_svd_settings defaults;
     lipsc_svd_defaults(&defaults);
-    settings s = {.scale = NAN,
+    settings s = {.certify = CLI_CERTIFY_DEFAULTS,
+                  .scale = NAN,
                   .max_sigma = INFINITY,
                   .probability = defaults.probability,
                   .seed = defaults.seed};

@@ -346,6 +346,12 @@ LIPSC_API lipsc_status lipsc_certify(const lipsc_op *op, const double *v,
                                      const lipsc_certify_settings *set,
                                      lipsc_certificate *out, lipsc_error *err);
 
+/* The same for J, by products in double with the layer and the input as they were given;
+ * set->rounding is ignored, a proved one is used. */
+LIPSC_API lipsc_status lipsc_attn_certify(lipsc_attn *attn, const double *v,
+                                          const lipsc_certify_settings *set,
+                                          lipsc_certificate *out, lipsc_error *err);
+
 /* ---- Proved upper bound at the input ----------------------------------------- */
 
 /* Which inequality gave the value: docs/maths.md has the proofs. */

@@ -1,0 +1,30 @@
+/* certify.c - the certificate of an attention layer: products in double, and a proved bound
+ * of what they are off by. */
+#include "attn/rounding.h"
+#include "core/error.h"
+#include "value/value.h"
+
+#include <math.h>
+
+static int apply_exact(void *ctx, int trans, size_t k, const double *x, double *y) {
+    return lipsc_exact_apply(ctx, trans, k, x, y) != LIPSC_OK;
+}
+
+lipsc_status lipsc_attn_certify(lipsc_attn *attn, const double *v,
+                                const lipsc_certify_settings *set, lipsc_certificate *out,
+                                lipsc_error *err) {
+    if (!attn || !set) return lipsc_fail(err, LIPSC_E_ARG, "a pointer is NULL");
+    lipsc_op op = lipsc_attn_op(attn);
+    lipsc_certify_settings used = *set;
+    lipsc_exact exact;
+    lipsc_rounding rounding;
+    lipsc_status status = lipsc_attn_rounding(attn, LIPSC_F64, &rounding);
+    if (!status) status = lipsc_exact_open(attn, op.m < op.n ? op.m : op.n, &exact);
+    if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
+    op.apply = apply_exact;
+    op.ctx = &exact;
+    used.rounding = rounding.undecided ? INFINITY : rounding.eps;
+    status = lipsc_certify(&op, v, &used, out, err);
+    lipsc_exact_close(&exact);
+    return status;
+}
