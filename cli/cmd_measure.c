@@ -95,6 +95,7 @@ static const cli_option options[] = {
      .name = "upper",
      AT(upper),
      .help = "a proved upper bound as well (maps heads and attention)"},
+    CLI_CERTIFY_OPTIONS(measure_settings),
     CLI_PROBABILITY_OPTION(measure_settings),
     {.kind = CLI_FLAG,
      .name = "as-released",
@@ -273,7 +274,7 @@ static double number(const json_t *row, const char *name) {
 
 static int verdict(const measure_job *job) {
     const measure_settings *s = job->set;
-    size_t above = 0, loose = 0, worst = 0;
+    size_t above = 0, loose = 0, open = 0, worst = 0;
     char key[MEASURE_KEY];
     for (size_t i = 0; i < job->cell_count; i++) {
         const json_t *row = job->cells[i].row;
@@ -282,6 +283,7 @@ static int verdict(const measure_job *job) {
             (!above++ || number(row, "sigma") > number(job->cells[worst].row, "sigma")))
             worst = i;
         loose += !json_is_true(json_object_get(row, "converged"));
+        open += json_is_false(json_object_get(row, "certified"));
     }
     if (above) {
         measure_key(job, &job->cells[worst], key);
@@ -292,9 +294,12 @@ static int verdict(const measure_job *job) {
             job->spec, number(job->cells[worst].row, "sigma"), s->max_sigma, key, above,
             job->cell_count);
     }
-    if (!loose) return CLI_DONE;
-    if (!s->common.quiet)
+    if (!loose && !open) return CLI_DONE;
+    if (loose && !s->common.quiet)
         cli_failure(job->self, "%s: %zu of %zu cells did not converge", job->spec, loose,
+                    job->cell_count);
+    if (open && !s->common.quiet)
+        cli_failure(job->self, "%s: %zu of %zu cells have no certificate", job->spec, open,
                     job->cell_count);
     return CLI_NOT_CONVERGED;
 }
@@ -325,6 +330,7 @@ void measure_defaults(measure_settings *s) {
     lipsc_svd_settings solver;
     lipsc_svd_defaults(&solver);
     *s = (measure_settings){.map = LIPSC_MAP_ATTENTION,
+                            .certify = CLI_CERTIFY_DEFAULTS,
                             .max_sigma = INFINITY,
                             .probability = solver.probability,
                             .seed = solver.seed};

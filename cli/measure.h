@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "args.h"
+#include "certify.h"
 #include "model/model.h"
 #include "run/run.h"
 #include "source.h"
@@ -30,6 +31,7 @@ typedef struct {
     int upper, as_released, details, timing;
     uint64_t seed;
     const char *run, *save_direction;
+    cli_certify certify;
 } measure_settings;
 
 /* One value to be found.  Without a layer: the map `model`. */
@@ -41,6 +43,7 @@ typedef struct {
     double cost;   /* floating-point operations of one pair of products, roughly */
     size_t logged; /* inside measure_sweep.c only */
     json_t *row;   /* NULL: not finished                                          */
+    int passing;   /* the row is printed but not stored: its certificate was refused */
 } measure_cell;
 
 #define MEASURE_NONE SIZE_MAX
@@ -95,8 +98,9 @@ enum { MEASURE_KEY = 128 };
 void measure_key(const measure_job *job, const measure_cell *cell, char key[MEASURE_KEY]);
 lipsc_status measure_window(measure_job *job, const measure_cell *cell, int threads,
                             lipsc_acts **acts, lipsc_error *err);
-/* Safe to call from several threads.  *row is the finished row. */
-lipsc_status measure_compute(const measure_job *job, const measure_cell *cell,
+/* Safe to call from several threads.  *row is the finished row; cell->passing says that it
+ * shall not be stored. */
+lipsc_status measure_compute(const measure_job *job, measure_cell *cell,
                              const lipsc_acts *acts, int threads, measure_times *times,
                              json_t **row, lipsc_error *err);
 /* The file that --save-direction makes of this cell.  0 when memory is short. */

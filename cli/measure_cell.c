@@ -95,10 +95,12 @@ double measure_value_tol(const measure_job *job) {
 typedef struct {
     double *sigma; /* (count) */
     lipsc_svd_info info;
-    double upper, released, seconds;
+    double lower, upper, released, seconds;
     lipsc_spread spread;
     int has_spread;
     lipsc_influence influence;
+    double *v; /* the first direction, or NULL */
+    cli_certified certified;
 } result;
 
 static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
@@ -116,6 +118,13 @@ static void set_details(json_t *row, const result *r) {
     json_object_set_new(row, "pair_from", place(r->influence.pair_from));
     json_object_set_new(row, "pair_to", place(r->influence.pair_to));
     json_object_set_new(row, "pair_norm", real(r->influence.pair_norm));
+}
+
+static void set_certificate(json_t *row, const lipsc_certificate *found) {
+    json_object_set_new(row, "certified", json_boolean(found->certified));
+    json_object_set_new(row, "certificate",
+                        found->rung ? json_string(found->rung) : json_null());
+    json_object_set_new(row, "certify_products", json_integer(found->products));
 }
 
 /* What the row says of its origin, so that it can stand alone. */
@@ -154,7 +163,7 @@ static json_t *make_row(const measure_job *job, const measure_cell *cell,
     json_object_set_new(row, "n", place(cell->n));
     json_object_set_new(row, "window", place(cell->window));
     json_object_set_new(row, "sigma", real(r->sigma[0]));
-    json_object_set_new(row, "lower", real(r->info.lower));
+    json_object_set_new(row, "lower", real(r->lower));
     json_object_set_new(row, "upper", real(r->upper));
     json_object_set_new(row, "upper_prob", real(r->info.upper_prob));
     json_object_set_new(row, "probability", real(r->info.probability));
@@ -176,6 +185,7 @@ static json_t *make_row(const measure_job *job, const measure_cell *cell,
     }
     if (s->as_released) json_object_set_new(row, "released", real(r->released));
     if (s->details) set_details(row, r);
+    if (s->certify.eps > 0.0) set_certificate(row, &r->certified.found);
     set_origin(job, row);
     return row;
 }
@@ -230,6 +240,20 @@ static lipsc_status fail_plain(lipsc_status status, lipsc_error *err) {
     return status ? lipsc_fail(err, status, "%s", lipsc_strerror(status)) : LIPSC_OK;
 }
 
+static lipsc_status certify(const measure_job *job, const measure_cell *cell,
+                            lipsc_map *map, result *r, lipsc_error *err) {
+    char key[MEASURE_KEY];
+    cli_certifier c;
+    measure_key(job, cell, key);
+    cli_certify_begin(&c, job->self, &job->set->certify, &job->set->common, key,
+                      r->lower, r->upper, job->set->seed);
+    const lipsc_status status =
+        lipsc_map_certify(map, r->v, &c.set, &r->certified.found, err);
+    r->upper = r->certified.found.upper;
+    r->lower = r->certified.found.lower;
+    return cli_certify_end(&c, status, err, &r->certified);
+}
+
 /* What is asked for besides the value. */
 static lipsc_status extras(const measure_job *job, const measure_cell *cell, lipsc_map *map,
                            result *r, lipsc_error *err) {
@@ -240,6 +264,7 @@ static lipsc_status extras(const measure_job *job, const measure_cell *cell, lip
         status = lipsc_attn_upper(attn, &upper, err);
         if (!status) r->upper = upper.value;
     }
+    if (!status && job->set->certify.eps > 0.0) status = certify(job, cell, map, r, err);
     if (!status && job->set->as_released)
         status = fail_plain(lipsc_map_released(map, &r->released), err);
     if (!status && job->set->details) {
@@ -260,16 +285,18 @@ static lipsc_status solve(const measure_job *job, const measure_cell *cell,
     const lipsc_svd_settings set = solve_settings(job);
     const lipsc_linop op = lipsc_map_linop(map);
     const double begin = lipsc_seconds();
-    double *u = NULL, *v = NULL;
-    if (job->set->save_direction) {
+    const int wanted = job->set->save_direction || job->set->certify.eps > 0.0;
+    double *u = NULL;
+    if (wanted) {
         size_t m, n;
         if (lipsc_mul_size(op.m, set.count, &m) && lipsc_mul_size(op.n, set.count, &n)) {
             u = lipsc_alloc(m, sizeof *u);
-            v = lipsc_alloc(n, sizeof *v);
+            r->v = lipsc_alloc(n, sizeof *r->v);
         }
     }
-    lipsc_status status = job->set->save_direction && (!u || !v) ? LIPSC_E_NOMEM : LIPSC_OK;
-    if (!status) status = lipsc_map_sigma(map, &set, r->sigma, u, v, &r->info);
+    lipsc_status status = wanted && (!u || !r->v) ? LIPSC_E_NOMEM : LIPSC_OK;
+    if (!status) status = lipsc_map_sigma(map, &set, r->sigma, u, r->v, &r->info);
+    r->lower = r->info.lower;
     if (status == LIPSC_E_NOCONV) status = LIPSC_OK; /* r->info.converged says so */
     if (status) fail_plain(status, err);
     const double solved = lipsc_seconds();
@@ -278,14 +305,13 @@ static lipsc_status solve(const measure_job *job, const measure_cell *cell,
     if (!status) status = extras(job, cell, map, r, err);
     if (!status && job->set->save_direction)
         status = save_direction(job, cell, acts, lipsc_map_attn(map), r->sigma[0],
-                                op.m / cell->n, u, v, err);
+                                op.m / cell->n, u, r->v, err);
     times->extras += threads * (lipsc_seconds() - solved);
     lipsc_release(u);
-    lipsc_release(v);
     return status;
 }
 
-lipsc_status measure_compute(const measure_job *job, const measure_cell *cell,
+lipsc_status measure_compute(const measure_job *job, measure_cell *cell,
                              const lipsc_acts *acts, int threads, measure_times *times,
                              json_t **row, lipsc_error *err) {
     const double begin = lipsc_seconds();
@@ -305,11 +331,13 @@ lipsc_status measure_compute(const measure_job *job, const measure_cell *cell,
     times->prepare += threads * (lipsc_seconds() - begin);
     if (!status) status = solve(job, cell, acts, map, threads, &r, times, err);
     r.seconds = lipsc_seconds() - begin;
+    cell->passing = r.certified.refused;
     if (!status) {
         *row = make_row(job, cell, acts, lipsc_map_attn(map), &r);
         if (!*row) status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
     }
     lipsc_map_free(map);
     lipsc_release(r.sigma);
+    lipsc_release(r.v);
     return status;
 }

@@ -15,7 +15,7 @@
 typedef struct {
     lipsc_column column;
     int people;
-    enum { ALWAYS, COUNT, RELEASED, DETAILS, UPPER } when;
+    enum { ALWAYS, COUNT, RELEASED, DETAILS, UPPER, CERTIFY } when;
 } field;
 
 static const field fields[] = {
@@ -51,6 +51,9 @@ static const field fields[] = {
     {{"pair_from", LIPSC_COLUMN_INTEGER}, 1, DETAILS},
     {{"pair_to", LIPSC_COLUMN_INTEGER}, 1, DETAILS},
     {{"pair_norm", LIPSC_COLUMN_REAL}, 1, DETAILS},
+    {{"certified", LIPSC_COLUMN_BOOL}, 1, CERTIFY},
+    {{"certificate", LIPSC_COLUMN_STRING}, 1, CERTIFY},
+    {{"certify_products", LIPSC_COLUMN_INTEGER}, 0, CERTIFY},
     {{"version", LIPSC_COLUMN_STRING}, 0, ALWAYS},
     {{"model_hash", LIPSC_COLUMN_STRING}, 0, ALWAYS},
     {{"text_hash", LIPSC_COLUMN_STRING}, 0, ALWAYS},
@@ -74,7 +77,8 @@ static size_t choose_columns(const measure_settings *s, lipsc_column *columns) {
                              [COUNT] = s->count > 0,
                              [RELEASED] = s->as_released,
                              [DETAILS] = s->details,
-                             [UPPER] = s->upper || !people};
+                             [UPPER] = s->upper || s->certify.eps > 0.0 || !people,
+                             [CERTIFY] = s->certify.eps > 0.0};
         if (asked[fields[f].when] && (!people || fields[f].people))
             columns[count++] = fields[f].column;
     }

@@ -114,7 +114,7 @@ static void finish(sweep *s, measure_cell *cell, json_t *row, const measure_time
 #pragma omp critical(measure_finish)
     {
         status = write_log(s, cell, row) ? LIPSC_OK : LIPSC_E_NOMEM;
-        if (job->run && !status) {
+        if (job->run && !status && !cell->passing) {
             measure_key(job, cell, key);
             status = lipsc_run_put(job->run, key, row, &err);
         }
@@ -184,7 +184,8 @@ static void run_side_by_side(sweep *s, size_t count, group *groups) {
 
 /* All threads inside each product, unless it is too small for more than one. */
 static void run_in_turn(sweep *s, group *g) {
-    const double cost = s->job->cells[g->first].cost;
+    const double together = s->job->set->certify.eps > 0.0 ? 32.0 : 1.0; /* vectors */
+    const double cost = together * s->job->cells[g->first].cost;
     const int threads = cost < small_pair ? 1 : s->job->threads;
     omp_set_num_threads(threads);
     compute_window(s, g, threads);
@@ -211,7 +212,9 @@ static size_t find_groups(const measure_job *job, group *groups) {
 static void run_groups(sweep *s, size_t count, group *groups) {
     for (size_t i = 0, next; i < count && !ended(s) && !cli_interrupted(NULL); i = next) {
         size_t cells = groups[i].count;
-        const int large = s->job->cells[groups[i].first].cost >= large_pair;
+        /* a certificate keeps all threads busy, and may need much memory */
+        const int large = s->job->cells[groups[i].first].cost >= large_pair ||
+                          s->job->set->certify.eps > 0.0;
         for (next = i + 1; next < count && !large; next++) {
             if (s->job->cells[groups[next].first].cost >= large_pair) break;
             cells += groups[next].count;

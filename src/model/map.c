@@ -324,6 +324,25 @@ lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, doub
     return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
 }
 
+static int apply_twin(void *ctx, int trans, size_t k, const double *x, double *y) {
+    return apply_host(ctx, trans, k, x, y) != LIPSC_OK;
+}
+
+lipsc_status lipsc_map_certify(lipsc_map *map, const double *v,
+                               const lipsc_certify_settings *set, lipsc_certificate *out,
+                               lipsc_error *err) {
+    if (!map || !set || !out) return lipsc_fail(err, LIPSC_E_ARG, "a pointer is NULL");
+    if (map->attn) return lipsc_attn_certify(map->attn, v, set, out, err);
+    lipsc_map *twin;
+    lipsc_status status = open_twin(map, &twin);
+    if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
+    const size_t length = map->n * map->model->config.d;
+    const lipsc_op op = {.m = length, .n = length, .apply = apply_twin, .ctx = twin};
+    status = lipsc_certify(&op, v, set, out, err);
+    close_twin(map, twin);
+    return status;
+}
+
 lipsc_status lipsc_map_released(lipsc_map *map, double *value) {
     lipsc_map *twin;
     if (!map || !value) return LIPSC_E_ARG;

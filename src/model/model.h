@@ -110,6 +110,11 @@ lipsc_attn *lipsc_map_attn(lipsc_map *map); /* the attention inside, NULL for mo
 lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, double *sigma,
                              double *u, double *v, lipsc_svd_info *info);
 
+/* A proved and tight upper bound, as lipsc_attn_certify, by products in double. */
+lipsc_status lipsc_map_certify(lipsc_map *map, const double *v,
+                               const lipsc_certify_settings *set, lipsc_certificate *out,
+                               lipsc_error *err);
+
 /* |J^T f(x)|^(1/2) in double, what the authors' released scripts return in place of sigma:
  * lipsc_attn_released for any map. */
 lipsc_status lipsc_map_released(lipsc_map *map, double *value);
