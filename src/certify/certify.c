@@ -194,6 +194,11 @@ static void begin_rung(lipsc_certifier *c, const rung *r) {
     c->done = 0.0;
 }
 
+/* Its columns are off by eta each. */
+static int dense_closes(const lipsc_certifier *c) {
+    return sqrt((double)c->side) * c->eta < 0.5 * c->set->eps * c->goal / (1.0 + c->set->eps);
+}
+
 /* The rungs that are expected to close, the faster one first; or the one that is asked for.
  * o: NULL for the assembled matrix. */
 static size_t choose(const lipsc_certifier *c, const outlook *o, int way, rung rungs[2]) {
@@ -205,7 +210,8 @@ static size_t choose(const lipsc_certifier *c, const outlook *o, int way, rung r
     }
     const rung dense = {price_dense(c, o ? dense_rate() : 1e9), 0};
     if (power) rungs[count++] = (rung){price_moments(c, power), power};
-    if (dense.plan.bytes <= c->set->max_bytes || !power) rungs[count++] = dense;
+    if ((dense.plan.bytes <= c->set->max_bytes && dense_closes(c)) || !power)
+        rungs[count++] = dense;
     if (count == 2 && rungs[1].plan.seconds < rungs[0].plan.seconds) {
         const rung swap = rungs[0];
         rungs[0] = rungs[1];
@@ -237,7 +243,12 @@ static lipsc_status climb(lipsc_certifier *c, int way, outlook *o, const char **
     return status;
 }
 
-static lipsc_status not_closed(const lipsc_certificate *out, double eps, lipsc_error *err) {
+static lipsc_status not_closed(const lipsc_certificate *out,
+                               const lipsc_certify_settings *set, lipsc_error *err) {
+    const double eps = set->eps;
+    if (isinf(set->rounding))
+        return lipsc_fail(err, LIPSC_E_NOCONV,
+                          "no certificate: no bound of the products' rounding is proved");
     if (!(out->lower > 0.0))
         return lipsc_fail(err, LIPSC_E_NOCONV,
                           "no certificate: the lower bound is 0, to which no upper bound "
@@ -315,7 +326,7 @@ lipsc_status lipsc_certify_by(const lipsc_op *op, const double *v,
         status = prove_zero(op, set, out);
     out->certified = out->rung != NULL;
     out->seconds = lipsc_seconds() - start;
-    if (!status && !out->certified) return not_closed(out, set->eps, err);
+    if (!status && !out->certified) return not_closed(out, set, err);
     if (status && status != LIPSC_E_REFUSED) /* whose sentence is there already */
         lipsc_fail(err, status, "%s", lipsc_strerror(status));
     return status;

@@ -1,6 +1,7 @@
 /* map.c - the maps that are differentiated, as operators: heads, attention, norm-attention,
  * residual, block, model. */
 #include "model/block.h"
+#include "model/rounding.h"
 
 #include "core/error.h"
 #include "core/mem.h"
@@ -324,6 +325,30 @@ lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, doub
     return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
 }
 
+/* What products with twin, in double, can be off by; infinite where nothing is proved. */
+static lipsc_status find_rounding(const lipsc_map *twin, double *eps) {
+    const size_t d = twin->model->config.d;
+    double size = 0.0; /* of the longest token */
+    lipsc_stretch total = {1.0, 0.0}, next;
+    lipsc_status status = LIPSC_OK;
+    *eps = INFINITY;
+    if (twin->model->backend != lipsc_backend_cpu()) return LIPSC_OK;
+    for (size_t i = 0; i < twin->n; i++) {
+        double square = 0.0;
+        for (size_t c = 0; c < d; c++) square += twin->x[i * d + c] * twin->x[i * d + c];
+        size = fmax(size, 1.0001 * sqrt(square));
+    }
+    for (size_t i = 0; i < twin->count && !status; i++) {
+        status = lipsc_block_rounding(&twin->points[i], &size, &next);
+        if (!status) total = lipsc_stretch_after(next, total);
+    }
+    if (!status && twin->last.weights)
+        total = lipsc_stretch_after(
+            lipsc_norm_rounding(twin->model, &twin->last, twin->n, &size), total);
+    if (!status && total.eps < INFINITY) *eps = total.eps; /* not a NaN */
+    return status;
+}
+
 static int apply_twin(void *ctx, int trans, size_t k, const double *x, double *y) {
     return apply_host(ctx, trans, k, x, y) != LIPSC_OK;
 }
@@ -338,7 +363,12 @@ lipsc_status lipsc_map_certify(lipsc_map *map, const double *v,
     if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
     const size_t length = map->n * map->model->config.d;
     const lipsc_op op = {.m = length, .n = length, .apply = apply_twin, .ctx = twin};
-    status = lipsc_certify(&op, v, set, out, err);
+    lipsc_certify_settings used = *set;
+    status = find_rounding(twin, &used.rounding);
+    if (status)
+        lipsc_fail(err, status, "%s", lipsc_strerror(status));
+    else
+        status = lipsc_certify(&op, v, &used, out, err);
     close_twin(map, twin);
     return status;
 }

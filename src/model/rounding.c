@@ -1,0 +1,320 @@
+/* rounding.c - how far computed products with the Jacobian of a block are from exact ones
+ * (docs/maths.md 7.9).
+ *
+ * Exact is the derivative of each part, a norm, attention, the MLP, at the input of that
+ * part as the forward pass delivered it.  Follows the block as block.c does, with the norm
+ * of each part and the error of its products in hand. */
+#include "model/rounding.h"
+
+#include "attn/rounding.h"
+#include "core/mem.h"
+#include "linalg/dense.h"
+
+#include <float.h>
+#include <math.h>
+
+/* Errors below are of first order; they are small, or nothing is said. */
+static const double small = 1e-3, second_order = 1.1;
+
+/* Relative error of `count` operations in any order, with twice the unit for room. */
+static double rounds(double count) { return count * DBL_EPSILON; }
+
+static double largest_of(size_t count, const double *x) {
+    double largest = 0.0;
+    for (size_t e = 0; e < count; e++)
+        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]); /* a NaN stays */
+    return largest;
+}
+
+static double length_of(size_t count, const double *x) {
+    double sum = 0.0;
+    for (size_t e = 0; e < count; e++) sum += x[e] * x[e];
+    return sqrt(sum) * (1.0 + rounds((double)count));
+}
+
+/* Of the longest of n vectors. */
+static double longest_of(size_t n, size_t width, const double *x) {
+    double longest = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const double length = length_of(width, x + i * width);
+        if (!(length <= longest)) longest = length;
+    }
+    return longest;
+}
+
+/* How far n vectors are from their mean, which is taken off them. */
+static double spread_of(size_t n, size_t width, double *x) {
+    for (size_t c = 0; c < width; c++) {
+        double mean = 0.0;
+        for (size_t i = 0; i < n; i++) mean += x[i * width + c] / (double)n;
+        for (size_t i = 0; i < n; i++) x[i * width + c] -= mean;
+    }
+    return longest_of(n, width, x) * (1.0 + rounds(8.0));
+}
+
+/* ---- Linear maps ------------------------------------------------------------------- */
+
+static const lipsc_stretch identity = {1.0, 0.0}, nothing_known = {INFINITY, INFINITY};
+
+lipsc_stretch lipsc_stretch_after(lipsc_stretch s, lipsc_stretch t) {
+    return (lipsc_stretch){s.norm * t.norm,
+                           s.eps * (t.norm + t.eps) + (s.norm + s.eps) * t.eps};
+}
+
+static lipsc_stretch plus(lipsc_stretch s, lipsc_stretch t) {
+    const double norm = s.norm + t.norm, eps = s.eps + t.eps;
+    return (lipsc_stretch){norm, eps + rounds(2.0) * (norm + eps)};
+}
+
+/* A diagonal whose entries are at most `most` and off by `error`. */
+static lipsc_stretch diagonal(double most, double error) {
+    return (lipsc_stretch){most + error, error + rounds(2.0) * (most + error)};
+}
+
+/* Norms of a matrix: |W|_F, and above |W| the Schatten 8-norm |(W W^T)^2|_F^{1/4}. */
+typedef struct {
+    double frobenius, spectral;
+} weight_size;
+
+/* Column i (of count) of W has `length` entries and begins at W + i * step. */
+static lipsc_status weigh(size_t count, size_t length, const double *W, size_t step,
+                          weight_size *out) {
+    double *gram = lipsc_alloc(2 * count, count * sizeof *gram);
+    if (!gram) return LIPSC_E_NOMEM;
+    double sum = 0.0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t e = 0; e < length; e++) sum += W[i * step + e] * W[i * step + e];
+    lipsc_dense_gemm(1, 0, count, count, length, 1.0, W, step, W, step, 0.0, gram, count);
+    lipsc_dense_gemm(0, 0, count, count, count, 1.0, gram, count, gram, count, 0.0,
+                     gram + count * count, count);
+    out->frobenius = sqrt(sum) * (1.0 + rounds((double)count * (double)length));
+    out->spectral = 1.0001 * sqrt(sqrt(length_of(count * count, gram + count * count)));
+    if (!(out->spectral < out->frobenius)) out->spectral = out->frobenius;
+    lipsc_release(gram);
+    return LIPSC_OK;
+}
+
+/* ---- Norms and factors ------------------------------------------------------------- */
+
+/* |D(1/r)| <= 1/r^2 and |D z| <= 1/r: with rho what the sums are off by, over r, both are
+ * off by at most 3 rho of their sizes. */
+lipsc_stretch lipsc_norm_rounding(const lipsc_model *m, const lipsc_norm_point *point,
+                                  size_t n, double *size) {
+    const size_t d = m->config.d;
+    const double *over = point->over, *gain = point->weights->gain,
+                 *bias = point->weights->bias;
+    const double most = largest_of(n, over), root = sqrt((double)d);
+    double least = INFINITY;
+    for (size_t i = 0; i < n; i++) least = over[i] < least ? over[i] : least;
+    const double g = largest_of(d, gain), b = bias ? length_of(d, bias) : 0.0;
+    const double sums = rounds(2.0 * (double)d + 16.0);
+    const double rho = sums * *size * most / root + sums;
+    *size = (g * root + b) * (1.0 + small);
+    if (!(least > 0.0) || !(rho < small)) return nothing_known;
+    const double norm = g * most * (1.0 + 4.0 * rho);
+    return (lipsc_stretch){norm, norm * (10.0 * rho + 4.0 * sums)};
+}
+
+static lipsc_stretch norm_at(const lipsc_block_point *p, lipsc_norm_place place,
+                             double *size) {
+    if (!p->norm[place].weights) return identity;
+    return lipsc_norm_rounding(p->model, &p->norm[place], p->n, size);
+}
+
+static lipsc_stretch factor_at(const lipsc_block_point *p, lipsc_branch branch,
+                               double *size) {
+    if (!p->factor[branch]) return identity;
+    const double most = largest_of(p->model->config.d, p->factor[branch]);
+    *size *= most;
+    return diagonal(most, 0.0);
+}
+
+/* ---- Attention --------------------------------------------------------------------- */
+
+/* |O_h J_h| by 1.2: a covariance is at most the product of the spreads, the key path by
+ * Cauchy-Schwarz with the weights of a row, and no column of attention sums to more than
+ * n.  *longest: the longest value. */
+static lipsc_status head_norm(const lipsc_attn *attn, size_t h, double *norm,
+                              double *longest) {
+    const lipsc_layer *l = &attn->layer;
+    const size_t n = attn->rows.n, d = l->d, k = l->key_dim, dv = l->value_dim;
+    const size_t g = h * l->kv_heads / l->heads;
+    weight_size Q, K = {1.0, 1.0}, V, O = {1.0, 1.0};
+    double *q = lipsc_alloc(n * (2 * k + dv + 2), sizeof *q);
+    double *slice = lipsc_alloc(dv * (l->O ? l->out_dim : 1), sizeof *slice);
+    lipsc_status status = q && slice ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = weigh(k, d, l->Q + h * k * d, d, &Q);
+    if (!status && l->K) status = weigh(k, d, l->K + g * k * d, d, &K);
+    if (!status) status = weigh(dv, d, l->V + g * dv * d, d, &V);
+    for (size_t r = 0; !status && l->O && r < l->out_dim; r++)
+        for (size_t c = 0; c < dv; c++)
+            slice[c * l->out_dim + r] = l->O[(r * l->heads + h) * dv + c];
+    if (!status && l->O) status = weigh(dv, l->out_dim, slice, l->out_dim, &O);
+    if (!status) {
+        double *key = q + n * k, *z = key + n * k, *q_over = z + n * dv, *k_over = q_over + n;
+        attn->backend->projections(attn->state, h, q, key, z, q_over, k_over);
+        const double q_map = fabs(l->scale) * (l->q_gain ? largest_of(k, l->q_gain) : 1.0) *
+                             largest_of(n, q_over) * Q.spectral;
+        const double k_map = (l->k_gain ? largest_of(k, l->k_gain) : 1.0) *
+                             largest_of(n, k_over) * K.spectral;
+        *longest = O.spectral * longest_of(n, dv, z);
+        const double query = longest_of(n, k, q);
+        const double keys = spread_of(n, k, key), values = spread_of(n, dv, z);
+        *norm = O.spectral * 1.001 *
+                (values * keys * q_map +
+                 sqrt((double)n) * (2.0 * values * query * k_map + V.spectral));
+    }
+    lipsc_release(q);
+    lipsc_release(slice);
+    return status;
+}
+
+static lipsc_status attention_at(const lipsc_block_point *p, double *size,
+                                 lipsc_stretch *out) {
+    const lipsc_layer *l = &p->attn->layer;
+    lipsc_rounding rounding;
+    lipsc_status status = lipsc_attn_rounding(p->attn, LIPSC_F64, &rounding);
+    *out = nothing_known;
+    if (status || rounding.undecided || !(rounding.eps < INFINITY)) return status;
+    *size = l->bo ? length_of(l->out_dim, l->bo) : 0.0;
+    *out = (lipsc_stretch){0.0, rounding.eps};
+    for (size_t h = 0; !status && h < l->heads; h++) {
+        double norm = 0.0, longest = 0.0;
+        status = head_norm(p->attn, h, &norm, &longest);
+        out->norm += norm;
+        *size += longest;
+    }
+    *size *= 1.0 + small;
+    return status;
+}
+
+/* ---- The MLP ----------------------------------------------------------------------- */
+
+/* |a''| <= 2 and |a'| <= 1.2 for every activation but relu; values and slopes are computed
+ * to 64 units of their sizes and of 1. */
+static const double most_bend = 2.0, most_slope = 1.2, activation_rounds = 64.0;
+
+/* A dense layer, from products with unit vectors, which show the weights as they are. */
+typedef struct {
+    weight_size weights;
+    double bias, sums; /* |b|; relative rounding of its sums */
+} dense_size;
+
+/* which: goes from d to ffn; biased: the layer in its own direction. */
+static lipsc_status measure_dense(const lipsc_block_point *p, lipsc_dense which,
+                                  lipsc_dense biased, dense_size *out) {
+    const size_t d = p->model->config.d, ffn = p->model->config.ffn;
+    const size_t longest = d > ffn ? d : ffn, width = biased == LIPSC_DENSE_DOWN ? d : ffn;
+    double *unit = lipsc_alloc_zero(d, longest * sizeof *unit);
+    double *W = lipsc_alloc(d, ffn * sizeof *W);
+    lipsc_status status = unit && W ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) { /* zeros: the bias alone */
+        p->model->backend->linear_apply(p->dense[biased], p->threads, 1, unit, 1, 0, W);
+        out->bias = length_of(width, W);
+        out->sums = rounds((double)longest + 4.0);
+        for (size_t c = 0; c < d; c++) unit[c * d + c] = 1.0;
+        p->model->backend->linear_apply(p->dense[which], p->threads, d, unit, 0, 0, W);
+        status = weigh(d, ffn, W, ffn, &out->weights);
+    }
+    lipsc_release(unit);
+    lipsc_release(W);
+    return status;
+}
+
+static lipsc_stretch map_of(const dense_size *w) {
+    return (lipsc_stretch){w->weights.spectral, w->sums * w->weights.frobenius};
+}
+
+/* Length of W x + b for |x| = size, and its error. */
+static double image_of(const dense_size *w, double size) {
+    return w->weights.spectral * size + w->bias;
+}
+static double image_error(const dense_size *w, double size) {
+    return w->sums * (w->weights.frobenius * size + w->bias);
+}
+
+static lipsc_status mlp_at(const lipsc_block_point *p, double *size, lipsc_stretch *out) {
+    const size_t count = p->n * p->model->config.ffn;
+    const double extra = rounds(activation_rounds), slope = largest_of(count, p->slope);
+    dense_size up, down, gate;
+    lipsc_status status = measure_dense(p, LIPSC_DENSE_UP, LIPSC_DENSE_UP, &up);
+    if (!status) status = measure_dense(p, LIPSC_DENSE_DOWN_BACK, LIPSC_DENSE_DOWN, &down);
+    if (!status && p->gate)
+        status = measure_dense(p, LIPSC_DENSE_GATE, LIPSC_DENSE_GATE, &gate);
+    *out = nothing_known;
+    if (status || p->model->config.activation == LIPSC_ACT_RELU) return status; /* jumps */
+
+    const double u = image_of(&up, *size), u_error = image_error(&up, *size);
+    double hidden = most_slope * u + 1.0;
+    lipsc_stretch inner;
+    if (p->gate) {
+        const double c = image_of(&gate, *size), c_error = image_error(&gate, *size);
+        const double gate_error = most_slope * c_error + extra * (c + 1.0);
+        const double slope_error =
+            most_bend * c_error * u + most_slope * u_error + extra * (u + 1.0);
+        inner = plus(
+            lipsc_stretch_after(diagonal(slope, slope_error), map_of(&gate)),
+            lipsc_stretch_after(diagonal(largest_of(count, p->gate), gate_error),
+                                map_of(&up)));
+        hidden = (most_slope * c + 1.0) * u;
+    } else {
+        inner = lipsc_stretch_after(diagonal(slope, most_bend * u_error + 2.0 * extra),
+                                    map_of(&up));
+    }
+    *out = lipsc_stretch_after(map_of(&down), inner);
+    *size = image_of(&down, hidden) * (1.0 + small);
+    return LIPSC_OK;
+}
+
+/* ---- Together ---------------------------------------------------------------------- */
+
+/* What a branch adds: its norm and its factors behind `map`. */
+static lipsc_stretch branch_of(const lipsc_block_point *p, lipsc_branch branch,
+                               lipsc_stretch map, double *size) {
+    const lipsc_norm_place post =
+        branch == LIPSC_BRANCH_MLP ? LIPSC_NORM_MLP_POST : LIPSC_NORM_ATTN_POST;
+    map = lipsc_stretch_after(norm_at(p, post, size), map);
+    return lipsc_stretch_after(factor_at(p, branch, size), map);
+}
+
+/* y = N6(s + ...): from s of size s_size and map s to y, by the MLP that reads `in`. */
+static lipsc_status add_mlp(const lipsc_block_point *p, lipsc_stretch in, double in_size,
+                            lipsc_stretch *map, double *size) {
+    lipsc_stretch mlp;
+    const lipsc_status status = mlp_at(p, &in_size, &mlp);
+    if (status) return status;
+    mlp = branch_of(p, LIPSC_BRANCH_MLP, lipsc_stretch_after(mlp, in), &in_size);
+    *map = plus(*map, mlp);
+    *size += in_size;
+    *map = lipsc_stretch_after(norm_at(p, LIPSC_NORM_MLP_SUM, size), *map);
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_block_rounding(const lipsc_block_point *p, double *size,
+                                  lipsc_stretch *out) {
+    const lipsc_config *c = &p->model->config;
+    const double x = *size;
+    lipsc_stretch attention;
+    double seen = x;
+    const lipsc_stretch before = norm_at(p, LIPSC_NORM_ATTN, &seen);
+    lipsc_status status = attention_at(p, size, &attention);
+    if (status) return status;
+    lipsc_stretch map = lipsc_stretch_after(attention, before);
+    if (p->extent != LIPSC_UP_TO_NORM_ATTENTION) {
+        map = plus(identity, branch_of(p, LIPSC_BRANCH_ATTN, map, size));
+        *size += x;
+        map = lipsc_stretch_after(norm_at(p, LIPSC_NORM_ATTN_SUM, size), map);
+    }
+    if (p->extent == LIPSC_UP_TO_BLOCK) {
+        lipsc_stretch in = before;
+        if (!c->parallel || !c->family->parallel_shares) {
+            seen = c->parallel ? x : *size;
+            in = norm_at(p, LIPSC_NORM_MLP, &seen);
+            if (!c->parallel) in = lipsc_stretch_after(in, map);
+        }
+        status = add_mlp(p, in, seen, &map, size);
+    }
+    *out = (lipsc_stretch){map.norm, second_order * map.eps};
+    if (!(map.eps < small * map.norm)) *out = nothing_known; /* a NaN too */
+    return status;
+}
