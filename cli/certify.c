@@ -12,10 +12,11 @@ static int tell_plan(void *ctx, const lipsc_certify_plan *plan) {
     cli_certifier *c = ctx;
     c->rung = plan->rung;
     if (!c->quiet && plan->seconds >= worth_telling)
-        fprintf(stderr,
-                "lipscope %s: %s: certificate (%s): about %.0f products, %.0f s, %.2f GiB\n",
-                c->self->name, c->name, plan->rung, plan->products, plan->seconds,
-                (double)plan->bytes / (double)(1 << 30));
+        fprintf(
+            stderr,
+            "lipscope %s: %s: certificate (%s): about %.0f products, %.0f s, %.2f GiB\n",
+            c->self->name, c->name, plan->rung, plan->products, plan->seconds,
+            (double)plan->bytes / (double)(1 << 30));
     return 0;
 }
 
@@ -48,8 +49,7 @@ lipsc_status cli_certify_end(cli_certifier *c, lipsc_status status, const lipsc_
     cli_progress_end(&c->progress);
     out->refused = status == LIPSC_E_REFUSED;
     if (out->refused)
-        cli_failure(c->self,
-                    "%s: %s; --certify-seconds and --certify-memory set the limit",
+        cli_failure(c->self, "%s: %s; --certify-seconds and --certify-memory set the limit",
                     c->name, err->text);
     else if (status == LIPSC_E_NOCONV && !c->quiet)
         cli_failure(c->self, "%s: %s", c->name, err->text);

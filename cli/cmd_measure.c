@@ -187,12 +187,14 @@ static json_t *run_settings(const measure_job *job) {
     json_object_set_new(all, "tiled", json_boolean(!job->stride));
     json_object_set_new(all, "stride",
                         job->stride ? json_integer((json_int_t)job->stride) : json_null());
+    json_object_set_new(all, "certify",
+                        s->certify.eps > 0.0 ? json_real(s->certify.eps) : json_null());
     return all;
 }
 
 /* What files of the first edition were made with. */
 static json_t *absent_settings(void) {
-    return json_pack("{s:b, s:n}", "tiled", 1, "stride");
+    return json_pack("{s:b, s:n, s:n}", "tiled", 1, "stride", "certify");
 }
 
 /* A run keeps its stride, so that lengths up to it can be added. */

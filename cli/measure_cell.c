@@ -245,8 +245,8 @@ static lipsc_status certify(const measure_job *job, const measure_cell *cell,
     char key[MEASURE_KEY];
     cli_certifier c;
     measure_key(job, cell, key);
-    cli_certify_begin(&c, job->self, &job->set->certify, &job->set->common, key,
-                      r->lower, r->upper, job->set->seed);
+    cli_certify_begin(&c, job->self, &job->set->certify, &job->set->common, key, r->lower,
+                      r->upper, job->set->seed);
     const lipsc_status status =
         lipsc_map_certify(map, r->v, &c.set, &r->certified.found, err);
     r->upper = r->certified.found.upper;

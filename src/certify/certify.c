@@ -196,7 +196,8 @@ static void begin_rung(lipsc_certifier *c, const rung *r) {
 
 /* Its columns are off by eta each. */
 static int dense_closes(const lipsc_certifier *c) {
-    return sqrt((double)c->side) * c->eta < 0.5 * c->set->eps * c->goal / (1.0 + c->set->eps);
+    return sqrt((double)c->side) * c->eta <
+           0.5 * c->set->eps * c->goal / (1.0 + c->set->eps);
 }
 
 /* The rungs that are expected to close, the faster one first; or the one that is asked for.

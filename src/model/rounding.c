@@ -151,7 +151,8 @@ static lipsc_status head_norm(const lipsc_attn *attn, size_t h, double *norm,
             slice[c * l->out_dim + r] = l->O[(r * l->heads + h) * dv + c];
     if (!status && l->O) status = weigh(dv, l->out_dim, slice, l->out_dim, &O);
     if (!status) {
-        double *key = q + n * k, *z = key + n * k, *q_over = z + n * dv, *k_over = q_over + n;
+        double *key = q + n * k, *z = key + n * k, *q_over = z + n * dv,
+               *k_over = q_over + n;
         attn->backend->projections(attn->state, h, q, key, z, q_over, k_over);
         const double q_map = fabs(l->scale) * (l->q_gain ? largest_of(k, l->q_gain) : 1.0) *
                              largest_of(n, q_over) * Q.spectral;
@@ -252,10 +253,9 @@ static lipsc_status mlp_at(const lipsc_block_point *p, double *size, lipsc_stret
         const double gate_error = most_slope * c_error + extra * (c + 1.0);
         const double slope_error =
             most_bend * c_error * u + most_slope * u_error + extra * (u + 1.0);
-        inner = plus(
-            lipsc_stretch_after(diagonal(slope, slope_error), map_of(&gate)),
-            lipsc_stretch_after(diagonal(largest_of(count, p->gate), gate_error),
-                                map_of(&up)));
+        inner = plus(lipsc_stretch_after(diagonal(slope, slope_error), map_of(&gate)),
+                     lipsc_stretch_after(diagonal(largest_of(count, p->gate), gate_error),
+                                         map_of(&up)));
         hidden = (most_slope * c + 1.0) * u;
     } else {
         inner = lipsc_stretch_after(diagonal(slope, most_bend * u_error + 2.0 * extra),

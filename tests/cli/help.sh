@@ -52,6 +52,13 @@ Re-computes sigma and its residual from the direction stored in FILE, which
 attention in plain double loops.  Exit 1 when the values differ by more than
 1e-9 of sigma.
 
+What is told:
+      --certify [EPS]      prove an upper bound of at most 1 + EPS times lower
+                           (default 1e-3)
+      --certify-seconds S  refuse a certificate that is expected to take longer
+                           (default 300)
+      --certify-memory G   or needs more memory, in GiB (default 2)
+
 Output:
       --format F           table, tsv or json (default table)
       --progress WHEN      show progress on standard error: auto (only on a
@@ -80,7 +87,7 @@ done
 # every option of the contract is named
 run 0 layer --help
 for option in num-heads kv-heads causal sliding scale dtype tol solver count upper \
-    as-released save-direction max-sigma seed threads max-products probability format; do
+    certify as-released save-direction max-sigma seed threads max-products probability format; do
     has out " --$option"
 done
 run 0 bounds --help
