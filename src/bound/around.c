@@ -14,8 +14,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "bound/slices.h"
 #include "bound/zoo.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -30,7 +32,9 @@ typedef struct {
     double *hi, *eps; /* (BLOCK, n) of a block of rows           */
     double factor[BLOCK][SUMS];
     double *column[SUMS]; /* (n) of one head                         */
-    double *joint[SUMS];  /* (n) of all heads, in the layer's units  */
+    double *query;        /* (n) of one head, after O                */
+    double *joint[SUMS];  /* (n) of all heads, V times the unit of the first */
+    double unit;          /* that one */
     double *storage;
 } column_sums;
 
@@ -41,18 +45,16 @@ typedef struct {
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* A NaN stays. */
-static double larger_of(double a, double b) { return a >= b ? a : (b > a ? b : NAN); }
-
 static lipsc_status sums_new(size_t n, column_sums *sums) {
     size_t count;
     memset(sums, 0, sizeof *sums);
     sums->n = n;
-    if (lipsc_mul_size(n, 2 * BLOCK + 2 * SUMS, &count))
+    if (lipsc_mul_size(n, 2 * BLOCK + 2 * SUMS + 1, &count))
         sums->storage = lipsc_alloc_zero(count, sizeof *sums->storage);
     if (!sums->storage) return LIPSC_E_NOMEM;
     sums->hi = sums->storage;
     sums->eps = sums->hi + BLOCK * n;
+    sums->query = sums->eps + (BLOCK + 2 * SUMS) * n;
     for (int s = 0; s < SUMS; s++) {
         sums->column[s] = sums->eps + (BLOCK + (size_t)s) * n;
         sums->joint[s] = sums->column[s] + SUMS * n;
@@ -73,10 +75,10 @@ static void keep_row(const lipsc_around_row *row, size_t place, column_sums *sum
     factor[BY_EPS] = row->tau_eps * row->tau_eps;
     factor[BY_MOVE] = row->tau_move * row->tau_move;
     for (int v = 0; v < LIPSC_VIEWS; v++) {
-        mine->query[v] = larger_of(mine->query[v], row->query_term[v]);
+        mine->query[v] = lipsc_max(mine->query[v], row->query_term[v]);
         rho2[v * BLOCK + place] = row->rho[v] * row->rho[v];
     }
-    mine->change = larger_of(mine->change, row->query_change);
+    mine->change = lipsc_max(mine->change, row->query_change);
 }
 
 static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
@@ -96,13 +98,14 @@ static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
             if (mine) continue;
             mine = lipsc_around_row_make(head, reach, first + place, row);
             if (!mine) keep_row(row, place, sums, &own, rho2);
+            if (!mine) sums->query[first + place] = row->query_term[1];
         }
 #pragma omp critical(lipsc_around_merge)
         {
             if (mine && !status) status = mine;
             for (int v = 0; v < LIPSC_VIEWS; v++)
-                all->query[v] = larger_of(all->query[v], own.query[v]);
-            all->change = larger_of(all->change, own.change);
+                all->query[v] = lipsc_max(all->query[v], own.query[v]);
+            all->change = lipsc_max(all->change, own.change);
         }
     }
     for (int v = 0; !status && v < LIPSC_VIEWS; v++)
@@ -135,7 +138,9 @@ static void add_block(const lipsc_head *head, size_t first, size_t count,
 
 static lipsc_status head_pass(const lipsc_head *head, const lipsc_reach *reach,
                               lipsc_around_row *rows, column_sums *sums, head_rows *all) {
-    const double unit = 1.0 / head->unit;
+    if (sums->unit == 0.0) sums->unit = head->unit;
+    /* at least 1e-140: its square stays a number, and a larger one does no harm */
+    const double ratio = lipsc_max(sums->unit / head->unit, 1e-140);
     memset(all, 0, sizeof *all);
     for (int s = 0; s < SUMS; s++) memset(sums->column[s], 0, head->n * sizeof(double));
     for (size_t first = 0; first < head->n; first += BLOCK) {
@@ -146,7 +151,7 @@ static lipsc_status head_pass(const lipsc_head *head, const lipsc_reach *reach,
     }
     for (int s = 0; s < SUMS; s++)
         for (size_t j = 0; j < head->n; j++)
-            sums->joint[s][j] += unit * unit * sums->column[s][j];
+            sums->joint[s][j] += ratio * ratio * sums->column[s][j];
     return LIPSC_OK;
 }
 
@@ -155,7 +160,7 @@ static lipsc_status head_pass(const lipsc_head *head, const lipsc_reach *reach,
 
 static double root_of_largest(size_t n, const double *x) {
     double largest = 0.0;
-    for (size_t j = 0; j < n; j++) largest = larger_of(largest, x[j]);
+    for (size_t j = 0; j < n; j++) largest = lipsc_max(largest, x[j]);
     return sqrt(largest);
 }
 
@@ -163,7 +168,7 @@ static double root_of_largest(size_t n, const double *x) {
 typedef struct {
     double best_root, best_sum;
     double query_root, change_root;
-    double change_sum;
+    double change_sum, alone_sum;
 } layer_sums;
 
 static void add_head(const lipsc_head *head, const column_sums *sums, const head_rows *rows,
@@ -185,22 +190,26 @@ static void add_head(const lipsc_head *head, const column_sums *sums, const head
     all->query_root = hypot(all->query_root, rows->query[0] / head->unit);
     all->change_root = hypot(all->change_root, rows->change / head->unit);
     all->change_sum += out_norm * change;
+    all->alone_sum += out_norm * bound[0];
+}
+
+static double joint_root(const column_sums *sums, int which) {
+    return root_of_largest(sums->n, sums->joint[which]) / sums->unit;
 }
 
 static double smallest(double a, double b) { return isnan(b) || a <= b ? a : b; }
 
 /* The result of all heads; out_norm NULL: heads side by side. */
 static void finish(const layer_sums *all, const column_sums *sums, const double *out_norm,
-                   double margin, lipsc_around *out) {
+                   double slices, double margin, lipsc_around *out) {
     const double O = out_norm ? *out_norm : 1.0;
     double ends = all->best_root, change = all->change_root;
-    ends = smallest(ends, all->query_root + root_of_largest(sums->n, sums->joint[BY_HEAD]));
-    change += root_of_largest(sums->n, sums->joint[BY_EPS]) +
-              root_of_largest(sums->n, sums->joint[BY_MOVE]);
+    ends = smallest(ends, all->query_root + joint_root(sums, BY_HEAD));
+    change += joint_root(sums, BY_EPS) + joint_root(sums, BY_MOVE);
     ends *= O;
     change *= O;
     if (out_norm) {
-        ends = smallest(ends, all->best_sum);
+        ends = smallest(smallest(ends, all->best_sum), slices);
         change = smallest(change, all->change_sum);
     }
     out->ends = margin * ends;
@@ -233,30 +242,40 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, lipsc_around *out) {
     lipsc_around_row *rows = NULL;
     column_sums sums = {0};
     layer_sums all = {0};
-    double out_norm = 1.0;
+    lipsc_slices slices = {0};
+    double out_norm = 1.0, joint = NAN;
     lipsc_status status = lipsc_head_new(attn, &head);
     if (!status) status = lipsc_reach_new(n, &reach);
     if (!status) status = rows_new(&head, &rows);
     if (!status) status = sums_new(n, &sums);
+    if (!status) status = lipsc_slices_new(layer, n, &slices);
     for (size_t h = 0; !status && h < layer->heads; h++) {
         head_rows found;
         status = lipsc_head_enter(attn, h, &head);
         if (!status) status = lipsc_reach_make(attn, h, &head, r, &reach);
         if (!status) status = head_pass(&head, &reach, rows, &sums, &found);
         if (!status) add_head(&head, &sums, &found, equal, &all);
+        if (!status)
+            status = lipsc_slices_keep(layer, &head, h, sums.column[BY_OUT], sums.query,
+                                       &slices);
     }
     if (!status && layer->O)
         status = lipsc_dense_norm(layer->heads * layer->value_dim, layer->out_dim, layer->O,
                                   &out_norm);
+    if (!status) status = lipsc_slices_bound(&slices, &joint);
     if (!status) {
+        /* U_h F_h is the slice up to rounding */
+        joint += 64.0 * (double)(layer->out_dim + layer->value_dim) * DBL_EPSILON *
+                 all.alone_sum;
         const size_t widths = layer->d + layer->key_dim + layer->value_dim +
                               layer->out_dim + layer->heads * layer->value_dim;
         const double margin = 1.0 + (8.0 * (double)(n + widths) + 1000.0) * DBL_EPSILON;
-        finish(&all, &sums, layer->O ? &out_norm : NULL, margin, out);
+        finish(&all, &sums, layer->O ? &out_norm : NULL, joint, margin, out);
     }
     rows_free(&head, rows);
     lipsc_head_free(&head);
     lipsc_reach_free(&reach);
+    lipsc_slices_free(&slices);
     lipsc_release(sums.storage);
     return status;
 }
@@ -270,7 +289,7 @@ static double longest_token(const lipsc_attn *attn) {
     for (size_t i = 0; i < n; i++) {
         double length = 0.0;
         for (size_t c = 0; c < d; c++) length = hypot(length, attn->input.X[i * d + c]);
-        longest = larger_of(longest, length);
+        longest = lipsc_max(longest, length);
     }
     return longest;
 }
@@ -298,6 +317,9 @@ lipsc_status lipsc_around_at(const lipsc_zoo_case *z, double r, lipsc_around *ou
                              lipsc_error *err) {
     if (!(r >= 0.0 && r < INFINITY))
         return lipsc_fail(err, LIPSC_E_ARG, "the radius is not a number from 0 on");
+    if (lipsc_layer_beyond(z->layer))
+        return lipsc_fail(err, LIPSC_E_REFUSED, "%s: no bound is proved for these",
+                          lipsc_layer_beyond(z->layer));
     lipsc_around found = {.radius = r, .ends = NAN, .change = NAN, .point = NAN};
     lipsc_status status = bound_moved(z->attn, r, &found);
     if (status == LIPSC_E_RANGE || status == LIPSC_E_NONFIN) status = LIPSC_OK;

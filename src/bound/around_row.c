@@ -27,6 +27,7 @@
 
 #include "bound/around.h"
 #include "bound/psd.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -142,7 +143,7 @@ static void score_moves(const lipsc_head *head, const lipsc_reach *reach, size_t
         2.0 * key->largest_error + 8.0 * DBL_EPSILON * key->largest_length;
     double weight = 0.0;
     for (size_t j = 0; head->rows->log_weight && j < row->count; j++)
-        weight = fmax(weight, fabs(head->rows->log_weight[row->lo + j]));
+        weight = lipsc_max(weight, fabs(head->rows->log_weight[row->lo + j]));
     const double mean_error =
         row_rounding(row) *
         (weighted(row->count, row->p, row->g_length) + row->g_length[row->top]);
@@ -178,8 +179,8 @@ static void weight_ends(lipsc_around_row *row, size_t j, double rest, double mov
         const double N = exp(own) * growth + rest * expm1(own);
         below = N < INFINITY ? p * N / (1.0 + N) : p;
     }
-    row->hi[j] = fmax(fmin(hi * up, 1.0), DBL_MIN);
-    row->eps[j] = fmax(above, below) * up + (up - 1.0) * p + DBL_MIN;
+    row->hi[j] = lipsc_max(lipsc_min(hi * up, 1.0), DBL_MIN);
+    row->eps[j] = lipsc_max(above, below) * up + (up - 1.0) * p + DBL_MIN;
 }
 
 static lipsc_status ends(lipsc_around_row *row) {
@@ -199,7 +200,7 @@ static lipsc_status ends(lipsc_around_row *row) {
             weight_ends(row, j, rest, moves, growth);
         else /* a little more than the others: its own growth too */
             weight_ends(row, j, 1.0 - row->p[j],
-                        top_moves + fmax(moves - row->p[j] * row->move[j], 0.0) +
+                        top_moves + lipsc_max(moves - row->p[j] * row->move[j], 0.0) +
                             row_rounding(row) * moves,
                         top_growth + growth);
     return LIPSC_OK;
@@ -281,7 +282,7 @@ static double value_sum(const lipsc_head *head, const double *weight, double w_e
     double mass = 0.0, trace = 0.0, size = 0.0, w = 0.0;
     for (size_t j = 0; j < count; j++) {
         mass += weight[j];
-        w = fmax(w, row->w_length[j]);
+        w = lipsc_max(w, row->w_length[j]);
     }
     mixed_sum(head, weight, row);
     outer_sum(row, weight, row->w_length, dv, row->y, dv, row->y, row->sum);
@@ -394,7 +395,7 @@ static lipsc_status sizes_of(const lipsc_head *head, const lipsc_reach *reach, s
 
 static double largest_of(size_t count, const double *x) {
     double largest = 0.0;
-    for (size_t j = 0; j < count; j++) largest = fmax(largest, x[j]);
+    for (size_t j = 0; j < count; j++) largest = lipsc_max(largest, x[j]);
     return largest;
 }
 
@@ -446,7 +447,7 @@ static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach
     slack = value_sum(head, square, w_error, row);
     status = roots_of(head, row->sum, slack, EXACT, row, root);
     for (int v = 0; v < LIPSC_VIEWS; v++)
-        row->rho[v] = fmin(root[v] + largest * moved[v], largest * row->tau[v]);
+        row->rho[v] = lipsc_min(root[v] + largest * moved[v], largest * row->tau[v]);
     return status;
 }
 

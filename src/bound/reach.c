@@ -17,6 +17,7 @@
 
 #include "bound/around.h"
 #include "bound/psd.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -41,7 +42,7 @@ static void side_make(const lipsc_head *head, const projection *p, double r,
     const double bias = p->bias ? length_of(k, p->bias) : 0.0;
     double gain = 1.0;
     for (size_t l = 0; p->turn->gain && l < k; l++)
-        gain = l ? fmax(gain, fabs(p->turn->gain[l])) : fabs(p->turn->gain[0]);
+        gain = l ? lipsc_max(gain, fabs(p->turn->gain[l])) : fabs(p->turn->gain[0]);
     side->largest_error = side->largest_length = 0.0;
     side->largest_slope = side->largest_bend = 0.0;
     for (size_t i = 0; i < n; i++) {
@@ -61,10 +62,10 @@ static void side_make(const lipsc_head *head, const projection *p, double r,
         side->error[i] = p->scale * stretch * raw_error + rounding * side->length[i];
         side->slope[i] = p->scale * stretch * p->norm;
         side->bend[i] = p->scale * bend * p->norm * p->norm;
-        side->largest_error = fmax(side->largest_error, side->error[i]);
-        side->largest_length = fmax(side->largest_length, side->length[i]);
-        side->largest_slope = fmax(side->largest_slope, side->slope[i]);
-        side->largest_bend = fmax(side->largest_bend, side->bend[i]);
+        side->largest_error = lipsc_max(side->largest_error, side->error[i]);
+        side->largest_length = lipsc_max(side->largest_length, side->length[i]);
+        side->largest_slope = lipsc_max(side->largest_slope, side->slope[i]);
+        side->largest_bend = lipsc_max(side->largest_bend, side->bend[i]);
     }
 }
 
@@ -111,8 +112,8 @@ static void value_errors(const lipsc_head *head, const double *V, lipsc_reach *r
     const double sizes = head->unit * length_of(dv * d, V);
     double token = 0.0, z = 0.0;
     for (size_t i = 0; i < n; i++) {
-        token = fmax(token, length_of(d, head->rows->X + i * d));
-        z = fmax(z, length_of(dv, head->z + i * dv));
+        token = lipsc_max(token, length_of(d, head->rows->X + i * d));
+        z = lipsc_max(z, length_of(dv, head->z + i * dv));
     }
     reach->value_error[0] =
         2.0 * ((double)d + 4.0) * DBL_EPSILON * sizes * token + 8.0 * DBL_EPSILON * z;

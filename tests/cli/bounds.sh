@@ -76,7 +76,8 @@ run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --around 0.001 --relative
 in_order "multi --around"
 [ "$(cell around domain)" = around ] || fail "domain of around"
 small=$(cell around value) point=$(cell data-columns value) radius=$(cell around radius)
-near "$small" "$point" 0.2
+awk -v a="$small" -v b="$point" 'BEGIN { exit !(a > 0 && a <= 1.2 * b) }' ||
+    fail "around $small is not close to $point"
 awk -v a="$small" -v b="$(cell masked-finite-n value)" 'BEGIN { exit !(10 * a < b) }' ||
     fail "around $small is not far below the ball"
 run 0 attack multi --num-heads 4 --kv-heads 2 --causal --domain around --radius 0.001 --relative \
@@ -103,7 +104,8 @@ near "$(field below)" 80 0
 trained="builtin:gpt2-nano --text builtin:lighthouse --layers 3 --length 8 --heads 5"
 run 0 bounds $trained --around 0.001 --relative --format json
 bound=$(field value | awk 'END { print }')
-near "$bound" "$(field point)" 0.2
+awk -v a="$bound" -v b="$(field point)" 'BEGIN { exit !(a > 0 && a <= 1.2 * b) }' ||
+    fail "around $bound is not close to the bound at the point"
 awk -v a="$bound" -v b="$(field ball)" 'BEGIN { exit !(50 * a < b) }' || fail "not far below the ball"
 run 0 attack $trained --domain around --radius 0.001 --relative --restarts 2 --iterations 9 --format json
 awk -v a="$(field sigma)" -v b="$bound" 'BEGIN { exit !(a > 0 && a <= b) }' ||

@@ -23,7 +23,7 @@ static size_t fuzz_layers = 2000, fuzz_first = 0;
 
 /* What a layer came to, and how close a bound was. */
 typedef struct {
-    size_t layers, decided, upper, refused, failed;
+    size_t layers, decided, upper, around, refused, failed;
     size_t spoken, passed; /* upper_prob of solves in f32: given, below sigma            */
     double closest[3]; /* largest error / eps: f64, f32; (|J v| - lower) / rounding    */
     double loosest;    /* largest eps / |J v| of a decided layer                       */
@@ -192,6 +192,49 @@ static void judge_f32(tally *t, const extreme_layer *c, mp_attention *m, lipsc_a
     free(v);
 }
 
+static int any_value(const lipsc_layer *layer) {
+    const size_t count = layer->kv_heads * layer->value_dim * layer->d;
+    for (size_t e = 0; e < count; e++)
+        if (layer->V[e] != 0.0) return 1;
+    return 0;
+}
+
+/* The bound over a neighbourhood (3.15) at an input on its wall, or at its centre: also
+ * where double cannot tell the scores apart. */
+static void judge_around(tally *t, const extreme_layer *c, const lipsc_layer *layer,
+                         lipsc_attn *centre) {
+    static const double radii[] = {0.0, 1e-12, 1e-6, 1e-3};
+    const size_t n = c->input.n, d = layer->d;
+    const double R = radii[c->seed % 4];
+    double *X = malloc(2 * n * d * sizeof *X), *v = X + n * d;
+    lipsc_input moved = c->input;
+    lipsc_attn *attn = NULL;
+    lipsc_around around;
+    mp_attention m;
+    for (size_t i = 0; i < n; i++) { /* by 0.999 R: the sum below rounds */
+        double *x = X + i * d, square = 0.0;
+        for (size_t e = 0; e < d; e++) x[e] = lipsc_rng_normal(c->seed + 99, i * d + e);
+        for (size_t e = 0; e < d; e++) square += x[e] * x[e];
+        for (size_t e = 0; e < d; e++)
+            x[e] = c->input.X[i * d + e] + 0.999 * R * x[e] / sqrt(square);
+    }
+    moved.X = R > 0.0 ? X : c->input.X;
+    if (!lipsc_attn_around(centre, R, &around, NULL) &&
+        !lipsc_attn_new(layer, &moved, LIPSC_F64, 1, &attn, NULL)) {
+        mp_open(&m, layer, &moved);
+        svd_vector(attn, v);
+        t->around++;
+        if (around.value > 0.0 ||
+            any_value(layer)) /* V = 0: J is zero, the judge's rounding
+                               * of a sum of value biases is not */
+            at_most(t, c->seed, "around below |J v|", stretch_of(&m, v, MPFR_RNDD),
+                    around.value, NULL);
+        mp_close(&m);
+    }
+    lipsc_attn_free(attn);
+    free(X);
+}
+
 /* ---- The fuzz
  * ------------------------------------------------------------------------------ */
 
@@ -212,6 +255,7 @@ static void judge_layer(uint64_t seed, tally *t) {
     judge_products(t, &c, &layer, &m, attn, attn32);
     judge_enclosure(t, &c, &m, attn);
     if (attn32) judge_f32(t, &c, &m, attn, attn32);
+    judge_around(t, &c, &layer, attn);
     mp_close(&m);
     lipsc_attn_free(attn);
     lipsc_attn_free(attn32);
@@ -221,6 +265,7 @@ static void add(tally *sum, const tally *t) {
     sum->layers += t->layers;
     sum->decided += t->decided;
     sum->upper += t->upper;
+    sum->around += t->around;
     sum->refused += t->refused;
     sum->failed += t->failed;
     sum->spoken += t->spoken;
@@ -242,11 +287,12 @@ static void no_enclosure_is_broken(void **state) {
         mpfr_free_cache();
     }
     printf(
-        "%zu layers: %zu decided, %zu with an upper bound, %zu refused; %zu broken\n"
+        "%zu layers: %zu decided, %zu with an upper bound, %zu around, %zu refused; %zu "
+        "broken\n"
         "upper_prob in f32: %zu, passed %zu times\n"
         "error / eps at most %.2e in f64, %.2e in f32; of |J v| %.2e; eps / sigma %.1e\n",
-        sum.layers, sum.decided, sum.upper, sum.refused, sum.failed, sum.spoken, sum.passed,
-        sum.closest[0], sum.closest[1], sum.closest[2], sum.loosest);
+        sum.layers, sum.decided, sum.upper, sum.around, sum.refused, sum.failed, sum.spoken,
+        sum.passed, sum.closest[0], sum.closest[1], sum.closest[2], sum.loosest);
     assert_int_equal(sum.failed, 0);
     assert_true(sum.decided * 2 > sum.layers); /* the bound is not an excuse */
     assert_true(sum.upper * 2 > sum.layers);
