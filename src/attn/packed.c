@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* pthread_mutex_t */
 #include "attn/arena.h"
 #include "attn/attn.h"
+#include "attn/norms.h"
 #include "core/error.h"
 
 #include <pthread.h>
@@ -10,8 +11,9 @@ struct lipsc_packed {
     lipsc_layer layer;
     void *storage; /* the arrays of layer, or NULL when they are the caller's */
     const lipsc_backend *backend;
-    pthread_mutex_t lock; /* of weights */
-    void *weights[2];     /* of the back end, by precision, made when first asked for */
+    pthread_mutex_t lock;    /* of weights and norms */
+    void *weights[2];        /* of the back end, by precision, made when first asked for */
+    lipsc_head_norms *norms; /* (heads) or NULL: the same                        */
 };
 
 /* Lays out, and with a base copies, the arrays of a checked layer. */
@@ -71,6 +73,7 @@ void lipsc_packed_free(lipsc_packed *packed) {
     for (int t = 0; t < 2; t++)
         if (packed->weights[t]) packed->backend->weights_free(packed->weights[t]);
     pthread_mutex_destroy(&packed->lock);
+    lipsc_release(packed->norms);
     lipsc_release(packed->storage);
     lipsc_release(packed);
 }
@@ -89,6 +92,22 @@ lipsc_status lipsc_packed_weights(lipsc_packed *packed, lipsc_dtype dtype,
         status = packed->backend->weights_new(&packed->layer, dtype,
                                               &packed->weights[dtype], err);
     *weights = packed->weights[dtype];
+    pthread_mutex_unlock(&packed->lock);
+    return status;
+}
+
+lipsc_status lipsc_packed_norms(lipsc_packed *packed, const lipsc_head_norms **norms) {
+    lipsc_status status = LIPSC_OK;
+    pthread_mutex_lock(&packed->lock);
+    if (!packed->norms) {
+        lipsc_head_norms *made = lipsc_alloc(packed->layer.heads, sizeof *made);
+        status = made ? lipsc_layer_norms(&packed->layer, made) : LIPSC_E_NOMEM;
+        if (status)
+            lipsc_release(made);
+        else
+            packed->norms = made;
+    }
+    *norms = packed->norms;
     pthread_mutex_unlock(&packed->lock);
     return status;
 }

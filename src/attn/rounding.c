@@ -11,6 +11,7 @@
  * this computation itself are covered by SECOND_ORDER. */
 #include "attn/rounding.h"
 
+#include "attn/norms.h"
 #include "attn/rounding_row.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
@@ -48,56 +49,11 @@ static double gamma_of(double operations, double unit) {
 static double smaller(double a, double b) { return a < b ? a : b; }
 static double larger(double a, double b) { return a > b ? a : b; }
 
-static double length_of(size_t n, const double *x) {
-    double largest = 0.0, sum = 0.0;
-    for (size_t e = 0; e < n; e++)
-        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]);
-    if (!(largest > 0.0 && largest < INFINITY)) return largest;
-    for (size_t e = 0; e < n; e++) sum += (x[e] / largest) * (x[e] / largest);
-    return largest * sqrt(sum);
-}
-
 static double largest_of(size_t n, const double *x) {
     double largest = 0.0;
     for (size_t e = 0; e < n; e++)
         if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]);
     return largest;
-}
-
-/* Norms of a weight matrix: its Frobenius norm, for sums of absolute values, and a bound
- * of |A|, the Schatten 8-norm |(A A^T)^2|_F^{1/4}. */
-typedef struct {
-    double frobenius, spectral;
-} norms;
-
-/* gram (size, size) holds A A^T; square is room of the same size.  Squares of extreme
- * numbers do not fit into a double: there the Frobenius norm has to do. */
-static norms norms_of(double frobenius, size_t size, const double *gram, double *square) {
-    if (!(frobenius > 1e-70 && frobenius < 1e70)) return (norms){frobenius, frobenius};
-    lipsc_dense_gemm(0, 0, size, size, size, 1.0, gram, size, gram, size, 0.0, square,
-                     size);
-    const double schatten = 1.0001 * sqrt(sqrt(length_of(size * size, square)));
-    return (norms){frobenius, smaller(frobenius, schatten)};
-}
-
-/* W (size, d) row-major, or NULL: the identity.  room: twice size^2. */
-static norms weight_norms(size_t size, size_t d, const double *W, double *room) {
-    if (!W) return (norms){1.0, 1.0};
-    lipsc_dense_gemm(1, 0, size, size, d, 1.0, W, d, W, d, 0.0, room, size);
-    return norms_of(length_of(size * d, W), size, room, room + size * size);
-}
-
-/* The slice of O that head h has; without O one that changes nothing. */
-static norms slice_norms(const lipsc_layer *l, size_t h, double *room) {
-    if (!l->O) return (norms){1.0, 1.0};
-    const size_t size = l->value_dim, stride = l->heads * size;
-    const double *O = l->O + h * size;
-    double frobenius = 0.0;
-    for (size_t r = 0; r < l->out_dim; r++)
-        frobenius = hypot(frobenius, length_of(size, O + r * stride));
-    lipsc_dense_gemm(0, 1, size, size, l->out_dim, 1.0, O, stride, O, stride, 0.0, room,
-                     size);
-    return norms_of(frobenius, size, room, room + size * size);
 }
 
 /* ---- One head: lengths and errors ---------------------------------------------------- */
@@ -107,8 +63,7 @@ typedef struct {
     double *storage;
     double *q, *key, *z, *q_over, *k_over;
     double *tile, *near, *seen, *centre;
-    double *room; /* twice max(key_dim, value_dim)^2 */
-    norms out;    /* of the slice of O               */
+    lipsc_norms out; /* of the slice of O */
     double underflow, unit;
     double *by_key, *by_value; /* (n) sums over the rows */
     lipsc_rounded_head rows;
@@ -117,7 +72,7 @@ typedef struct {
 /* What a projection is made of. */
 typedef struct {
     size_t dim;
-    norms weight;
+    lipsc_norms weight;
     double bias; /* |b| */
     const double *gain;
     double scale, norm_eps;
@@ -148,15 +103,12 @@ static size_t place(work *w, size_t n, size_t k, size_t dv, double *base) {
                                &key->spread,
                                &q->stretch_error,
                                &key->stretch_error,
-                               &w->rows.z_spread,
-                               &w->room};
+                               &w->rows.z_spread};
     size_t used = 0;
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) {
         const size_t width = a < 2 ? k : a == 2 ? dv : a == 5 ? ROW_BLOCK : 1;
         if (base) *arrays[a] = base + used;
-        used += arrays[a] == &w->centre ? 2 * (k + dv)
-                : arrays[a] == &w->room ? 2 * (k > dv ? k * k : dv * dv)
-                                        : n * width;
+        used += arrays[a] == &w->centre ? 2 * (k + dv) : n * width;
     }
     return used;
 }
@@ -170,7 +122,7 @@ static double spread_of(size_t n, size_t width, const double *y, const double *e
         for (size_t l = 0; l < width; l++) centre[l] += y[i * width + l] / (double)n;
     for (size_t i = 0; i < n; i++) {
         for (size_t l = 0; l < width; l++) away[l] = y[i * width + l] - centre[l];
-        spread[i] = length_of(width, away) + error[i];
+        spread[i] = lipsc_length(width, away) + error[i];
         widest = larger(widest, spread[i]);
     }
     return widest;
@@ -184,7 +136,7 @@ static double raw_error(const projection *p, size_t d, precision in, double size
 }
 
 /* over_i = sqrt(dim) / r_i of the norm.  See docs/maths.md 7.6, "Projections". */
-static void project_errors(const projection *p, size_t n, size_t d, const double *x,
+static void project_errors(const projection *p, size_t n, size_t d, const double *sizes,
                            const double *y, const double *over, precision in, precision own,
                            lipsc_projected *out) {
     const double root = sqrt((double)p->dim), scale = fabs(p->scale);
@@ -192,7 +144,7 @@ static void project_errors(const projection *p, size_t n, size_t d, const double
     const double turns = (p->gain ? 4.0 * (double)p->dim : 0.0) + 40.0;
     out->longest = out->longest_error = out->most_stretch = out->most_stretch_error = 0.0;
     for (size_t i = 0; i < n; i++) {
-        const double size = length_of(d, x + i * d);
+        const double size = sizes[i];
         const double raw = raw_error(p, d, in, size), raw_own = raw_error(p, d, own, size);
         double factor = scale, moved = raw, moved_own = raw_own, bend = 0.0;
         if (p->gain) {
@@ -203,7 +155,7 @@ static void project_errors(const projection *p, size_t n, size_t d, const double
             moved_own = smaller(raw_own, 2.0 * least);
             bend = smaller(6.0 * raw / least, 2.0);
         }
-        const double length = length_of(p->dim, y + i * p->dim);
+        const double length = lipsc_length(p->dim, y + i * p->dim);
         out->own_error[i] = factor * moved_own + turns * own.unit * length;
         out->error[i] = factor * moved + turns * in.unit * (length + out->own_error[i]);
         out->length[i] = length + out->own_error[i] + out->error[i];
@@ -219,7 +171,7 @@ static void project_errors(const projection *p, size_t n, size_t d, const double
     }
 }
 
-static double norm_ratio(norms a) {
+static double norm_ratio(lipsc_norms a) {
     return a.spectral > 0.0 ? a.frobenius / a.spectral : 1.0;
 }
 
@@ -231,37 +183,36 @@ static double largest_log(const lipsc_input *input) {
     return largest;
 }
 
-static void head_errors(const lipsc_attn *attn, size_t h, precision in, precision own,
+static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
+                        const lipsc_head_norms *norms, precision in, precision own,
                         work *w) {
     const lipsc_layer *l = &attn->layer;
     const size_t n = attn->rows.n, d = l->d, k = l->key_dim, dv = l->value_dim;
     const size_t g = h * l->kv_heads / l->heads;
-    const double *X = attn->rows.X;
     const projection query = {.dim = k,
-                              .weight = weight_norms(k, d, l->Q + h * k * d, w->room),
-                              .bias = l->bq ? length_of(k, l->bq + h * k) : 0.0,
+                              .weight = norms->query,
+                              .bias = l->bq ? lipsc_length(k, l->bq + h * k) : 0.0,
                               .gain = l->q_gain,
                               .scale = l->scale,
                               .norm_eps = l->norm_eps};
     const projection key = {.dim = k,
-                            .weight =
-                                weight_norms(k, d, l->K ? l->K + g * k * d : NULL, w->room),
-                            .bias = l->bk ? length_of(k, l->bk + g * k) : 0.0,
+                            .weight = norms->key,
+                            .bias = l->bk ? lipsc_length(k, l->bk + g * k) : 0.0,
                             .gain = l->k_gain,
                             .scale = 1.0,
                             .norm_eps = l->norm_eps};
     const projection value = {.dim = dv,
-                              .weight = weight_norms(dv, d, l->V + g * dv * d, w->room),
-                              .bias = l->bv ? length_of(dv, l->bv + g * dv) : 0.0,
+                              .weight = norms->value,
+                              .bias = l->bv ? lipsc_length(dv, l->bv + g * dv) : 0.0,
                               .scale = 1.0};
     lipsc_rounded_head *r = &w->rows;
-    project_errors(&query, n, d, X, w->q, w->q_over, in, own, &r->q);
-    project_errors(&key, n, d, X, w->key, w->k_over, in, own, &r->k);
+    project_errors(&query, n, d, sizes, w->q, w->q_over, in, own, &r->q);
+    project_errors(&key, n, d, sizes, w->key, w->k_over, in, own, &r->k);
     r->k.widest = spread_of(n, k, w->key, r->k.own_error, w->centre, r->k.spread);
 
     r->z_error = r->z_longest = r->z_widest = 0.0;
     for (size_t i = 0; i < n; i++) {
-        const double size = length_of(d, X + i * d), length = length_of(dv, w->z + i * dv);
+        const double size = sizes[i], length = lipsc_length(dv, w->z + i * dv);
         r->z_error = larger(r->z_error, raw_error(&value, d, in, size));
         w->near[i] = raw_error(&value, d, own, size); /* a free array */
         r->z_longest = larger(r->z_longest, length + w->near[i]);
@@ -282,7 +233,7 @@ static void head_errors(const lipsc_attn *attn, size_t h, precision in, precisio
     r->dots = gamma_of(2.0 * head_dim + 4.0, r->unit);
     r->own_dots = gamma_of((double)k + 2.0, r->own_unit);
     /* matrix products err by |W|_F, what they are compared with has |W| */
-    w->out = slice_norms(l, h, w->room);
+    w->out = norms->out;
     const double ratio = larger(larger(norm_ratio(w->out), norm_ratio(query.weight)),
                                 larger(norm_ratio(key.weight), norm_ratio(value.weight)));
     r->sums =
@@ -369,11 +320,22 @@ static head_rounding bound_head(const lipsc_attn *attn, work *w) {
     return out;
 }
 
+/* Without a look at the scores: coarser, and O(n). */
+static head_rounding cover_head(const work *w) {
+    const lipsc_rounded_head *r = &w->rows;
+    head_rounding out = {.score_size = r->q.longest * r->k.longest};
+    const double error = lipsc_rounded_cover(r, &out.score_error);
+    out.eps = w->out.spectral * (error / w->unit) + w->underflow;
+    return out;
+}
+
 /* ---- All heads ------------------------------------------------------------------------
  */
 
-static lipsc_status one_head(lipsc_attn *attn, size_t h, precision in, work *w,
+static lipsc_status one_head(lipsc_attn *attn, size_t h, const double *sizes,
+                             const lipsc_head_norms *norms, precision in, int quick,
                              head_rounding *out) {
+    work room = {0}, *w = &room;
     const lipsc_layer *l = &attn->layer;
     const size_t count = place(w, attn->rows.n, l->key_dim, l->value_dim, NULL);
     const precision own = precision_of(attn->dtype);
@@ -381,28 +343,33 @@ static lipsc_status one_head(lipsc_attn *attn, size_t h, precision in, work *w,
     if (!w->storage) return LIPSC_E_NOMEM;
     place(w, attn->rows.n, l->key_dim, l->value_dim, w->storage);
     attn->backend->projections(attn->state, h, w->q, w->key, w->z, w->q_over, w->k_over);
-    head_errors(attn, h, in, own, w);
+    head_errors(attn, h, sizes, norms, in, own, w);
     w->rows.log_weight_error = 8.0 * largest_log(&attn->input);
     w->underflow =
         (1.0 + w->out.frobenius) * underflow(&w->rows, l->key_dim + l->value_dim, in);
     w->unit = scale_values(&w->rows);
-    *out = bound_head(attn, w);
+    *out = quick ? cover_head(w) : bound_head(attn, w);
     lipsc_release(w->storage);
     return LIPSC_OK;
 }
 
 /* With the projections of attn's own precision; *own_error: what they do to the scores. */
-static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, lipsc_rounding *out,
-                                double *own_error) {
+static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
+                                lipsc_rounding *out, double *own_error) {
     const lipsc_layer *l = &attn->layer;
     const precision in = precision_of(dtype);
-    lipsc_status status = LIPSC_OK;
+    const lipsc_head_norms *norms;
+    lipsc_status status = lipsc_packed_norms(attn->packed, &norms);
+    if (status) return status;
     head_rounding *heads = lipsc_alloc_zero(l->heads, sizeof *heads);
-    if (!heads) return LIPSC_E_NOMEM;
+    double *sizes = lipsc_alloc(attn->rows.n, sizeof *sizes); /* of the tokens */
+    if (!heads || !sizes) status = LIPSC_E_NOMEM;
+    for (size_t i = 0; !status && i < attn->rows.n; i++)
+        sizes[i] = lipsc_length(l->d, attn->rows.X + i * l->d);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(attn->threads)
     for (size_t h = 0; h < l->heads; h++) {
-        work w = {0};
-        const lipsc_status mine = one_head(attn, h, in, &w, &heads[h]);
+        if (!sizes || !heads) continue;
+        const lipsc_status mine = one_head(attn, h, sizes, &norms[h], in, quick, &heads[h]);
         if (mine) {
 #pragma omp atomic write
             status = mine;
@@ -425,11 +392,13 @@ static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, lipsc_round
     const double width = (double)lipsc_layer_width(l), n = (double)attn->rows.n;
     out->eps = SECOND_ORDER * (out->eps + in.tiny * 8.0 * n * width * (double)l->d);
     if (!(out->eps < INFINITY)) out->eps = INFINITY; /* a NaN too */
+    lipsc_release(sizes);
     lipsc_release(heads);
     return status;
 }
 
-lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_rounding *out) {
+lipsc_status lipsc_attn_rounding_within(lipsc_attn *attn, lipsc_dtype dtype, double enough,
+                                        lipsc_rounding *out) {
     double own_error;
     const char *beyond = lipsc_layer_beyond(&attn->layer);
     if (beyond) {
@@ -437,7 +406,12 @@ lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_roun
             .eps = INFINITY, .score_error = INFINITY, .beyond = beyond, .undecided = 1};
         return LIPSC_OK;
     }
-    lipsc_status status = rounding_at(attn, dtype, out, &own_error);
+    lipsc_status status = LIPSC_OK;
+    if (enough > 0.0 && !attn->input.weights) {
+        status = rounding_at(attn, dtype, 1, out, &own_error);
+        if (status || out->eps <= enough) return status;
+    }
+    status = rounding_at(attn, dtype, 0, out, &own_error);
     if (status || attn->dtype == LIPSC_F64 || own_error <= OWN_ERROR) return status;
 
     lipsc_attn own = *attn; /* layer, weights, input and rows are borrowed */
@@ -447,9 +421,13 @@ lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_roun
     status = lipsc_packed_weights(own.packed, LIPSC_F64, &weights, NULL);
     if (!status)
         status = own.backend->input_new(weights, &own.rows, own.threads, &own.state, NULL);
-    if (!status) status = rounding_at(&own, dtype, out, &own_error);
+    if (!status) status = rounding_at(&own, dtype, 0, out, &own_error);
     if (own.state) own.backend->input_free(own.state);
     return status;
+}
+
+lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_rounding *out) {
+    return lipsc_attn_rounding_within(attn, dtype, 0.0, out);
 }
 
 void lipsc_rounding_reason(const lipsc_rounding *rounding, char *text, size_t size) {

@@ -25,6 +25,10 @@ typedef struct {
  * product.  Of failures only LIPSC_E_NOMEM, LIPSC_E_NONFIN and LIPSC_E_RANGE. */
 lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_rounding *out);
 
+/* The same where eps <= enough will do: O(n d) if a look at the scores can be spared. */
+lipsc_status lipsc_attn_rounding_within(lipsc_attn *attn, lipsc_dtype dtype, double enough,
+                                        lipsc_rounding *out);
+
 /* Where undecided: why there is no enclosure, in one sentence. */
 void lipsc_rounding_reason(const lipsc_rounding *rounding, char *text, size_t size);
 

@@ -123,3 +123,37 @@ lipsc_rounded_row lipsc_rounded_row_of(const lipsc_rounded_head *head, size_t i,
     row.open = theta * rest;
     return row;
 }
+
+double lipsc_rounded_cover(const lipsc_rounded_head *head, double *score_error) {
+    const lipsc_projected *q = &head->q, *k = &head->k;
+    const double SMALL = 1e-3;
+    const double sums = head->sums + (double)head->n * head->smallest; /* P may be zero */
+    double per_key = 0.0, own = 0.0, squares = 0.0, worst = 0.0;
+    for (size_t j = 0; j < head->n; j++) {
+        const double error = k->error[j] + head->dots * k->length[j];
+        if (!(error <= per_key)) per_key = error;
+    }
+    for (size_t i = 0; i < head->n; i++) {
+        const double Lq = q->stretch[i], Lk = k->most_stretch, nq = q->length[i];
+        const double error =
+            q->error[i] * k->widest + nq * per_key + head->unit * (8.0 + 4.0 * 800.0);
+        const double theta = expm1(2.0 * error);
+        if (!(error <= worst)) worst = error;
+        const double row_own =
+            theta * (1.0 + theta) * Lq * k->widest * head->z_widest +
+            head->z_widest * (q->stretch_error[i] * k->longest +
+                              Lq * (k->longest_error + head->dots * k->longest)) +
+            2.0 * head->z_error * Lq * k->widest +
+            16.0 * sums * head->z_longest * Lq * k->longest;
+        const double row =
+            theta * (1.0 + theta) * head->z_widest * nq * Lk + theta * head->v_norm +
+            2.0 * head->z_widest *
+                (Lk * (q->error[i] + head->dots * nq) + nq * k->most_stretch_error) +
+            2.0 * head->z_error * nq * Lk + sums * head->v_norm + head->v_error +
+            32.0 * sums * head->z_longest * nq * Lk; /* at all keys, and at top */
+        if (!(row_own <= own)) own = row_own;
+        squares += row * row;
+    }
+    *score_error = worst;
+    return worst < SMALL ? own + sqrt(squares) : INFINITY;
+}

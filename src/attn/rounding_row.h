@@ -47,4 +47,9 @@ lipsc_rounded_row lipsc_rounded_row_of(const lipsc_rounded_head *head, size_t i,
                                        size_t hi, const double *score, double *near,
                                        double *seen);
 
+/* A bound of the error of the head that does not look at its scores: P_ij <= 1, and every
+ * deviation is at most the largest spread.  Without weights only; infinite where the errors
+ * of the scores are not small.  *score_error: a bound of the largest. */
+double lipsc_rounded_cover(const lipsc_rounded_head *head, double *score_error);
+
 #endif

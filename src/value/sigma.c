@@ -64,6 +64,9 @@ static void sort_values(size_t count, size_t m, size_t n, double *sigma, double 
         }
 }
 
+/* Rounding below that part of the value is not worth a look at all scores. */
+static const double enough_of_sigma = 1e-6;
+
 /* lower of the first value; v is that of the first value, as stored. */
 static lipsc_status enclose(const lipsc_judge *judge, size_t m, size_t n, double sigma,
                             const double *v, lipsc_svd_info *info) {
@@ -71,8 +74,8 @@ static lipsc_status enclose(const lipsc_judge *judge, size_t m, size_t n, double
     info->unknown[0] = '\0';
     info->rounding = info->lower = NAN;
     if (!judge->rounding) return LIPSC_OK;
-    const lipsc_status status =
-        judge->rounding(judge->ctx, &eps, info->unknown, sizeof info->unknown);
+    const lipsc_status status = judge->rounding(judge->ctx, enough_of_sigma * sigma, &eps,
+                                                info->unknown, sizeof info->unknown);
     if (status) return status;
     const double length = norm(n, v) * (1.0 + norm_error(n));
     info->rounding = eps * length + sigma * norm_error(m);
@@ -86,9 +89,11 @@ static lipsc_status enclose(const lipsc_judge *judge, size_t m, size_t n, double
     return LIPSC_OK;
 }
 
-static lipsc_status attn_rounding(void *ctx, double *eps, char *why, size_t size) {
+static lipsc_status attn_rounding(void *ctx, double enough, double *eps, char *why,
+                                  size_t size) {
     lipsc_rounding rounding;
-    const lipsc_status status = lipsc_attn_rounding(ctx, LIPSC_F64, &rounding);
+    const lipsc_status status =
+        lipsc_attn_rounding_within(ctx, LIPSC_F64, enough, &rounding);
     if (status) return status;
     *eps = rounding.eps;
     if (rounding.undecided) lipsc_rounding_reason(&rounding, why, size);

@@ -28,10 +28,11 @@ typedef struct {
     /* y (k vectors of m) = J x (k vectors of n) in double, with weights and input as
      * stored */
     lipsc_status (*apply)(void *ctx, size_t k, const double *x, double *y);
-    /* *eps: |y - J x| <= eps |x| for what apply computes, possibly infinite.  Where that is
+    /* *eps: |y - J x| <= eps |x| for what apply computes, possibly infinite; it need not be
+     * smaller than enough.  Where that is
      * so because nothing is known of the attention, why (room for size characters) is a
      * sentence; else it is left empty.  NULL: nobody knows. */
-    lipsc_status (*rounding)(void *ctx, double *eps, char *why, size_t size);
+    lipsc_status (*rounding)(void *ctx, double enough, double *eps, char *why, size_t size);
     void *ctx;
 } lipsc_judge;
 

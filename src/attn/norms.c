@@ -1,0 +1,66 @@
+/* norms.c - norms of the weights of a layer, head by head. */
+#include "attn/norms.h"
+
+#include "core/mem.h"
+#include "linalg/dense.h"
+
+#include <math.h>
+
+double lipsc_length(size_t n, const double *x) {
+    double largest = 0.0, sum = 0.0;
+    for (size_t e = 0; e < n; e++) sum += x[e] * x[e];
+    if (sum > 1e-200 && sum < 1e200) return sqrt(sum);
+    for (size_t e = 0; e < n; e++) /* squares do not fit: relative to the largest */
+        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]);
+    if (!(largest > 0.0 && largest < INFINITY)) return largest;
+    sum = 0.0;
+    for (size_t e = 0; e < n; e++) sum += (x[e] / largest) * (x[e] / largest);
+    return largest * sqrt(sum);
+}
+
+/* gram (size, size) holds A A^T; square is room of the same size.  Squares of extreme
+ * numbers do not fit into a double: there the Frobenius norm has to do. */
+static lipsc_norms norms_of(double frobenius, size_t size, const double *gram,
+                            double *square) {
+    if (!(frobenius > 1e-70 && frobenius < 1e70))
+        return (lipsc_norms){frobenius, frobenius};
+    lipsc_dense_gemm(0, 0, size, size, size, 1.0, gram, size, gram, size, 0.0, square,
+                     size);
+    const double schatten = 1.0001 * sqrt(sqrt(lipsc_length(size * size, square)));
+    return (lipsc_norms){frobenius, schatten < frobenius ? schatten : frobenius};
+}
+
+/* W (size, d) row-major, or NULL: the identity.  room: twice size^2. */
+static lipsc_norms weight_norms(size_t size, size_t d, const double *W, double *room) {
+    if (!W) return (lipsc_norms){1.0, 1.0};
+    lipsc_dense_gemm(1, 0, size, size, d, 1.0, W, d, W, d, 0.0, room, size);
+    return norms_of(lipsc_length(size * d, W), size, room, room + size * size);
+}
+
+static lipsc_norms slice_norms(const lipsc_layer *l, size_t h, double *room) {
+    if (!l->O) return (lipsc_norms){1.0, 1.0};
+    const size_t size = l->value_dim, stride = l->heads * size;
+    const double *O = l->O + h * size;
+    double frobenius = 0.0;
+    for (size_t r = 0; r < l->out_dim; r++)
+        frobenius = hypot(frobenius, lipsc_length(size, O + r * stride));
+    lipsc_dense_gemm(0, 1, size, size, l->out_dim, 1.0, O, stride, O, stride, 0.0, room,
+                     size);
+    return norms_of(frobenius, size, room, room + size * size);
+}
+
+lipsc_status lipsc_layer_norms(const lipsc_layer *l, lipsc_head_norms *norms) {
+    const size_t d = l->d, k = l->key_dim, dv = l->value_dim, largest = k > dv ? k : dv;
+    double *room = lipsc_alloc(2 * largest, largest * sizeof *room);
+    if (!room) return LIPSC_E_NOMEM;
+    for (size_t h = 0; h < l->heads; h++) {
+        const size_t g = h * l->kv_heads / l->heads;
+        norms[h] = (lipsc_head_norms){
+            .query = weight_norms(k, d, l->Q + h * k * d, room),
+            .key = weight_norms(k, d, l->K ? l->K + g * k * d : NULL, room),
+            .value = weight_norms(dv, d, l->V + g * dv * d, room),
+            .out = slice_norms(l, h, room)};
+    }
+    lipsc_release(room);
+    return LIPSC_OK;
+}
