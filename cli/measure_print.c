@@ -142,8 +142,8 @@ static void say_fits(const json_t *fits) {
     printf("\nexponent: the slope of ln(median sigma) against ln x over these lengths, "
            "with its 95 %% interval\n");
     if (starts < LIPSC_FIT_STARTS)
-        printf("no intervals and no test of straightness: %lld starts, they need %d "
-               "(--windows)\n",
+        printf("no intervals and no test of straightness: %lld starts have every "
+               "length, they need %d\n",
                (long long)starts, LIPSC_FIT_STARTS);
 }
 

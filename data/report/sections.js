@@ -26,7 +26,7 @@ function fitTable() {
         el("summary", {}, `Exponents over these lengths (${known.length})`),
         plainTable(names, known.map(cells), ["run", "against", "verdict", "local exponents"]),
         known.some(hasInterval) ? null : el("p", {class: "note"},
-            "There are no intervals: they need six starts, that is windows, of each length."),
+            "There are no intervals: they need six windows that start alike at all lengths."),
         refused ? el("p", {class: "note"},
             `${refused} curves against the radius are not fitted: it varies by less than a ` +
             "factor 1.25, and any exponent would do.") : null);

@@ -178,8 +178,8 @@ function growthWords() {
     const down = sure.filter(f => f.exponent_high < 0).length;
     const open = sure.length - up - down;
     const growth = !sure.length ?
-        " There are too few windows for intervals (six are needed), so nothing follows for " +
-            "other windows." :
+        " There are too few windows for intervals (six that start alike are needed), so nothing " +
+            "follows for other windows." :
         (up ? ` sigma grows with the length in ${countWords(up, sure.length)} (interval above ` +
                  "0)." : "") +
             (down ? ` It falls in ${countWords(down, sure.length)} (interval below 0).` : "") +
@@ -201,7 +201,9 @@ function growthWords() {
                 [" to ", strong(fixed(most.exponent, 2)), interval(most), ` in ${name(most)}`] :
                 []),
         ".", growth, straight,
-        " For tokens of bounded size nothing outgrows √n, the exponent 0.5, in the long run.");
+        known.every(f => f.map === "attention" || f.map === "heads") ?
+            " For tokens of bounded size nothing outgrows √n, the exponent 0.5, in the long run." :
+            "");
 }
 
 function howToRead() {

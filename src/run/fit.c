@@ -303,8 +303,9 @@ static lipsc_status fit(work *w, uint64_t seed, lipsc_fit *out, double *slopes,
     out->coefficient = exp(intercept);
     local_slopes(w, out, slopes);
     const int whole_texts = w->texts >= LIPSC_FIT_STARTS;
+    /* starts of few lengths only are other passages, which share tokens with these */
     if ((whole_texts ? fewest > 0 : fewest >= LIPSC_FIT_STARTS) &&
-        judge(w, whole_texts, seed, out))
+        2 * out->starts >= w->starts && judge(w, whole_texts, seed, out))
         return LIPSC_E_NOMEM;
     out->law =
         out->lack_of_fit >= least_p || out->slope_most - out->slope_least <= close_slopes;

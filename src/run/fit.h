@@ -34,7 +34,8 @@ enum { LIPSC_FIT_STARTS = 6 /* fewest for an interval, and fewest texts to resam
  *
  * The interval is exponent +- 0.95 t s (docs/maths.md 9): s is the standard deviation over
  * 1000 seeded resamplings of the starts, each with all of its lengths, within each text; of
- * whole texts when there are six.  LIPSC_E_REFUSED: fewer than three lengths, or an x
+ * whole texts when there are six.  There is none where less than half of the starts have
+ * every length.  LIPSC_E_REFUSED: fewer than three lengths, or an x
  * other than n whose medians lie within a factor 1.25: they say nothing of a law. */
 lipsc_status lipsc_fit_power(size_t count, const lipsc_fit_point *points, uint64_t seed,
                              lipsc_fit *out, double *slopes, lipsc_error *err);

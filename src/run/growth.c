@@ -84,6 +84,14 @@ void lipsc_fit_set(json_t *out, const lipsc_fit *fit, const double *slopes,
     json_object_set_new(out, "refused", good ? json_null() : json_string(refused));
 }
 
+/* Where the window begins; rows of the first edition do not say it: their windows lie one
+ * behind the other. */
+static size_t start_of(const json_t *row, json_int_t n) {
+    const json_int_t start = place(row, "start"), window = place(row, "window");
+    if (start >= 0) return (size_t)start;
+    return window > 0 && n > 0 ? (size_t)window * (size_t)n : 0;
+}
+
 /* Of text number `text`, or of all with SIZE_MAX. */
 static void fit_texts(const curve *c, size_t text, uint64_t seed, json_t *fits) {
     static const char *const against[] = {"n", "radius"};
@@ -95,7 +103,7 @@ static void fit_texts(const curve *c, size_t text, uint64_t seed, json_t *fits) 
             if (text != SIZE_MAX && text != c->text[i]) continue;
             c->points[used++] =
                 (lipsc_fit_point){.n = n > 0 ? (size_t)n : 0,
-                                  .start = (size_t)(place(c->rows[i], "window") + 1),
+                                  .start = start_of(c->rows[i], n),
                                   .text = c->text[i],
                                   .x = a ? number(c->rows[i], "radius_rms") : (double)n,
                                   .y = number(c->rows[i], "sigma")};

@@ -20,9 +20,9 @@ void lipsc_rows_sort(size_t count, json_t **rows);
  *     law, lack_of_fit, slopes        whether a straight line fits, and what says so
  *     refused                         why there is no exponent, null where there is one
  *
- * With several texts (text_hash) those of each text follow the joint ones.  Windows of the
- * same number are one start.  Fewer than three lengths: nothing.  NULL when memory is
- * short; json_decref it. */
+ * With several texts (text_hash) those of each text follow the joint ones.  Windows that
+ * begin at the same token are one start; tiled ones do so too rarely for an interval.
+ * Fewer than three lengths: nothing.  NULL when memory is short; json_decref it. */
 json_t *lipsc_rows_fit(size_t count, json_t *const *rows, uint64_t seed);
 
 /* The fields of one fit, from exponent to refused (NULL: it is not), into an object.

@@ -57,7 +57,7 @@ run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 1,0 
 [ "$(column window | head -2 | tr '\n' ' ')" = "0 1 " ] || fail "order of windows"
 run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 0
 has out "exponent: the slope of ln(median sigma) against ln x over these lengths"
-has out "no intervals and no test of straightness: 2 starts, they need 6"
+has out "no intervals and no test of straightness: 2 starts have every length, they need 6"
 has out "the radius varies only by a factor 1.0"
 empty err
 
@@ -84,6 +84,11 @@ moved=$(column sigma)
 "$bin" tokens "$nano" "$text" | cut -d' ' -f41-48 >eight
 run 0 measure "$nano" --ids eight --layer 2 --format tsv
 [ "$(column sigma)" = "$moved" ] || fail "window 2 of stride 20 is not ids 40 to 47"
+run 0 bounds "$nano" --text "$text" --layer 2 --length 8 --window 2 --stride 20 --format json
+near "$(field sigma | head -n 1)" "$moved" 1e-6
+run 0 export "$nano" --text "$text" --layer 2 --length 8 --window 2 --stride 20 -o moved.st -q
+run 0 layer moved.st --num-heads 6 --causal --format json
+near "$(field sigma | head -n 1)" "$moved" 1e-6
 # ids with lengths are cut as a text is
 "$bin" tokens "$nano" "$text" >all
 run 0 measure "$nano" --ids all --layer 2 --lengths 8,20 --windows 2:2 --format tsv
@@ -107,6 +112,10 @@ run 0 measure "$nano" --text "$text" --lengths 16:128:x2 --windows 6 --layers 0,
 [ "$(field law | tr '\n' ' ')" = "true null false null " ] || fail "laws: $(field law)"
 run 0 measure "$nano" --text "$text" --lengths 16:128:x2 --windows 6 --layers 3
 has out "no power law"
+# tiled windows share no starts: no interval, however many there are
+run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 30 --tiled --layer 0 --format json
+[ "$(field exponent | grep -c '[0-9]') $(field exponent_low | grep -c '[0-9]')" = "1 0" ] ||
+    fail "tiled windows: $(field exponent_low)"
 
 # one head alone, each head, maps and masks; what is asked for is told
 run 0 measure "$nano" --text "$text" --length 16 --windows 1 --layer 2 --heads each --format tsv

@@ -13,10 +13,10 @@
 /* sigma = (1 + layer) n^e, e = 0.25 for all heads and 0.5 for head 0; head -1: all. */
 static json_t *row(int layer, int head, int n, int window) {
     const double exponent = head < 0 ? 0.25 : 0.5;
-    return json_pack("{s:i, s:o, s:s, s:i, s:i, s:f, s:f}", "layer", layer, "head",
+    return json_pack("{s:i, s:o, s:s, s:i, s:i, s:f, s:f, s:i}", "layer", layer, "head",
                      head < 0 ? json_null() : json_integer(head), "map", "attention", "n",
                      n, "window", window, "sigma", (1 + layer) * pow(n, exponent),
-                     "radius_rms", 3.0 * n);
+                     "radius_rms", 3.0 * n, "start", 64 * window);
 }
 
 enum { LAYERS = 2, HEADS = 2, LENGTHS = 4, WINDOWS = 6 };
@@ -134,6 +134,30 @@ static void test_texts(void **state) {
     for (size_t i = 0; i < TWO; i++) json_decref(rows[i]);
 }
 
+/* Tiled windows, whether they say where they start or not, have no common starts but the
+ * first: an exponent, no interval. */
+static void test_tiled(void **state) {
+    (void)state;
+    for (int say = 0; say < 2; say++) {
+        json_t *rows[COUNT];
+        make_rows(rows);
+        for (size_t i = 0; i < COUNT; i++) {
+            const long long n = place(rows[i], "n"), window = place(rows[i], "window");
+            json_object_del(rows[i], "start");
+            if (say) json_object_set_new(rows[i], "start", json_integer(n * window));
+        }
+        lipsc_rows_sort(COUNT, rows);
+        json_t *fits = lipsc_rows_fit(COUNT, rows, 1);
+        const json_t *fit = json_array_get(fits, 0);
+        near(fit, "exponent", 0.25);
+        assert_int_equal(place(fit, "starts"), 1);
+        assert_true(json_is_null(json_object_get(fit, "exponent_low")));
+        assert_true(json_is_null(json_object_get(fit, "lack_of_fit")));
+        json_decref(fits);
+        for (size_t i = 0; i < COUNT; i++) json_decref(rows[i]);
+    }
+}
+
 /* Slopes that differ and no starts to test them with: no law. */
 static void test_bent(void **state) {
     (void)state;
@@ -175,9 +199,9 @@ static void test_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),   cmocka_unit_test(test_laws),
-        cmocka_unit_test(test_texts),   cmocka_unit_test(test_bent),
-        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_order), cmocka_unit_test(test_laws),
+        cmocka_unit_test(test_texts), cmocka_unit_test(test_tiled),
+        cmocka_unit_test(test_bent),  cmocka_unit_test(test_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
