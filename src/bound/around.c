@@ -24,8 +24,8 @@
 enum { BLOCK = 64 }; /* rows between two additions to the columns */
 
 /* What is added up over the rows, for each key: with hi_ij tau_i^2 of both views, with
- * eps_ij tau_eps^2, with hi_ij tau_move^2. */
-enum { BY_HEAD, BY_OUT, BY_EPS, BY_MOVE, SUMS };
+ * eps_ij tau_eps^2, with hi_ij tau_move^2, with hi_ij tau_weighted^2 / weight_j. */
+enum { BY_HEAD, BY_OUT, BY_EPS, BY_MOVE, BY_WEIGHT, SUMS };
 
 typedef struct {
     size_t n;
@@ -74,6 +74,7 @@ static void keep_row(const lipsc_around_row *row, size_t place, column_sums *sum
     factor[BY_OUT] = row->tau[1] * row->tau[1];
     factor[BY_EPS] = row->tau_eps * row->tau_eps;
     factor[BY_MOVE] = row->tau_move * row->tau_move;
+    factor[BY_WEIGHT] = row->tau_weighted * row->tau_weighted;
     for (int v = 0; v < LIPSC_VIEWS; v++) {
         mine->query[v] = lipsc_max(mine->query[v], row->query_term[v]);
         rho2[v * BLOCK + place] = row->rho[v] * row->rho[v];
@@ -115,8 +116,8 @@ static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
 }
 
 /* column_j += (a_i/a_j) hi_ij tau_i^2 ... for a block of rows */
-static void add_block(const lipsc_head *head, size_t first, size_t count,
-                      column_sums *sums) {
+static void add_block(const lipsc_head *head, const lipsc_reach *reach, size_t first,
+                      size_t count, column_sums *sums) {
     const size_t n = head->n, *lo = head->rows->lo, *hi = head->rows->hi;
     const double *root = head->rows->root_weight;
 #pragma omp parallel for schedule(static) num_threads(head->threads)
@@ -132,6 +133,7 @@ static void add_block(const lipsc_head *head, size_t first, size_t count,
                 sums->column[BY_OUT][j] += p * factor[BY_OUT];
                 sums->column[BY_EPS][j] += eps * factor[BY_EPS];
                 sums->column[BY_MOVE][j] += p * factor[BY_MOVE];
+                sums->column[BY_WEIGHT][j] += p * factor[BY_WEIGHT] / reach->weight[j];
             }
         }
 }
@@ -147,7 +149,7 @@ static lipsc_status head_pass(const lipsc_head *head, const lipsc_reach *reach,
         const size_t count = smaller(BLOCK, head->n - first);
         const lipsc_status status = block_rows(head, reach, first, count, rows, sums, all);
         if (status) return status;
-        add_block(head, first, count, sums);
+        add_block(head, reach, first, count, sums);
     }
     for (int s = 0; s < SUMS; s++)
         for (size_t j = 0; j < head->n; j++)
@@ -205,6 +207,7 @@ static void finish(const layer_sums *all, const column_sums *sums, const double 
     const double O = out_norm ? *out_norm : 1.0;
     double ends = all->best_root, change = all->change_root;
     ends = smallest(ends, all->query_root + joint_root(sums, BY_HEAD));
+    if (!out_norm) ends = smallest(ends, all->query_root + joint_root(sums, BY_WEIGHT));
     change += joint_root(sums, BY_EPS) + joint_root(sums, BY_MOVE);
     ends *= O;
     change *= O;
@@ -232,6 +235,60 @@ static void rows_free(const lipsc_head *head, lipsc_around_row *rows) {
     lipsc_release(rows);
 }
 
+/* ---- Weights of the keys ------------------------------------------------------------- */
+
+/* weight_j += about what column j of a head comes to */
+static void weigh_keys(const lipsc_head *head, const lipsc_reach *reach,
+                       lipsc_around_row *rows, column_sums *sums, double *weight) {
+    const size_t n = head->n, *lo = head->rows->lo, *hi = head->rows->hi;
+    const double *root = head->rows->root_weight;
+    double size[BLOCK];
+    for (size_t first = 0; first < n; first += BLOCK) {
+        const size_t count = smaller(BLOCK, n - first);
+        lipsc_around_row *next = rows;
+#pragma omp parallel num_threads(head->threads)
+        {
+            lipsc_around_row *row = NULL;
+#pragma omp critical(lipsc_around_merge)
+            row = next++;
+#pragma omp for schedule(dynamic)
+            for (size_t place = 0; place < count; place++) {
+                lipsc_around_row_weigh(head, reach, first + place, row, &size[place]);
+                memcpy(sums->hi + place * n, row->p, row->count * sizeof *row->p);
+            }
+        }
+        for (size_t i = first; i < first + count; i++)
+            for (size_t j = lo[i]; j < hi[i]; j++) {
+                const double ratio = root ? root[i] / root[j] : 1.0;
+                weight[j] +=
+                    ratio * ratio * size[i - first] * sums->hi[(i - first) * n + j - lo[i]];
+            }
+    }
+}
+
+/* Any weights in (0, 1] hold; near the columns they take care of attention sinks. */
+static lipsc_status find_weights(const lipsc_attn *attn, lipsc_head *head,
+                                 lipsc_around_row *rows, column_sums *sums,
+                                 lipsc_reach *reach, double *weight) {
+    const double faintest = 1e-3;
+    const size_t n = attn->rows.n;
+    double most = 0.0;
+    lipsc_status status = LIPSC_OK;
+    memset(weight, 0, n * sizeof *weight);
+    for (size_t h = 0; !status && h < attn->layer.heads; h++) {
+        status = lipsc_head_enter(attn, h, head);
+        if (!status) status = lipsc_reach_make(attn, h, head, 0.0, reach);
+        if (!status) weigh_keys(head, reach, rows, sums, weight);
+    }
+    for (size_t j = 0; j < n; j++) most = lipsc_max(most, weight[j]);
+    for (size_t j = 0; j < n; j++) { /* a NaN or an infinity: all alike */
+        const double share = most < INFINITY ? weight[j] / most : 1.0;
+        weight[j] = share > faintest ? share : share <= faintest ? faintest : 1.0;
+    }
+    reach->weight = weight;
+    return status;
+}
+
 /* ends and change at radius r */
 static lipsc_status bound_moved(lipsc_attn *attn, double r, lipsc_around *out) {
     const lipsc_layer *layer = &attn->layer;
@@ -249,15 +306,18 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, lipsc_around *out) {
     if (!status) status = rows_new(&head, &rows);
     if (!status) status = sums_new(n, &sums);
     if (!status) status = lipsc_slices_new(layer, n, &slices);
+    double *weight = lipsc_alloc(n, sizeof *weight);
+    if (!weight) status = LIPSC_E_NOMEM;
+    if (!status) status = find_weights(attn, &head, rows, &sums, &reach, weight);
     for (size_t h = 0; !status && h < layer->heads; h++) {
         head_rows found;
         status = lipsc_head_enter(attn, h, &head);
         if (!status) status = lipsc_reach_make(attn, h, &head, r, &reach);
         if (!status) status = head_pass(&head, &reach, rows, &sums, &found);
         if (!status) add_head(&head, &sums, &found, equal, &all);
+        const double *const columns[] = {sums.column[BY_OUT], sums.column[BY_WEIGHT]};
         if (!status)
-            status = lipsc_slices_keep(layer, &head, h, sums.column[BY_OUT], sums.query,
-                                       &slices);
+            status = lipsc_slices_keep(layer, &head, h, columns, sums.query, &slices);
     }
     if (!status && layer->O)
         status = lipsc_dense_norm(layer->heads * layer->value_dim, layer->out_dim, layer->O,
@@ -276,6 +336,7 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, lipsc_around *out) {
     lipsc_head_free(&head);
     lipsc_reach_free(&reach);
     lipsc_slices_free(&slices);
+    lipsc_release(weight);
     lipsc_release(sums.storage);
     return status;
 }

@@ -25,6 +25,7 @@ typedef struct {
     double value[LIPSC_VIEWS];       /* |V|, |W V|                                       */
     double value_error[LIPSC_VIEWS]; /* of a difference of two z, any                    */
     double factor;                   /* an error |F g| has beside |Q^T g|, in |Q| |g|    */
+    const double *weight; /* (n) of the keys in Cauchy's inequality, at most 1        */
     double *storage;
 } lipsc_reach;
 
@@ -55,10 +56,16 @@ typedef struct {
      * |((B'-B)h)_i| <= tau_eps (sum_j eps_ij |h_j|^2)^{1/2}
      *                + tau_move (sum_j hi_ij |h_j|^2)^{1/2}                             */
     double query_change, tau_eps, tau_move;
+    /* |(B'h)_i|^2 <= tau_weighted^2 sum_j hi_ij |h_j|^2 / weight_j, after O where there is
+     * one                                                                               */
+    double tau_weighted;
 } lipsc_around_row;
 
 lipsc_status lipsc_around_row_new(const lipsc_head *head, lipsc_around_row *row);
 void lipsc_around_row_free(lipsc_around_row *row);
+/* Only row->p, and in *size about how much this row can do. */
+void lipsc_around_row_weigh(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+                            lipsc_around_row *row, double *size);
 lipsc_status lipsc_around_row_make(const lipsc_head *head, const lipsc_reach *reach,
                                    size_t i, lipsc_around_row *row);
 

@@ -399,6 +399,31 @@ static double largest_of(size_t count, const double *x) {
     return largest;
 }
 
+/* tau_weighted: as tau with the weights hi_ij weight_j.  Here the mixed terms stay, and
+ * y_j + eta_j less the mean at X' is y_j up to 2 eta and the move of the mean. */
+static lipsc_status weighted_terms(const lipsc_head *head, const lipsc_reach *reach,
+                                   const row_sizes *s, double w_error, double omega,
+                                   lipsc_around_row *row) {
+    const size_t count = row->count;
+    const int view = head->out.rank ? 1 : 0;
+    const double out = view ? head->out.norm : 1.0;
+    double *weight = row->move, mass = 0.0, root[LIPSC_VIEWS]; /* moves are done with */
+    for (size_t j = 0; j < count; j++) {
+        weight[j] = row->hi[j] * reach->weight[row->lo + j];
+        mass += weight[j];
+    }
+    const double slack = value_sum(head, weight, w_error, row);
+    const lipsc_status status = roots_of(head, row->sum, slack, EXACT, row, root);
+    const double spread = lipsc_min(
+        s->y_hi[view], out * sqrt(weighted_squares(count, weight, row->y_length)));
+    const double shift =
+        2.0 * s->eta[view] + sqrt(s->eps) * s->y_eps[view] + out * s->y_mean;
+    row->tau_weighted = root[view] +
+                        sqrt(mass) * (largest_of(count, row->w_length) + omega) * shift +
+                        omega * spread;
+    return status;
+}
+
 /* tau, rho and the changes; row_sizes without y_hi, which is filled in. */
 static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach, size_t i,
                                 row_sizes *s, lipsc_around_row *row) {
@@ -439,6 +464,7 @@ static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach
     slack = value_sum(head, row->eps, w_error, row);
     status = roots_of(head, row->sum, slack, LOOSE, row, root);
     row->tau_eps = root[0];
+    if (!status) status = weighted_terms(head, reach, s, w_error, omega, row);
     if (status) return status;
 
     const double largest = sqrt(largest_of(count, row->hi));
@@ -449,6 +475,18 @@ static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach
     for (int v = 0; v < LIPSC_VIEWS; v++)
         row->rho[v] = lipsc_min(root[v] + largest * moved[v], largest * row->tau[v]);
     return status;
+}
+
+void lipsc_around_row_weigh(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+                            lipsc_around_row *row, double *size) {
+    const int view = head->out.rank ? 1 : 0;
+    const double out = view ? head->out.norm / head->out_unit : 1.0;
+    const double V = reach->value[view] / (view ? head->out_unit : 1.0);
+    softmax(head, i, row);
+    centre(row, head->dv, head->z, row->mean, row->y, row->y_length);
+    const double w = head->Kt.norm * reach->query.length[i] * out;
+    *size = (V * V + 0.05 * w * w * weighted_squares(row->count, row->p, row->y_length)) /
+            head->unit / head->unit;
 }
 
 lipsc_status lipsc_around_row_make(const lipsc_head *head, const lipsc_reach *reach,

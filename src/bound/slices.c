@@ -28,7 +28,7 @@ lipsc_status lipsc_slices_new(const lipsc_layer *layer, size_t n, lipsc_slices *
     size_t rows, bases;
     memset(out, 0, sizeof *out);
     if (!layer->O || heads * rank > WIDEST) return LIPSC_OK;
-    if (!lipsc_mul_size(2 * heads, n, &rows) ||
+    if (!lipsc_mul_size(3 * heads, n, &rows) ||
         !lipsc_mul_size(layer->out_dim, heads * rank, &bases))
         return LIPSC_E_NOMEM;
     out->storage = lipsc_alloc_zero(rows + bases, sizeof *out->storage);
@@ -37,8 +37,9 @@ lipsc_status lipsc_slices_new(const lipsc_layer *layer, size_t n, lipsc_slices *
     out->heads = heads;
     out->rank = rank;
     out->out_dim = layer->out_dim;
-    out->column = out->storage;
-    out->query = out->column + heads * n;
+    out->column[0] = out->storage;
+    out->column[1] = out->column[0] + heads * n;
+    out->query = out->column[1] + heads * n;
     out->bases = out->query + heads * n;
     return LIPSC_OK;
 }
@@ -63,14 +64,15 @@ static lipsc_status find_basis(const lipsc_layer *layer, const lipsc_head *head,
 }
 
 lipsc_status lipsc_slices_keep(const lipsc_layer *layer, const lipsc_head *head, size_t h,
-                               const double *column, const double *query,
+                               const double *const column[2], const double *query,
                                lipsc_slices *slices) {
     if (slices->heads == 0) return LIPSC_OK;
     if (h == 0) slices->unit = head->unit * head->out_unit;
     /* at least 1e-140: its square stays a number, and a larger one does no harm */
     const double ratio = lipsc_max(slices->unit / head->unit / head->out_unit, 1e-140);
     for (size_t j = 0; j < slices->n; j++) {
-        slices->column[h * slices->n + j] = ratio * ratio * column[j];
+        for (int k = 0; k < 2; k++)
+            slices->column[k][h * slices->n + j] = ratio * ratio * column[k][j];
         slices->query[h * slices->n + j] = ratio * query[j];
     }
     return find_basis(layer, head, h, slices->bases + h * slices->rank * slices->out_dim);
@@ -87,11 +89,11 @@ static lipsc_status weighted_bases(const lipsc_slices *s, const double *gram,
     return lipsc_psd_norm(width, room, 12, room + width * width, square);
 }
 
-static double largest_column(const lipsc_slices *s, const double *c) {
+static double largest_column(const lipsc_slices *s, const double *column, const double *c) {
     double largest = 0.0;
     for (size_t j = 0; j < s->n; j++) {
         double sum = 0.0;
-        for (size_t h = 0; h < s->heads; h++) sum += s->column[h * s->n + j] / c[h];
+        for (size_t h = 0; h < s->heads; h++) sum += column[h * s->n + j] / c[h];
         largest = lipsc_max(largest, sum);
     }
     return largest;
@@ -113,11 +115,12 @@ static double largest_query(const lipsc_slices *s, double bases) {
 }
 
 /* c_h = (largest column of head h)^power, at most 1 */
-static void choose_weights(const lipsc_slices *s, double power, double *c) {
+static void choose_weights(const lipsc_slices *s, const double *column, double power,
+                           double *c) {
     double most = DBL_MIN;
     for (size_t h = 0; h < s->heads; h++) {
         c[h] = 0.0;
-        for (size_t j = 0; j < s->n; j++) c[h] = lipsc_max(c[h], s->column[h * s->n + j]);
+        for (size_t j = 0; j < s->n; j++) c[h] = lipsc_max(c[h], column[h * s->n + j]);
         most = lipsc_max(most, c[h]);
     }
     for (size_t h = 0; h < s->heads; h++)
@@ -126,6 +129,7 @@ static void choose_weights(const lipsc_slices *s, double power, double *c) {
 
 lipsc_status lipsc_slices_bound(const lipsc_slices *s, double *value) {
     static const double powers[] = {0.0, 0.5, 1.0};
+    enum { POWERS = sizeof powers / sizeof *powers };
     const size_t width = s->heads * s->rank;
     *value = NAN;
     if (s->heads == 0) return LIPSC_OK;
@@ -135,12 +139,13 @@ lipsc_status lipsc_slices_bound(const lipsc_slices *s, double *value) {
     if (!status)
         lipsc_dense_gemm(1, 0, width, width, s->out_dim, 1.0, s->bases, s->out_dim,
                          s->bases, s->out_dim, 0.0, gram, width);
-    for (size_t p = 0; !status && p < sizeof powers / sizeof *powers; p++) {
+    for (size_t p = 0; !status && p < 2 * POWERS; p++) {
+        const double *column = s->column[p / POWERS];
         double square;
-        choose_weights(s, powers[p], c);
+        choose_weights(s, column, powers[p % POWERS], c);
         status = weighted_bases(s, gram, c, gram + width * width, &square);
         if (p == 0) bases = sqrt(square);
-        const double found = sqrt(square) * sqrt(largest_column(s, c));
+        const double found = sqrt(square) * sqrt(largest_column(s, column, c));
         if (!(found >= path)) path = found; /* a NaN stays */
     }
     if (!status) *value = (path + largest_query(s, bases)) / s->unit;

@@ -8,10 +8,11 @@
  * unit, and the bases U_h. */
 typedef struct {
     size_t n, heads, rank, out_dim;
-    double *column; /* (heads, n) |(F_h B_h x)|^2 <= sum_j column_j |x_j|^2      */
-    double *query;  /* (heads, n) |F_h (query path of token i)|                  */
-    double *bases;  /* (out_dim, heads rank) column-major: U_1, ..., U_H         */
-    double unit;    /* numbers here are `unit` times those of the layer          */
+    double *column[2]; /* (heads, n) |(F_h B_h x)|^2 <= sum_j column_j |x_j|^2, by
+                        * two inequalities                                         */
+    double *query;     /* (heads, n) |F_h (query path of token i)|                  */
+    double *bases;     /* (out_dim, heads rank) column-major: U_1, ..., U_H         */
+    double unit;       /* numbers here are `unit` times those of the layer          */
     double *storage;
 } lipsc_slices;
 
@@ -20,9 +21,9 @@ typedef struct {
 lipsc_status lipsc_slices_new(const lipsc_layer *layer, size_t n, lipsc_slices *out);
 void lipsc_slices_free(lipsc_slices *slices);
 
-/* column (n) and query (n) of the view after O, in the units of the head. */
+/* Both columns (n) and query (n) of the view after O, in the units of the head. */
 lipsc_status lipsc_slices_keep(const lipsc_layer *layer, const lipsc_head *head, size_t h,
-                               const double *column, const double *query,
+                               const double *const column[2], const double *query,
                                lipsc_slices *slices);
 
 /* *value >= |sum_h U_h F_h J_h|, rounding included. */
