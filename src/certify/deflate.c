@@ -177,9 +177,9 @@ static double bound_rest(const lipsc_ritz *ritz, const lipsc_moments *moments) {
     double least = INFINITY;
     for (int p = 1; p <= ritz->powers; p++) {
         const double root = moments->root[p], kept = ritz->kept[p];
-        if (!isfinite(root)) continue;
+        if (!isfinite(root) || !(kept <= root)) continue; /* a promise was broken */
         const double rest = lipsc_up((root - kept) * (root + kept), 4);
-        least = fmin(least, lipsc_up(pow(fmax(0.0, rest), 1.0 / p), 16));
+        least = fmin(least, lipsc_up(pow(rest, 1.0 / p), 16));
     }
     return least;
 }

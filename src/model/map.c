@@ -26,6 +26,8 @@ struct lipsc_map {
     lipsc_norm_point last; /* model: the final norm; weights NULL: none             */
     lipsc_block_work work;
     void *between[2]; /* (work.k n, d): directions between blocks                   */
+    double rounding;  /* what products of the twin can be off by, inside a solve    */
+    lipsc_map *twin;  /* the same in double, when it was asked for; NULL otherwise  */
 };
 
 static int is_attention(lipsc_map_kind map) {
@@ -180,6 +182,7 @@ static void free_work(lipsc_map *map) {
 
 void lipsc_map_free(lipsc_map *map) {
     if (!map) return;
+    lipsc_map_free(map->twin);
     free_work(map);
     lipsc_attn_free(map->attn);
     for (size_t i = 0; i < map->count; i++) lipsc_block_free(&map->points[i]);
@@ -297,32 +300,19 @@ static lipsc_status apply_host(lipsc_map *map, int trans, size_t k, const double
  * *twin is map itself where that is in double already. */
 static lipsc_status open_twin(lipsc_map *map, lipsc_map **twin) {
     lipsc_map_options options = map->options;
+    lipsc_status status = LIPSC_OK;
     options.dtype = LIPSC_F64;
-    *twin = map;
-    if (map->options.dtype == LIPSC_F64) return LIPSC_OK;
-    return make(map->model, map->n, map->x, &options, twin, NULL);
-}
-
-static void close_twin(const lipsc_map *map, lipsc_map *twin) {
-    if (twin != map) lipsc_map_free(twin);
+    if (map->options.dtype != LIPSC_F64 && !map->twin)
+        status = make(map->model, map->n, map->x, &options, &map->twin, NULL);
+    *twin = map->twin ? map->twin : map;
+    return status;
 }
 
 static lipsc_status judge_apply(void *ctx, size_t k, const double *x, double *y) {
     lipsc_map *map = ctx, *twin;
-    lipsc_status status = open_twin(map, &twin);
+    const lipsc_status status = open_twin(map, &twin);
     if (status) return status;
-    status = apply_host(twin, 0, k, x, y);
-    close_twin(map, twin);
-    return status;
-}
-
-lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, double *sigma,
-                             double *u, double *v, lipsc_svd_info *info) {
-    if (!map || !set || !sigma) return LIPSC_E_ARG;
-    if (map->attn) return lipsc_attn_sigma(map->attn, set, sigma, u, v, info);
-    const lipsc_linop op = lipsc_map_linop(map);
-    const lipsc_judge judge = {judge_apply, NULL, map};
-    return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
+    return apply_host(twin, 0, k, x, y);
 }
 
 /* What products with twin, in double, can be off by; infinite where nothing is proved. */
@@ -336,7 +326,8 @@ static lipsc_status find_rounding(const lipsc_map *twin, double *eps) {
     for (size_t i = 0; i < twin->n; i++) {
         double square = 0.0;
         for (size_t c = 0; c < d; c++) square += twin->x[i * d + c] * twin->x[i * d + c];
-        size = fmax(size, 1.0001 * sqrt(square));
+        if (!(1.0001 * sqrt(square) <= size))
+            size = 1.0001 * sqrt(square); /* a NaN stays */
     }
     for (size_t i = 0; i < twin->count && !status; i++) {
         status = lipsc_block_rounding(&twin->points[i], &size, &next);
@@ -347,6 +338,28 @@ static lipsc_status find_rounding(const lipsc_map *twin, double *eps) {
             lipsc_norm_rounding(twin->model, &twin->last, twin->n, &size), total);
     if (!status && total.eps < INFINITY) *eps = total.eps; /* not a NaN */
     return status;
+}
+
+static lipsc_status judge_rounding(void *ctx, double enough, double *eps, char *why,
+                                   size_t size) {
+    (void)enough, (void)why, (void)size;
+    *eps = ((const lipsc_map *)ctx)->rounding;
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, double *sigma,
+                             double *u, double *v, lipsc_svd_info *info) {
+    if (!map || !set || !sigma) return LIPSC_E_ARG;
+    if (map->attn) return lipsc_attn_sigma(map->attn, set, sigma, u, v, info);
+    const lipsc_linop op = lipsc_map_linop(map);
+    lipsc_map *twin;
+    lipsc_status status = open_twin(map, &twin);
+    map->rounding = INFINITY; /* of many blocks the bound is of no use */
+    if (!status && map->count == 1) status = find_rounding(twin, &map->rounding);
+    if (status) return status;
+    const lipsc_judge judge = {judge_apply, isinf(map->rounding) ? NULL : judge_rounding,
+                               map};
+    return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
 }
 
 static int apply_twin(void *ctx, int trans, size_t k, const double *x, double *y) {
@@ -369,7 +382,6 @@ lipsc_status lipsc_map_certify(lipsc_map *map, const double *v,
         lipsc_fail(err, status, "%s", lipsc_strerror(status));
     else
         status = lipsc_certify(&op, v, &used, out, err);
-    close_twin(map, twin);
     return status;
 }
 
@@ -380,10 +392,7 @@ lipsc_status lipsc_map_released(lipsc_map *map, double *value) {
     const size_t length = map->n * map->model->config.d;
     double *g = lipsc_alloc(length, sizeof *g), sum = 0.0;
     lipsc_status status = g ? open_twin(map, &twin) : LIPSC_E_NOMEM;
-    if (!status) {
-        status = apply_host(twin, 1, 1, twin->y, g);
-        close_twin(map, twin);
-    }
+    if (!status) status = apply_host(twin, 1, 1, twin->y, g);
     for (size_t e = 0; !status && e < length; e++) sum += g[e] * g[e];
     if (!status) *value = sqrt(sqrt(sum));
     lipsc_release(g);

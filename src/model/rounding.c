@@ -195,30 +195,46 @@ static lipsc_status attention_at(const lipsc_block_point *p, double *size,
  * to 64 units of their sizes and of 1. */
 static const double most_bend = 2.0, most_slope = 1.2, activation_rounds = 64.0;
 
-/* A dense layer, from products with unit vectors, which show the weights as they are. */
-typedef struct {
-    weight_size weights;
-    double bias, sums; /* |b|; relative rounding of its sums */
-} dense_size;
-
-/* which: goes from d to ffn; biased: the layer in its own direction. */
+/* From products with unit vectors, which show the weights as they are.  which: goes from d
+ * to ffn; own: the layer in its own direction. */
 static lipsc_status measure_dense(const lipsc_block_point *p, lipsc_dense which,
-                                  lipsc_dense biased, dense_size *out) {
+                                  lipsc_dense own, lipsc_dense_size *out) {
     const size_t d = p->model->config.d, ffn = p->model->config.ffn;
-    const size_t longest = d > ffn ? d : ffn, width = biased == LIPSC_DENSE_DOWN ? d : ffn;
+    const size_t longest = d > ffn ? d : ffn, width = own == LIPSC_DENSE_DOWN ? d : ffn;
     double *unit = lipsc_alloc_zero(d, longest * sizeof *unit);
     double *W = lipsc_alloc(d, ffn * sizeof *W);
     lipsc_status status = unit && W ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) { /* zeros: the bias alone */
-        p->model->backend->linear_apply(p->dense[biased], p->threads, 1, unit, 1, 0, W);
-        out->bias = length_of(width, W);
-        out->sums = rounds((double)longest + 4.0);
+        weight_size size;
+        p->model->backend->linear_apply(p->dense[own], p->threads, 1, unit, 1, 0, W);
+        const double bias = length_of(width, W);
         for (size_t c = 0; c < d; c++) unit[c * d + c] = 1.0;
         p->model->backend->linear_apply(p->dense[which], p->threads, d, unit, 0, 0, W);
-        status = weigh(d, ffn, W, ffn, &out->weights);
+        status = weigh(d, ffn, W, ffn, &size);
+        if (!status) *out = (lipsc_dense_size){size.frobenius, size.spectral, bias};
     }
     lipsc_release(unit);
     lipsc_release(W);
+    return status;
+}
+
+typedef struct {
+    lipsc_dense_size weights;
+    double sums; /* relative rounding of its sums */
+} dense_size;
+
+/* Measured once and kept with the block. */
+static lipsc_status dense_at(const lipsc_block_point *p, lipsc_dense own, dense_size *out) {
+    lipsc_model *m = p->model;
+    lipsc_dense_size *known = &m->blocks[p->layer].dense_size[own];
+    const size_t d = m->config.d, ffn = m->config.ffn;
+    const lipsc_dense which = own == LIPSC_DENSE_DOWN ? LIPSC_DENSE_DOWN_BACK : own;
+    lipsc_status status = LIPSC_OK;
+    pthread_mutex_lock(&m->lock);
+    if (!(known->frobenius > 0.0)) status = measure_dense(p, which, own, known);
+    out->weights = *known;
+    pthread_mutex_unlock(&m->lock);
+    out->sums = rounds((double)(d > ffn ? d : ffn) + 4.0);
     return status;
 }
 
@@ -228,20 +244,19 @@ static lipsc_stretch map_of(const dense_size *w) {
 
 /* Length of W x + b for |x| = size, and its error. */
 static double image_of(const dense_size *w, double size) {
-    return w->weights.spectral * size + w->bias;
+    return w->weights.spectral * size + w->weights.bias;
 }
 static double image_error(const dense_size *w, double size) {
-    return w->sums * (w->weights.frobenius * size + w->bias);
+    return w->sums * (w->weights.frobenius * size + w->weights.bias);
 }
 
 static lipsc_status mlp_at(const lipsc_block_point *p, double *size, lipsc_stretch *out) {
     const size_t count = p->n * p->model->config.ffn;
     const double extra = rounds(activation_rounds), slope = largest_of(count, p->slope);
     dense_size up, down, gate;
-    lipsc_status status = measure_dense(p, LIPSC_DENSE_UP, LIPSC_DENSE_UP, &up);
-    if (!status) status = measure_dense(p, LIPSC_DENSE_DOWN_BACK, LIPSC_DENSE_DOWN, &down);
-    if (!status && p->gate)
-        status = measure_dense(p, LIPSC_DENSE_GATE, LIPSC_DENSE_GATE, &gate);
+    lipsc_status status = dense_at(p, LIPSC_DENSE_UP, &up);
+    if (!status) status = dense_at(p, LIPSC_DENSE_DOWN, &down);
+    if (!status && p->gate) status = dense_at(p, LIPSC_DENSE_GATE, &gate);
     *out = nothing_known;
     if (status || p->model->config.activation == LIPSC_ACT_RELU) return status; /* jumps */
 

@@ -25,6 +25,11 @@ typedef enum {
     LIPSC_DENSE_COUNT
 } lipsc_dense;
 
+/* How large a dense layer is: |W|_F, a bound of |W|, |b|; zero: not known yet. */
+typedef struct {
+    double frobenius, spectral, bias;
+} lipsc_dense_size;
+
 /* The two things that a block adds to its input. */
 typedef enum { LIPSC_BRANCH_ATTN, LIPSC_BRANCH_MLP, LIPSC_BRANCHES } lipsc_branch;
 
@@ -39,6 +44,7 @@ typedef struct {
     void *dense[2][LIPSC_DENSE_COUNT];
     lipsc_norm norm[2][LIPSC_NORM_COUNT];
     void *factor[2][LIPSC_BRANCHES];
+    lipsc_dense_size dense_size[LIPSC_DENSE_UP_BACK]; /* see rounding.c */
 } lipsc_block;
 
 struct lipsc_model {
