@@ -104,7 +104,7 @@ static double number(const json_t *row, const char *name) {
 }
 
 static const lipsc_fit no_fit = {
-    .exponent = NAN, .coefficient = NAN, .low = NAN, .high = NAN};
+    .exponent = NAN, .coefficient = NAN, .low = NAN, .high = NAN, .lack_of_fit = NAN};
 
 /* value ~ coefficient against^exponent, over the cells of a layer; NaN where too few. */
 static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t layer,
@@ -134,7 +134,10 @@ static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t la
     json_object_set_new(row, "exponent_low", repro_real(out.low));
     json_object_set_new(row, "exponent_high", repro_real(out.high));
     json_object_set_new(row, "coefficient", repro_real(out.coefficient));
+    json_object_set_new(row, "law", out.lengths ? json_boolean(out.law) : json_null());
+    json_object_set_new(row, "lack_of_fit", repro_real(out.lack_of_fit));
     json_object_set_new(row, "lengths", json_integer((json_int_t)out.lengths));
+    json_object_set_new(row, "starts", json_integer((json_int_t)out.starts));
     json_array_append_new(r->fits, row);
     return out;
 }

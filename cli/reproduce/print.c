@@ -41,7 +41,8 @@ static const lipsc_column fit_columns[] = {
     {"value", LIPSC_COLUMN_STRING},       {"against", LIPSC_COLUMN_STRING},
     {"exponent", LIPSC_COLUMN_REAL},      {"exponent_low", LIPSC_COLUMN_REAL},
     {"exponent_high", LIPSC_COLUMN_REAL}, {"coefficient", LIPSC_COLUMN_REAL},
-    {"lengths", LIPSC_COLUMN_INTEGER}};
+    {"law", LIPSC_COLUMN_BOOL},           {"lack_of_fit", LIPSC_COLUMN_REAL},
+    {"lengths", LIPSC_COLUMN_INTEGER},    {"starts", LIPSC_COLUMN_INTEGER}};
 
 static void fill(lipsc_table *t, const lipsc_column *column, const json_t *value) {
     if (column->kind == LIPSC_COLUMN_STRING && json_is_string(value))

@@ -102,6 +102,7 @@ for who in "decoder, layer 3: sigma" "decoder random, layer 3: |J^T f|" \
 done
 has first "As defined, sigma ~ "
 awk -F'\t' '$7 == "not judged" && $6 == "" { exit 1 }' paper/claims.tsv || fail "no reason given"
+has paper/fits.tsv "lack_of_fit"
 run 0 reproduce --quick --out paper --format json -q
 has out '"command": "reproduce"'
 has out '"fits": ['
@@ -124,10 +125,9 @@ spoil basics embedding embedding-masked not-lipschitz prior-lower prior-elementa
 spoil bounds data-columns paper-finite-n paper-mean-field finite-n masked-uniform max-token rotary
 spoil lemmas row-lemma hardy-lemma norm-here paper-global
 spoil worst one-outlier-reached two-outliers-below paper-lower
-spoil mean-field w1-sharp masked-below every-scale third-atom few-diracs masked-limit masked-passes \
-    unequal-masses faster-than-exponential
+spoil mean-field w1-sharp masked-below every-scale third-atom masked-limit masked-passes unequal-masses
 spoil regimes large-radius regimes
-spoil layers layernorm layernorm-ball duplicated-text bounds-encoder
+spoil layers layernorm-ball duplicated-text
 run 1 reproduce --quick --spoil nonsense --only split --out spoilt -q
 has err "lipscope reproduce: --spoil nonsense: no line has this name"
 run 1 reproduce --quick --only split --spoil S1 --out paper -q
