@@ -166,8 +166,8 @@ void repro_lower(double *least, double value);
 
 typedef struct {
     double largest; /* exact / bound; of a lower bound its inverse                       */
-    double tight;   /* the same where n >= 2 and a >= 0.5: towards a = 0 every bound is
-                     * reached, which says nothing                                      */
+    double tight;   /* the same where n >= 2, a >= 0.5 and the scores differ: towards a = 0
+                     * every bound is reached, which says nothing                       */
     size_t inputs, telling; /* that entered these two                                   */
     size_t refused;         /* inputs where it was refused though its hypotheses hold   */
     char reason[160];       /* of a refusal                                             */
