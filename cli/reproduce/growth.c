@@ -154,8 +154,7 @@ static void describe_law(const law *drawn, const char *for_whom, char *text, siz
 static const char *unmet(const repro *r, const curve *c, const lipsc_fit *f) {
     if (!c->own) return "not the paper's model";
     if (!r->set->texts.count) return "the built-in text, not the paper's";
-    if (isnan(f->low)) return "too few windows for an interval";
-    return f->law ? NULL : "no straight line fits: no power law";
+    return isnan(f->low) ? "too few windows for an interval" : NULL;
 }
 
 /* How far an exponent lies outside the interval; 0 inside. */
@@ -236,6 +235,8 @@ static void law_line(repro *r, const curve *c, size_t layer, const law *drawn,
     line.unmet = unmet(r, c, f);
     if (!line.unmet && !(drawn->coefficient > 0.0))
         line.unmet = "the paper draws no law for it";
+    if (!line.unmet && !f->law && outside(f, drawn->exponent) <= line.tolerance)
+        line.unmet = "the slope fits, a straight line does not";
     line.says = says;
     if (vanishing)
         repro_leave(r, &line, "zero but for the epsilon of the norm: %.2g n^%.2f",
