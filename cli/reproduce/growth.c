@@ -116,7 +116,7 @@ static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t la
         const measure_cell *cell = &job->cells[i];
         if (cell->layer != layer || !cell->row) continue;
         points[count++] = (lipsc_fit_point){.n = cell->n,
-                                            .start = cell->window,
+                                            .start = cell->window * cell->n, /* tiled */
                                             .x = number(cell->row, against),
                                             .y = number(cell->row, value)};
     }
@@ -150,11 +150,14 @@ static void describe_law(const law *drawn, const char *for_whom, char *text, siz
         snprintf(text, room, "about n^(1/4) on real text; no law drawn for this");
 }
 
+/* The scripts' windows: one of length n begins where n tokens times its number end. */
+static const char no_interval[] = "windows that do not start alike give no interval";
+
 /* Why an exponent is not held against the paper's, or NULL. */
 static const char *unmet(const repro *r, const curve *c, const lipsc_fit *f) {
     if (!c->own) return "not the paper's model";
     if (!r->set->texts.count) return "the built-in text, not the paper's";
-    return isnan(f->low) ? "too few windows for an interval" : NULL;
+    return isnan(f->low) ? no_interval : NULL;
 }
 
 /* How far an exponent lies outside the interval; 0 inside. */
@@ -200,7 +203,7 @@ static const char *meaning(const lipsc_fit *defined, const lipsc_fit *released) 
                "nothing "
                "about the constant.";
     if (isnan(defined->low) || isnan(released->low))
-        return "Too few windows for intervals: nothing follows.";
+        return "Windows that do not start alike give no intervals: nothing follows.";
     if (defined->low <= released->high && released->low <= defined->high)
         return "The intervals meet: no difference of growth is shown.";
     if (released->low > defined->high)
@@ -481,7 +484,7 @@ static void text_line(repro *r, const lipsc_fit *fits) {
     if (!repro_is_published(r, r->decoder, "gpt2"))
         line.unmet = "not the paper's model";
     else if (isnan(low))
-        line.unmet = "too few windows for intervals";
+        line.unmet = no_interval;
     if (r->texts.count < 2)
         repro_leave(r, &line, "give --text twice");
     else
