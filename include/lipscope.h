@@ -398,7 +398,9 @@ LIPSC_API lipsc_status lipsc_attn_below(lipsc_attn *attn, double limit, lipsc_ar
 /* ---- Files -------------------------------------------------------------------- */
 
 /* A layer with its input, read from one safetensors file (docs/cli.md, "Layer
- * files").  Free with lipsc_layer_file_free; layer and input point into it. */
+ * files").  What its metadata says of the layer counts; an option that says something else
+ * is refused (LIPSC_E_ARG, with both values).  Free with lipsc_layer_file_free; layer and
+ * input point into it. */
 typedef struct {
     lipsc_layer layer;
     lipsc_input input; /* X may be absent (n = 0) when need_input was 0 */
@@ -406,9 +408,9 @@ typedef struct {
 } lipsc_layer_file;
 
 typedef struct {
-    size_t heads, kv_heads; /* 0: default */
-    double scale;           /* 0: default */
-    lipsc_mask mask; /* LIPSC_MASK_NONE becomes LIPSC_MASK_TIMES when the file has times */
+    size_t heads, kv_heads; /* 0: as the file says, or default */
+    double scale;           /* 0: as the file says, or default */
+    lipsc_mask mask;        /* LIPSC_MASK_NONE: as the file says, or by its times */
     size_t window;
     int need_input;
 } lipsc_layer_options;

@@ -25,10 +25,11 @@ typedef struct {
     const double *centre;       /* (n, d): around                                        */
     const double *gain, *shift; /* (d): norm; shift may be NULL                          */
     int centred;                /* norm: LayerNorm, sum z_i = 0                          */
-    int masses;            /* the masses of the n atoms are sought too                  */
-    const double *weights; /* (n) or NULL: masses that stay as they are                 */
-    const double *times;   /* (n): LIPSC_MASK_TIMES                                     */
-    const double *data;    /* (n, d) or NULL: an input to start from                    */
+    int masses;              /* the masses of the n atoms are sought too                  */
+    const double *weights;   /* (n) or NULL: masses that stay as they are                 */
+    const double *times;     /* (n): LIPSC_MASK_TIMES                                     */
+    const double *positions; /* (n) or NULL: rotary positions, as in lipsc_input        */
+    const double *data;      /* (n, d) or NULL: an input to start from                    */
 
     size_t restarts; /* starts that are climbed from.  Default 0: 8, for small layers 32 */
     size_t iterations; /* of the longest climb.  Default 200                            */

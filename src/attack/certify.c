@@ -97,7 +97,8 @@ lipsc_status lipsc_search_certify(lipsc_search *s, const lipsc_spot *spot,
     const lipsc_input input = {.n = out->n,
                                .X = out->X,
                                .weights = out->weights ? out->weights : s->set->weights,
-                               .times = s->set->times};
+                               .times = s->set->times,
+                               .positions = s->set->positions};
     status = lipsc_attn_at(s->packed, NULL, &input, LIPSC_F64, s->set->threads, &attn, err);
     if (status) return status;
     lipsc_svd_defaults(&set);

@@ -64,7 +64,8 @@ lipsc_status lipsc_view_open(lipsc_search *s, const double *y, lipsc_look look,
     const lipsc_input input = {.n = s->region.n,
                                .X = s->X,
                                .weights = s->weights ? s->weights : s->set->weights,
-                               .times = s->set->times};
+                               .times = s->set->times,
+                               .positions = s->set->positions};
     lipsc_status status = lipsc_attn_at(s->packed, NULL, &input, s->dtype, s->set->threads,
                                         &view->attn, NULL);
     if (!status) status = solve(s, look, near, view);

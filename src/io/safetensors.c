@@ -280,4 +280,13 @@ const char *lipsc_st_metadata(const lipsc_st *st, const char *key) {
         json_object_get(json_object_get(st->header, "__metadata__"), key));
 }
 
+const char *lipsc_st_metadata_other(const lipsc_st *st, int (*known)(const char *key)) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(st->header, "__metadata__"), key, value) {
+        if (!known(key)) return key;
+    }
+    return NULL;
+}
+
 const char *lipsc_st_path(const lipsc_st *st) { return st->path; }

@@ -46,6 +46,8 @@ size_t lipsc_st_count(const lipsc_st *st);
 const lipsc_st_tensor *lipsc_st_at(const lipsc_st *st, size_t i); /* sorted by name */
 const lipsc_st_tensor *lipsc_st_find(const lipsc_st *st, const char *name); /* or NULL */
 const char *lipsc_st_metadata(const lipsc_st *st, const char *key);         /* or NULL */
+/* The first key that is not known, or NULL. */
+const char *lipsc_st_metadata_other(const lipsc_st *st, int (*known)(const char *key));
 const char *lipsc_st_path(const lipsc_st *st); /* as shown in error sentences */
 
 /* Entries first ... first+count-1 of a tensor in storage order.  F32, F16 and BF16

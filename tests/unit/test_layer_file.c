@@ -352,6 +352,197 @@ static void test_wrong(void **state) {
     }
 }
 
+/* ---- Files that describe themselves ---- */
+
+static lipsc_status read_noted(const piece *pieces, const lipsc_st_note *notes,
+                               lipsc_layer_options options, lipsc_layer_file *out,
+                               lipsc_error *err) {
+    lipsc_st_item items[MOST];
+    size_t count = 0, said = 0;
+    write_pieces(pieces, LIPSC_F64); /* fills ramp and shapes */
+    for (; pieces[count].name; count++)
+        items[count] =
+            (lipsc_st_item){pieces[count].name, LIPSC_F64, pieces[count].columns ? 2 : 1,
+                            shapes[count], ramp[count]};
+    while (notes[said].key) said++;
+    assert_int_equal(lipsc_st_write(path, items, count, notes, said, NULL), LIPSC_OK);
+    return lipsc_layer_file_read(path, &options, out, err);
+}
+
+/* Everything that a layer can have, written and read back: every number the same. */
+static void test_round_trip(void **state) {
+    (void)state;
+    static double values[VALUES], place[VALUES];
+    for (int i = 0; i < VALUES; i++) values[i] = sin(i + 0.1), place[i] = i * 0.37;
+    const lipsc_layer layer = {.d = 6,
+                               .heads = 2,
+                               .kv_heads = 1,
+                               .key_dim = 4,
+                               .value_dim = 3,
+                               .out_dim = 5,
+                               .Q = values,
+                               .K = values + 1,
+                               .V = values + 2,
+                               .O = values + 3,
+                               .bq = values + 4,
+                               .bk = values + 5,
+                               .bv = values + 6,
+                               .bo = values + 7,
+                               .scale = 1.0 / 3.0,
+                               .mask = LIPSC_MASK_SLIDING,
+                               .window = 3,
+                               .rotary_dim = 2,
+                               .rotary_freq = values + 8,
+                               .q_gain = values + 9,
+                               .k_gain = values + 10,
+                               .norm_eps = 1.0 / 7e6};
+    const double positive[] = {1, 2, 3, 4};
+    const lipsc_input input = {
+        .n = 4, .X = values + 11, .weights = positive, .positions = place};
+    lipsc_layer_record record = lipsc_layer_record_of(&layer, &input);
+    record.model = "m\"\\ \xc3\xa9";
+    record.model_hash = "00ff";
+    lipsc_layer_file f;
+    lipsc_error err;
+    assert_int_equal(lipsc_layer_write(path, &record, &err), LIPSC_OK);
+    assert_int_equal(lipsc_layer_file_read(path, NULL, &f, &err), LIPSC_OK);
+    const lipsc_layer *l = &f.layer;
+    assert_true(l->d == 6 && l->heads == 2 && l->kv_heads == 1 && l->key_dim == 4 &&
+                l->value_dim == 3 && l->out_dim == 5 && l->rotary_dim == 2);
+    assert_true(l->scale == layer.scale && l->norm_eps == layer.norm_eps);
+    assert_true(l->mask == LIPSC_MASK_SLIDING && l->window == 3 && f.input.n == 4);
+    const struct {
+        const double *got, *want;
+        size_t count;
+    } arrays[] = {{l->Q, layer.Q, 48},
+                  {l->K, layer.K, 24},
+                  {l->V, layer.V, 18},
+                  {l->O, layer.O, 30},
+                  {l->bq, layer.bq, 8},
+                  {l->bk, layer.bk, 4},
+                  {l->bv, layer.bv, 3},
+                  {l->bo, layer.bo, 5},
+                  {l->rotary_freq, layer.rotary_freq, 1},
+                  {l->q_gain, layer.q_gain, 4},
+                  {l->k_gain, layer.k_gain, 4},
+                  {f.input.X, input.X, 24},
+                  {f.input.weights, positive, 4},
+                  {f.input.positions, place, 4}};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        assert_memory_equal(arrays[i].got, arrays[i].want, arrays[i].count * 8);
+    const lipsc_layer_record *said = lipsc_layer_file_record(&f);
+    assert_string_equal(said->model, record.model);
+    assert_string_equal(said->model_hash, "00ff");
+    assert_int_equal(said->map, LIPSC_FILE_ATTENTION);
+    lipsc_layer_file_free(&f);
+
+    lipsc_layer wide = layer; /* norms of all heads at once, a window on both sides */
+    wide.norm_whole = 1;
+    wide.mask = LIPSC_MASK_LOCAL;
+    record = lipsc_layer_record_of(&wide, &input);
+    assert_int_equal(lipsc_layer_write(path, &record, &err), LIPSC_OK);
+    assert_int_equal(lipsc_layer_file_read(path, NULL, &f, &err), LIPSC_OK);
+    assert_true(f.layer.norm_whole == 1 && f.layer.mask == LIPSC_MASK_LOCAL &&
+                f.layer.window == 3);
+    assert_memory_equal(f.layer.q_gain, layer.q_gain, 8 * sizeof(double));
+    assert_memory_equal(f.layer.k_gain, layer.k_gain, 4 * sizeof(double));
+    lipsc_layer_file_free(&f);
+}
+
+#define NOTE(key, text) \
+    { key, text }
+
+static const struct {
+    piece pieces[8];
+    lipsc_st_note notes[6];
+    lipsc_layer_options options;
+    const char *says; /* NULL: is read */
+} noted[] = {
+    {{XQKV}, {NOTE("format", "pt"), NOTE("anything", "else")}, {0}, NULL},
+    {{XQKV}, {NOTE("heads", "2"), NOTE("mask", "causal")}, {.heads = 2, CAUSAL}, NULL},
+    {{XQKV}, {NOTE("scale", "0.25")}, {.scale = 0.25}, NULL},
+    /* options that say something else */
+    {{XQKV},
+     {NOTE("heads", "2")},
+     {.heads = 4},
+     "its metadata says heads 2, which --num-heads 4 contradicts: leave it out"},
+    {{XQKV}, {NOTE("kv_heads", "1")}, {.kv_heads = 2}, "which --kv-heads 2 contradicts"},
+    {{XQKV},
+     {NOTE("mask", "none")},
+     {CAUSAL},
+     "its metadata says mask none, which --causal contradicts"},
+    {{XQKV},
+     {NOTE("mask", "sliding"), NOTE("window", "3")},
+     {SLIDING, .window = 4},
+     "its metadata says window 3, which --sliding 4 contradicts"},
+    {{XQKV}, {NOTE("scale", "0.25")}, {.scale = 0.5}, "which --scale 0.5 contradicts"},
+    /* hostile values */
+    {{XQKV},
+     {NOTE("heads", "")},
+     {0},
+     "metadata 'heads' holds '': expected a whole number"},
+    {{XQKV}, {NOTE("heads", "0")}, {0}, "metadata 'heads' holds '0': expected a whole"},
+    {{XQKV}, {NOTE("heads", "-1")}, {0}, "metadata 'heads' holds '-1'"},
+    {{XQKV}, {NOTE("heads", "0x2")}, {0}, "metadata 'heads' holds '0x2'"},
+    {{XQKV}, {NOTE("heads", "18446744073709551617")}, {0}, "metadata 'heads' holds"},
+    {{XQKV}, {NOTE("heads", "999999999999999")}, {0}, "heads do not divide its rows"},
+    {{XQKV},
+     {NOTE("mask", "some")},
+     {0},
+     "metadata 'mask' holds 'some': expected none, causal, sliding, times or local"},
+    {{XQKV}, {NOTE("mask", "\x1b[31m")}, {0}, "metadata 'mask' holds '\\x1b[31m'"},
+    {{XQKV}, {NOTE("mask", "sliding")}, {0}, "the window must be at least 1"},
+    {{XQKV}, {NOTE("mask", "times")}, {0}, "tensor 'times' is missing"},
+    {{XQKV, {"times", 2, 0, 0}},
+     {NOTE("mask", "none")},
+     {0},
+     "its metadata says mask none, but tensor 'times' is there"},
+    {{XQKV}, {NOTE("scale", "0")}, {0}, "metadata 'scale' holds '0': expected a number"},
+    {{XQKV}, {NOTE("scale", "nan")}, {0}, "metadata 'scale' holds 'nan'"},
+    {{XQKV}, {NOTE("scale", "1e999")}, {0}, "metadata 'scale' holds '1e999'"},
+    {{XQKV}, {NOTE("scale", "0,5")}, {0}, "metadata 'scale' holds '0,5'"},
+    {{XQKV}, {NOTE("norm_eps", "-1e-6")}, {0}, "metadata 'norm_eps' holds '-1e-6'"},
+    {{XQKV}, {NOTE("map", "attention")}, {0}, "says map attention, but tensor 'O' is miss"},
+    {{XQKV, {"O", 3, 2, 0}}, {NOTE("map", "heads")}, {0}, "map heads, but tensor 'O' is"},
+    {{XQKV}, {NOTE("map", "block")}, {0}, "is of the map block, at the input of the block"},
+    {{XQKV}, {NOTE("map", "magic")}, {0}, "metadata 'map' holds 'magic': expected heads, "},
+    {{XQKV}, {NOTE("schema", "2")}, {0}, "is of schema 2, and version"},
+    {{XQKV}, {NOTE("schema", "one")}, {0}, "metadata 'schema' holds 'one'"},
+    {{XQKV},
+     {NOTE("schema", "1"), NOTE("magic", "50")},
+     {0},
+     "metadata 'magic' is not known to version"},
+    {{XQKV, {"magic", 2, 0, 0}}, {NOTE("schema", "1")}, {0}, "tensor 'magic' is not known"},
+    /* tensors of their own */
+    {{XQKV, {"rotary_freq", 3, 0, 0}}, {NOTE(NULL, NULL)}, {0}, "has 2 pairs to turn"},
+    {{XQKV, {"positions", 2, 0, 0}},
+     {NOTE(NULL, NULL)},
+     {0},
+     "tensor 'positions' needs tensor 'rotary_freq', which is missing"},
+    {{XQKV, {"q_norm", 3, 0, 0}},
+     {NOTE(NULL, NULL)},
+     {0},
+     "tensor 'q_norm' has shape (3), but what is normed of queries has 4 numbers"},
+    {{XQKV, {"k_norm", 4, 0, INFINITY}}, {NOTE(NULL, NULL)}, {0}, "holds an infinity"},
+    {{XQKV, {"Q_norm", 4, 0, 0}}, {NOTE(NULL, NULL)}, {0}, "did you mean 'q_norm'?"},
+};
+
+static void test_noted(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof noted / sizeof noted[0]; i++) {
+        lipsc_layer_file f;
+        lipsc_error err = {.text = ""};
+        const lipsc_status status =
+            read_noted(noted[i].pieces, noted[i].notes, noted[i].options, &f, &err);
+        if (!status != !noted[i].says ||
+            (status && (strncmp(err.text, path, strlen(path)) != 0 ||
+                        !strstr(err.text, noted[i].says))))
+            fail_msg("case %zu (%s): status %d, '%s'", i,
+                     noted[i].says ? noted[i].says : "is read", status, err.text);
+        if (!status) lipsc_layer_file_free(&f);
+    }
+}
+
 /* The place of a bad value: row, column and byte of the file. */
 static void test_place_of_nan(void **state) {
     (void)state;
@@ -428,7 +619,8 @@ int main(void) {
         cmocka_unit_test(test_full),          cmocka_unit_test(test_with_A),
         cmocka_unit_test(test_without_input), cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_place_of_nan),  cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_truncated),     cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_noted),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }
