@@ -91,6 +91,10 @@ lipsc_status lipsc_attention_layer(lipsc_model *model, size_t layer, long head,
 lipsc_status lipsc_model_load(const lipsc_model *model, lipsc_role role, size_t layer,
                               double **out, lipsc_error *err);
 
+/* A matrix of the MLP in double, or its bias; what: LIPSC_DENSE_UP, _GATE or _DOWN. */
+lipsc_status lipsc_model_load_mlp(const lipsc_model *model, size_t layer, int what,
+                                  int bias, double **out, lipsc_error *err);
+
 /* ---- Input of block 0, its norm included: embed.c.  x (n, d) host doubles. ---- */
 lipsc_status lipsc_embed_ids(lipsc_model *model, size_t n, const uint32_t *ids, double *x,
                              lipsc_error *err);

@@ -75,8 +75,8 @@ static lipsc_status load_half(const lipsc_model *m, lipsc_role role, size_t laye
     return lipsc_tensors_read(&m->tensors, &tensor, up ? half : 0, half, *out, err);
 }
 
-static lipsc_status load_mlp(const lipsc_model *m, size_t layer, int what, int bias,
-                             double **out, lipsc_error *err) {
+lipsc_status lipsc_model_load_mlp(const lipsc_model *m, size_t layer, int what, int bias,
+                                  double **out, lipsc_error *err) {
     static const lipsc_role weight[] = {LIPSC_UP, LIPSC_GATE, LIPSC_DOWN};
     const lipsc_role role = (lipsc_role)(weight[what] + bias);
     if (m->config.family->tensor[LIPSC_GATE_UP] && what != LIPSC_DENSE_DOWN)
@@ -94,8 +94,8 @@ static lipsc_status make_dense(lipsc_model *m, size_t layer, lipsc_dense which,
     /* towards the output: d -> ffn, or for `down` ffn -> d */
     const size_t in = down != back ? c->ffn : c->d, output = down != back ? c->d : c->ffn;
     double *w = NULL, *b = NULL;
-    lipsc_status status = load_mlp(m, layer, what, 0, &w, err);
-    if (!status && !back) status = load_mlp(m, layer, what, 1, &b, err);
+    lipsc_status status = lipsc_model_load_mlp(m, layer, what, 0, &w, err);
+    if (!status && !back) status = lipsc_model_load_mlp(m, layer, what, 1, &b, err);
     if (!status)
         status = m->backend->linear_new(in, output, w, c->family->transposed != back, b,
                                         dtype, out, err);
