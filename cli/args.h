@@ -14,7 +14,14 @@
 #include "out/table.h"
 
 /* What the program returns (see also `lipscope --help`). */
-enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_CONVERGED = 3 };
+enum {
+    CLI_DONE = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+    CLI_NOT_CONVERGED = 3,
+    CLI_ABOVE_LIMIT = 4, /* done, but a limit that was asked for is exceeded */
+    CLI_UNCHECKED = 5    /* `check` cannot check this                        */
+};
 
 typedef enum {
     CLI_GROUP,  /* a heading in the help                                        */
@@ -129,14 +136,14 @@ typedef struct {
      .min = 1,                                                                            \
      .max = 65536,                                                                        \
      .offset = offsetof(settings, num_heads),                                             \
-     .help = "query heads (default 1)"},                                                  \
+     .help = "query heads (default: as the file says, or 1)"},                            \
         {.kind = CLI_SIZE,                                                                \
          .name = "kv-heads",                                                              \
          .value = "G",                                                                    \
          .min = 1,                                                                        \
          .max = 65536,                                                                    \
          .offset = offsetof(settings, kv_heads),                                          \
-         .help = "key/value heads (default: as many as query heads)"},                    \
+         .help = "key/value heads (default: as the file says, or as query heads)"},       \
         {.kind = CLI_FLAG,                                                                \
          .name = "causal",                                                                \
          .offset = offsetof(settings, causal),                                            \
@@ -151,7 +158,8 @@ typedef struct {
     {                                                                                     \
         .kind = CLI_REAL, .name = "scale", .value = "S", .min = -DBL_MAX, .max = DBL_MAX, \
         .offset = offsetof(settings, scale), .wanted = "a number other than zero",        \
-        .help = "factor of the scores (default 1/sqrt(k), or 1 when the file has A)"      \
+        .help =                                                                           \
+            "factor of the scores (default: as the file says, or 1/sqrt(k), or 1 with A)" \
     }
 
 /* One layer of a model, for the commands that take just one; the settings have layer, head,

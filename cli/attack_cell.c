@@ -6,9 +6,9 @@
 
 #include "attack.h"
 #include "core/error.h"
-#include "direction.h"
 #include "interrupt.h"
-#include "io/safetensors.h"
+#include "layer_save.h"
+#include "names.h"
 #include "progress.h"
 
 int attack_path(const attack_job *job, size_t n, char *path, size_t room) {
@@ -33,26 +33,26 @@ static void tell(void *ctx, const char *doing, long evaluations, double best) {
                      evaluations, best);
 }
 
-/* A layer that a layer file cannot hold is left out: X with its direction alone. */
 static lipsc_status write_input(const char *path, const attack_job *job,
                                 const lipsc_attack_settings *aim,
                                 const lipsc_attack_result *r, lipsc_error *err) {
     const lipsc_input input = {.n = r->n,
                                .X = r->X,
                                .weights = r->weights ? r->weights : aim->weights,
-                               .times = aim->times};
-    if (!cli_direction_beyond(&job->layer))
-        return cli_direction_write(path, &job->layer, &input, job->dtype, r->sigma, r->u,
-                                   r->v, err);
-    const size_t x[] = {r->n, r->d}, u[] = {r->n, r->width}, one[] = {1}, n[] = {r->n};
-    const lipsc_st_item items[] = {
-        {.name = "X", .dtype = LIPSC_F64, .ndim = 2, .shape = x, .data = r->X},
-        {.name = "v", .dtype = LIPSC_F64, .ndim = 2, .shape = x, .data = r->v},
-        {.name = "u", .dtype = LIPSC_F64, .ndim = 2, .shape = u, .data = r->u},
-        {.name = "sigma", .dtype = LIPSC_F64, .ndim = 1, .shape = one, .data = &r->sigma},
-        {.name = "weights", .dtype = LIPSC_F64, .ndim = 1, .shape = n, .data = r->weights}};
-    const lipsc_st_note note = {"lipscope", lipsc_version()};
-    return lipsc_st_write(path, items, r->weights ? 5 : 4, &note, 1, err);
+                               .times = aim->times,
+                               .positions = aim->positions};
+    lipsc_layer_record record = lipsc_layer_record_of(&job->layer, &input);
+    cli_save_room room = {.ids = NULL};
+    if (job->source.has_file)
+        cli_save_origin(&record, &job->source.file);
+    else
+        cli_save_model(&record, job->what, lipsc_model_describe(job->source.model),
+                       job->set->from.layer, job->source.head, &room);
+    record.dtype = cli_dtype_name(job->dtype);
+    record.sigma = &r->sigma;
+    record.u = r->u;
+    record.v = r->v;
+    return lipsc_layer_write(path, &record, err);
 }
 
 static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
@@ -67,18 +67,6 @@ static json_t *make_row(const lipsc_attack_settings *aim, const lipsc_attack_res
         "best_construction", real(r->best_construction), "upper", real(r->upper),
         "log_upper", real(r->log_upper), "evaluations", (json_int_t)r->evaluations, "input",
         lipsc_json_text(path), "seconds", real(r->seconds));
-}
-
-static void say_file(const attack_job *job, const char *path) {
-    const char *beyond = cli_direction_beyond(&job->layer);
-    if (job->set->from.common.quiet) return;
-    if (beyond)
-        fprintf(stderr,
-                "lipscope %s: %s holds X and its direction alone: the layer has %s, which "
-                "a layer file cannot hold\n",
-                job->self->name, path, beyond);
-    else
-        cli_direction_how(job->self->name, path, &job->layer);
 }
 
 lipsc_status attack_cell(attack_job *job, size_t n, const lipsc_attack_settings *aim,
@@ -100,7 +88,7 @@ lipsc_status attack_cell(attack_job *job, size_t n, const lipsc_attack_settings 
     if (!found.X) return outcome; /* stopped before the first value */
     const lipsc_status written = write_input(path, job, aim, &found, err);
     *row = make_row(aim, &found, written ? NULL : path);
-    if (!written) say_file(job, path);
+    if (!written && !job->set->from.common.quiet) cli_save_say(job->self->name, path);
     lipsc_attack_result_free(&found);
     if (!*row) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
     return written ? written : outcome;

@@ -73,12 +73,14 @@ static size_t given(const attack_job *job) {
 static int plan_lengths(attack_job *job) {
     const attack_settings *s = job->set;
     const lipsc_input *input = &job->source.file.input;
-    const int fixed = job->source.has_file && (input->weights || input->times);
+    const int fixed =
+        job->source.has_file && (input->weights || input->times || input->positions);
     const size_t count = s->lengths.count ? s->lengths.count : 1;
     if (s->atoms && s->lengths.count)
         return cli_wrong_use(job->self, "--atoms K is the length: leave out --length");
-    if (s->atoms && job->source.has_file && input->times)
-        return cli_failure(job->self, "%s: --atoms: its tokens have times", job->what);
+    if (s->atoms && job->source.has_file && (input->times || input->positions))
+        return cli_failure(job->self, "%s: --atoms: its tokens have %s", job->what,
+                           input->times ? "times" : "positions");
     job->lengths = lipsc_alloc(count, sizeof *job->lengths);
     job->rows = lipsc_alloc_zero(count, sizeof(json_t *));
     if (!job->lengths || !job->rows) return cli_failure(job->self, "out of memory");
@@ -95,9 +97,13 @@ static int plan_lengths(attack_job *job) {
         if (job->lengths[i] > job->source.longest) job->source.longest = job->lengths[i];
     for (size_t i = 0; i < count && fixed && !s->atoms; i++)
         if (job->lengths[i] != input->n)
-            return cli_failure(
-                job->self, "%s: its %s are those of %zu tokens, not of --length %zu",
-                job->what, input->weights ? "weights" : "times", input->n, job->lengths[i]);
+            return cli_failure(job->self,
+                               "%s: its %s are those of %zu tokens, not of --length %zu",
+                               job->what,
+                               input->weights ? "weights"
+                               : input->times ? "times"
+                                              : "positions",
+                               input->n, job->lengths[i]);
     return CLI_RUN;
 }
 
@@ -163,6 +169,7 @@ int attack_source_aim(attack_job *job, size_t n, lipsc_attack_settings *aim) {
     aim->masses = s->atoms > 0;
     aim->weights = s->atoms ? NULL : input->weights;
     aim->times = input->times;
+    aim->positions = input->positions;
     if (s->domain == LIPSC_ATTACK_AROUND) {
         if (!data)
             return cli_failure(

@@ -386,7 +386,9 @@ const cli_command cli_cmd_attack = {
         "from the input given, projected ascent along the gradient of sigma.  What it\n"
         "prints is reached by the input it writes; `upper` is proved for the whole\n"
         "domain, where a bound applies.  FILE is a layer file as `lipscope layer` reads\n"
-        "it, with or without X.  With three lengths or more sigma ~ c n^e is fitted.\n"
+        "it, with or without X.  The file written holds the layer with its heads, mask,\n"
+        "scale, positions and norms, so it is read without options.  With three lengths or "
+        "more sigma ~ c n^e is fitted.\n"
         "Ctrl-C ends the search and keeps the best input so far.",
     .example = "  $ lipscope attack gpt2/ --layer 3 --length 32 --radius layernorm\n"
                "  $ lipscope attack layer.safetensors --length 24 --radius 2\n"

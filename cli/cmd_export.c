@@ -1,7 +1,7 @@
 /* cmd_export.c - lipscope export: one layer of a model with its input, as a layer file. */
 #include "args.h"
 #include "attn/attn.h"
-#include "direction.h"
+#include "layer_save.h"
 #include "model/model.h"
 #include "names.h"
 #include "source.h"
@@ -55,6 +55,13 @@ static size_t length_of(const settings *s, const cli_source *source) {
     return s->source.ids && !s->length ? source->count : s->length;
 }
 
+/* NULL for an image. */
+static const uint32_t *window_ids(const settings *s, const cli_source *source) {
+    const size_t n = length_of(s, source);
+    if (!source->ids) return NULL;
+    return source->ids + cli_window_start(&s->source, n, n, s->window);
+}
+
 /* The window run through the model up to the layer, in double. */
 static lipsc_status window_acts(const settings *s, lipsc_model *model,
                                 const cli_source *source, lipsc_acts **acts,
@@ -63,10 +70,8 @@ static lipsc_status window_acts(const settings *s, lipsc_model *model,
     if (source->pixels)
         return lipsc_acts_new_pixels(model, LIPSC_F64, threads, source->shape,
                                      source->pixels, s->layer + 1, acts, err);
-    const size_t n = length_of(s, source);
-    return lipsc_acts_new(model, LIPSC_F64, threads, n,
-                          source->ids + cli_window_start(&s->source, n, n, s->window),
-                          s->layer + 1, acts, err);
+    return lipsc_acts_new(model, LIPSC_F64, threads, length_of(s, source),
+                          window_ids(s, source), s->layer + 1, acts, err);
 }
 
 static int check_window(const cli_command *self, const char *spec, const settings *s,
@@ -88,22 +93,25 @@ static int check_window(const cli_command *self, const char *spec, const setting
 }
 
 static int write_layer(const cli_command *self, const char *spec, const settings *s,
-                       lipsc_model *model, const lipsc_acts *acts) {
+                       lipsc_model *model, const cli_source *source,
+                       const lipsc_acts *acts) {
     lipsc_layer raw, layer;
     lipsc_error err;
+    cli_save_room room = {.ids = NULL};
     const lipsc_map_kind map = s->map ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS;
     if (lipsc_model_layer(model, s->layer, -1, map, NULL, &raw, &err) ||
         lipsc_layer_check(&raw, &layer, &err))
         return cli_failure(self, "%s", err.text);
-    const char *beyond = cli_direction_beyond(&layer);
-    if (beyond)
-        return cli_failure(self, "%s: layer %zu has %s, which a layer file cannot hold",
-                           spec, s->layer, beyond);
     const lipsc_input input = {.n = lipsc_acts_length(acts),
                                .X = lipsc_acts_attention_input(acts, s->layer)};
-    if (cli_direction_write(s->out, &layer, &input, LIPSC_F64, 0.0, NULL, NULL, &err))
-        return cli_failure(self, "%s", err.text);
-    if (!s->common.quiet) cli_direction_how(self->name, s->out, &layer);
+    lipsc_layer_record record = lipsc_layer_record_of(&layer, &input);
+    cli_save_model(&record, spec, lipsc_model_describe(model), s->layer, -1, &room);
+    lipsc_status status =
+        cli_save_window(&record, source, window_ids(s, source), &room, &err);
+    if (!status) status = lipsc_layer_write(s->out, &record, &err);
+    cli_save_free(&room);
+    if (status) return cli_failure(self, "%s", err.text);
+    if (!s->common.quiet) cli_save_say(self->name, s->out);
     return CLI_DONE;
 }
 
@@ -120,7 +128,7 @@ static int export(const cli_command *self, const char *spec, const settings *s) 
                       : check_window(self, spec, s, lipsc_model_describe(model), &source);
     if (code == CLI_RUN && window_acts(s, model, &source, &acts, &err))
         code = cli_failure(self, "%s", err.text);
-    if (code == CLI_RUN) code = write_layer(self, spec, s, model, acts);
+    if (code == CLI_RUN) code = write_layer(self, spec, s, model, &source, acts);
     lipsc_acts_free(acts);
     cli_source_free(&source);
     lipsc_model_free(model);
@@ -147,9 +155,11 @@ const cli_command cli_cmd_export = {
     .summary = "one layer of a model with its input, as a layer file",
     .about =
         "Writes the attention weights of one layer and its input on a window of a text\n"
-        "as a safetensors file that `lipscope layer` reads.",
+        "as a safetensors file that says all that the layer is: heads, mask, scale,\n"
+        "rotary positions, query/key norms.  `layer`, `bounds`, `attack` and the like\n"
+        "read it without options.",
     .example = "  $ lipscope export gpt2/ --layer 3 --text alice.txt --length 64 -o l3.st\n"
-               "  $ lipscope layer l3.st --num-heads 12 --causal\n",
+               "  $ lipscope layer l3.st\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,

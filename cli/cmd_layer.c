@@ -8,8 +8,8 @@
 #include "certify.h"
 #include "core/clock.h"
 #include "core/mem.h"
-#include "direction.h"
 #include "interrupt.h"
+#include "layer_save.h"
 #include "names.h"
 #include "progress.h"
 #include "value/value.h"
@@ -82,7 +82,7 @@ static const cli_option options[] = {
      .max = DBL_MAX,
      AT(max_sigma),
      .wanted = "a number that is not negative",
-     .help = "exit 1 when sigma is larger"},
+     .help = "exit 4 when sigma is larger"},
     CLI_OUTPUT_OPTIONS(settings),
 };
 
@@ -114,9 +114,21 @@ static lipsc_svd_settings solve_settings(const settings *s, cli_progress *progre
     return set;
 }
 
+static lipsc_status save(const settings *s, const lipsc_layer_file *file,
+                         const lipsc_attn *attn, const result *r, const double *u,
+                         lipsc_error *err) {
+    lipsc_layer_record record = lipsc_layer_record_of(&attn->layer, &attn->input);
+    cli_save_origin(&record, file);
+    record.dtype = cli_dtype_name(attn->dtype);
+    record.sigma = r->sigma;
+    record.u = u;
+    record.v = r->v;
+    return lipsc_layer_write(s->save_direction, &record, err);
+}
+
 /* The solve itself, and the direction when it is to be saved.  *err says why not. */
-static lipsc_status solve(const settings *s, lipsc_attn *attn, result *r,
-                          cli_progress *progress, lipsc_error *err) {
+static lipsc_status solve(const settings *s, const lipsc_layer_file *file, lipsc_attn *attn,
+                          result *r, cli_progress *progress, lipsc_error *err) {
     const lipsc_svd_settings set = solve_settings(s, progress);
     const size_t width = lipsc_layer_width(&attn->layer);
     double *u = NULL;
@@ -135,9 +147,7 @@ static lipsc_status solve(const settings *s, lipsc_attn *attn, result *r,
         status == LIPSC_OK || status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED;
     if (!usable) snprintf(err->text, sizeof err->text, "%s", lipsc_strerror(status));
     if (usable && s->save_direction) {
-        const lipsc_status saved =
-            cli_direction_write(s->save_direction, &attn->layer, &attn->input, attn->dtype,
-                                r->sigma[0], u, r->v, err);
+        const lipsc_status saved = save(s, file, attn, r, u, err);
         if (saved) status = saved;
     }
     lipsc_release(u);
@@ -223,9 +233,11 @@ static int print(const cli_command *self, const settings *s, const char *path,
 /* What the value means for the caller. */
 static int verdict(const cli_command *self, const settings *s, const char *path,
                    lipsc_status status, const result *r) {
-    if (r->sigma[0] > s->max_sigma)
-        return cli_failure(self, "%s: sigma %.17g exceeds --max-sigma %.17g", path,
-                           r->sigma[0], s->max_sigma);
+    if (r->sigma[0] > s->max_sigma) {
+        cli_failure(self, "%s: sigma %.17g exceeds --max-sigma %.17g", path, r->sigma[0],
+                    s->max_sigma);
+        return CLI_ABOVE_LIMIT;
+    }
     const int certified = !(s->certify.eps > 0.0) || r->certified.found.certified;
     if (status == LIPSC_OK && r->info.converged)
         return certified ? CLI_DONE : CLI_NOT_CONVERGED; /* said already */
@@ -256,7 +268,7 @@ static int measure(const cli_command *self, const settings *s, const char *path,
     if (!status)
         status = lipsc_attn_new(&file->layer, &file->input, (lipsc_dtype)s->dtype,
                                 (int)s->common.threads, &attn, &err);
-    if (!status) status = solve(s, attn, &r, &progress, &err);
+    if (!status) status = solve(s, file, attn, &r, &progress, &err);
     const int usable =
         status == LIPSC_OK || status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED;
     lipsc_status more = LIPSC_OK;
@@ -323,8 +335,11 @@ const cli_command cli_cmd_layer = {
         "The largest singular value of the Jacobian of one attention layer at its\n"
         "input: how far a small change of the tokens can be stretched.  FILE is a\n"
         "safetensors file with X, Q, K, V (or A, V) and optionally O, bq, bk, bv, bo,\n"
-        "c, weights, times.",
-    .example = "  $ lipscope layer layer.safetensors --num-heads 12 --causal --upper\n",
+        "c, weights, times.  Files of `export`, `attack` and --save-direction describe\n"
+        "their layer themselves: they need none of the options under 'The layer', and one\n"
+        "that contradicts the file is refused.",
+    .example = "  $ lipscope layer layer.safetensors --num-heads 12 --causal --upper\n"
+               "  $ lipscope layer attack.safetensors\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,

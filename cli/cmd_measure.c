@@ -289,12 +289,12 @@ static int verdict(const measure_job *job) {
     }
     if (above) {
         measure_key(job, &job->cells[worst], key);
-        return cli_failure(
-            job->self,
-            "%s: sigma %.17g exceeds --max-sigma %.17g (%s; %zu of %zu cells "
-            "do)",
-            job->spec, number(job->cells[worst].row, "sigma"), s->max_sigma, key, above,
-            job->cell_count);
+        cli_failure(job->self,
+                    "%s: sigma %.17g exceeds --max-sigma %.17g (%s; %zu of %zu cells "
+                    "do)",
+                    job->spec, number(job->cells[worst].row, "sigma"), s->max_sigma, key,
+                    above, job->cell_count);
+        return CLI_ABOVE_LIMIT;
     }
     if (!loose && !open) return CLI_DONE;
     if (loose && !s->common.quiet)

@@ -6,7 +6,8 @@
 enum { HELP_COLUMN = 27, SCREEN = 80 };
 
 static const char exit_codes[] =
-    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but not converged.\n";
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but not converged,\n"
+    "4 done but a limit asked for is exceeded, 5 cannot be checked (`check`).\n";
 
 /* Words of text from column `at` on; following lines start at HELP_COLUMN. */
 static void wrap(FILE *to, int at, const char *text) {

@@ -6,7 +6,8 @@
 
 #include "source.h"
 
-static int open_file(const cli_command *self, const layer_settings *s, layer_source *out) {
+static int open_file(const cli_command *self, const layer_settings *s, int timed,
+                     layer_source *out) {
     const lipsc_layer_options how = {
         .heads = s->num_heads,
         .kv_heads = s->kv_heads,
@@ -18,7 +19,11 @@ static int open_file(const cli_command *self, const layer_settings *s, layer_sou
     if (lipsc_layer_file_read(s->file, &how, &out->file, &err))
         return cli_failure(self, "%s", err.text);
     out->layer = out->file.layer;
-    out->layer.mask = how.mask; /* times of the file are those of its own tokens */
+    /* times of the file are those of its own tokens; those of the measure say who sees whom
+     * in place of the file's causal mask */
+    const lipsc_mask mask = out->layer.mask;
+    if (mask == LIPSC_MASK_TIMES || (timed && mask == LIPSC_MASK_CAUSAL && !s->causal))
+        out->layer.mask = LIPSC_MASK_NONE;
     out->name = s->file;
     return CLI_RUN;
 }
@@ -59,7 +64,7 @@ int layer_source_open(const cli_command *self, const layer_settings *s, int time
     if (!s->file == !s->model)
         return cli_wrong_use(self, "give the layer with --layer LAYERFILE, or with --model "
                                    "MODEL --layers L");
-    return s->file ? open_file(self, s, out) : open_model(self, s, timed, out);
+    return s->file ? open_file(self, s, timed, out) : open_model(self, s, timed, out);
 }
 
 void layer_source_close(layer_source *source) {

@@ -76,7 +76,8 @@ int main(int argc, char **argv) {
     errno = 0;
     const int unwritten = ferror(stdout);
     /* A command that failed has said why: perhaps just this. */
-    if ((fclose(stdout) || unwritten) && (code == CLI_DONE || code == CLI_NOT_CONVERGED))
+    if ((fclose(stdout) || unwritten) &&
+        (code == CLI_DONE || code == CLI_NOT_CONVERGED || code == CLI_ABOVE_LIMIT))
         code = cli_failure(NULL, "cannot write standard output: %s",
                            errno ? strerror(errno) : "write error");
     cli_interrupt_end();

@@ -9,9 +9,8 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/mem.h"
-#include "direction.h"
 #include "interrupt.h"
-#include "io/safetensors.h"
+#include "layer_save.h"
 #include "names.h"
 #include "out/table.h"
 #include "value/influence.h"
@@ -61,13 +60,18 @@ int measure_direction_path(const measure_job *job, const measure_cell *cell, cha
 
 /* ---- The window -------------------------------------------------------------------- */
 
+/* NULL for an image. */
+static const uint32_t *window_ids(const measure_job *job, const measure_cell *cell) {
+    return job->source.ids ? job->source.ids + cell->start : NULL;
+}
+
 lipsc_status measure_window(measure_job *job, const measure_cell *cell, int threads,
                             lipsc_acts **acts, lipsc_error *err) {
     if (job->source.pixels)
         return lipsc_acts_new_pixels(job->model, job->dtype, threads, job->source.shape,
                                      job->source.pixels, job->layers_run, acts, err);
-    return lipsc_acts_new(job->model, job->dtype, threads, cell->n,
-                          job->source.ids + cell->start, job->layers_run, acts, err);
+    return lipsc_acts_new(job->model, job->dtype, threads, cell->n, window_ids(job, cell),
+                          job->layers_run, acts, err);
 }
 
 /* Where the map is differentiated, (n, d). */
@@ -207,33 +211,41 @@ static lipsc_svd_settings solve_settings(const measure_job *job) {
     return set;
 }
 
-/* A layer that a layer file can hold goes with its direction, for `check`. */
+/* Heads and attention go with their layer; of the other maps only the model has all that
+ * they are made of. */
+static lipsc_layer_record make_record(const measure_job *job, const measure_cell *cell,
+                                      const lipsc_acts *acts, const lipsc_attn *attn) {
+    const int alone =
+        job->set->map == LIPSC_MAP_HEADS || job->set->map == LIPSC_MAP_ATTENTION;
+    if (alone) return lipsc_layer_record_of(&attn->layer, &attn->input);
+    return (lipsc_layer_record){
+        .layer = {.d = job->info->d},
+        .input = {.n = cell->n, .X = map_input(job, cell, acts)},
+        .map = job->set->map,
+        .mask_override = job->mask_override ? cli_mask_name(*job->mask_override) : NULL};
+}
+
 static lipsc_status save_direction(const measure_job *job, const measure_cell *cell,
-                                   const lipsc_acts *acts, lipsc_attn *attn, double sigma,
-                                   size_t width, const double *u, const double *v,
+                                   const lipsc_acts *acts, const lipsc_attn *attn,
+                                   const double *sigma, const double *u, const double *v,
                                    lipsc_error *err) {
-    char path[4096], key[MEASURE_KEY];
+    char path[4096];
+    cli_save_room room = {.ids = NULL};
     if (!measure_direction_path(job, cell, path, sizeof path))
         return lipsc_fail(err, LIPSC_E_RANGE, "%s: the path is too long",
                           job->set->save_direction);
-    const int plain =
-        attn &&
-        (job->set->map == LIPSC_MAP_HEADS || job->set->map == LIPSC_MAP_ATTENTION) &&
-        !attn->layer.rotary_dim && !attn->layer.q_gain && !attn->layer.k_gain;
-    if (plain)
-        return cli_direction_write(path, &attn->layer, &attn->input, job->dtype, sigma, u,
-                                   v, err);
-    const size_t in[] = {cell->n, job->info->d}, out[] = {cell->n, width}, one[] = {1};
-    const lipsc_st_item items[] = {{"X", LIPSC_F64, 2, in, map_input(job, cell, acts)},
-                                   {"sigma", LIPSC_F64, 1, one, &sigma},
-                                   {"u", LIPSC_F64, 2, out, u},
-                                   {"v", LIPSC_F64, 2, in, v}};
-    measure_key(job, cell, key);
-    const lipsc_st_note notes[] = {
-        {"lipscope", lipsc_version()},    {"model_hash", job->info->hash},
-        {"text_hash", job->source.hash},  {"cell", key},
-        {"mask", measure_mask_name(job)}, {"dtype", cli_dtype_name(job->dtype)}};
-    return lipsc_st_write(path, items, 4, notes, 6, err);
+    lipsc_layer_record record = make_record(job, cell, acts, attn);
+    cli_save_model(&record, job->spec, job->info, cell->layer,
+                   cell->head == MEASURE_NONE ? -1 : (long)cell->head, &room);
+    record.dtype = cli_dtype_name(job->dtype);
+    record.sigma = sigma;
+    record.u = u;
+    record.v = v;
+    lipsc_status status =
+        cli_save_window(&record, &job->source, window_ids(job, cell), &room, err);
+    if (!status) status = lipsc_layer_write(path, &record, err);
+    cli_save_free(&room);
+    return status;
 }
 
 static lipsc_status fail_plain(lipsc_status status, lipsc_error *err) {
@@ -304,8 +316,8 @@ static lipsc_status solve(const measure_job *job, const measure_cell *cell,
     times->products += threads * r->info.product_seconds;
     if (!status) status = extras(job, cell, map, r, err);
     if (!status && job->set->save_direction)
-        status = save_direction(job, cell, acts, lipsc_map_attn(map), r->sigma[0],
-                                op.m / cell->n, u, r->v, err);
+        status =
+            save_direction(job, cell, acts, lipsc_map_attn(map), r->sigma, u, r->v, err);
     times->extras += threads * (lipsc_seconds() - solved);
     lipsc_release(u);
     return status;

@@ -223,16 +223,16 @@ size_t cli_window_start(const cli_source_options *options, size_t longest, size_
 
 /* ---- Together ---------------------------------------------------------------------- */
 
-static void hash_ids(cli_source *source) {
+void cli_ids_hash(size_t count, const uint32_t *ids, char hash[65]) {
     lipsc_sha256 sha;
     lipsc_sha256_begin(&sha);
-    for (size_t i = 0; i < source->count; i++) {
-        const uint32_t id = source->ids[i];
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t id = ids[i];
         const uint8_t little[4] = {(uint8_t)id, (uint8_t)(id >> 8), (uint8_t)(id >> 16),
                                    (uint8_t)(id >> 24)};
         lipsc_sha256_add(&sha, little, sizeof little);
     }
-    lipsc_sha256_end(&sha, source->ids_hash);
+    lipsc_sha256_end(&sha, hash);
 }
 
 static lipsc_status check_ids(const cli_source *source, const lipsc_model_info *info,
@@ -292,7 +292,7 @@ lipsc_status cli_source_read(const cli_source_options *options, const char *spec
             lipsc_fail(err, LIPSC_E_FORMAT, "%s: no tokens in it", shown(out->path, room));
     if (!status && out->ids) {
         status = check_ids(out, info, err);
-        hash_ids(out);
+        cli_ids_hash(out->count, out->ids, out->ids_hash);
     }
     if (status) cli_source_free(out);
     return status;

@@ -13,6 +13,9 @@ lipsc_status cli_bytes_read(const char *path, char **bytes, size_t *size, lipsc_
 lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
                           lipsc_error *err);
 
+/* SHA-256 of ids, 32 bits each, little-endian. */
+void cli_ids_hash(size_t count, const uint32_t *ids, char hash[65]);
+
 /* lipsc_model_open, of a built-in model (data.h) as well. */
 lipsc_status cli_model_open(const char *spec, uint64_t seed, lipsc_model **out,
                             lipsc_error *err);

@@ -43,7 +43,8 @@ bad "times" layer times --num-heads 4 --kv-heads 2 --causal
 bad "" layer G1 --scale 1e308
 
 # check wants a file of --save-direction
-bad "metadata 'heads' is missing" check multi
+run 5 check multi
+has err "multi: cannot be checked: it holds no direction"
 bad "No such file" check missing
 bad "" check text
 finish

@@ -26,7 +26,7 @@ awk -v r="$(field residual)" 'BEGIN { exit !(r >= 0 && r < 1e-6) }' ||
     fail "residual $(field residual)"
 
 # a direction file is a layer file as well
-run 0 layer top --num-heads 4 --kv-heads 2 --format json
+run 0 layer top --format json
 near "$(field sigma)" "$sigma" 1e-9
 
 "$make" tamper top changed || exit 1

@@ -11,7 +11,7 @@ awk -v a="$low" -v b="$(field sigma)" 'BEGIN { exit !(a > 0 && a <= b * (1 + 1e-
 run 3 layer multi --num-heads 4 --kv-heads 2 --max-products 1 --quiet
 empty err
 # too large is a failure, converged or not
-run 1 layer multi --num-heads 4 --kv-heads 2 --max-products 1 --max-sigma 0
+run 4 layer multi --num-heads 4 --kv-heads 2 --max-products 1 --max-sigma 0
 # a tolerance that nothing reaches
 run 3 layer multi --num-heads 4 --kv-heads 2 --tol 1e-300 --max-products 50
 # a looser one takes fewer products

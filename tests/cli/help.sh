@@ -34,7 +34,8 @@ Commands:
 'lipscope help COMMAND' and 'lipscope COMMAND --help' tell about one command.
 Results go to standard output, everything else to standard error.
 
-Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but not converged.
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but not converged,
+4 done but a limit asked for is exceeded, 5 cannot be checked (\`check\`).
 
 Example:
   \$ lipscope demo"
@@ -48,9 +49,17 @@ run 0 check --help
 empty err
 is out "Usage: lipscope check FILE [OPTION]...
 Re-computes sigma and its residual from the direction stored in FILE, which
-\`lipscope layer --save-direction FILE\` has written, by the definition of
-attention in plain double loops.  Exit 1 when the values differ by more than
-1e-9 of sigma.
+--save-direction of \`layer\` and \`measure\`, or \`attack\`, has written, by the
+definition in plain double loops.  Directions of the maps heads and attention
+need nothing else; those of norm-attention, residual, block and model need the
+model (--model), told by its hash, and then the stored tokens are run through
+it to see that X comes from them.  Exit 1 when the values differ by more than
+1e-9 of sigma, 5 when the file cannot be checked.
+
+The model:
+      --model MODEL        the model that the file names, for maps behind
+                           attention
+      --seed N             seed of random models (default 1)
 
 What is told:
       --certify [EPS]      prove an upper bound of at most 1 + EPS times lower
@@ -66,11 +75,13 @@ Output:
   -q, --quiet              no progress and no remarks
   -h, --help               show this help and exit
 
-Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but not converged.
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but not converged,
+4 done but a limit asked for is exceeded, 5 cannot be checked (\`check\`).
 
 Example:
   \$ lipscope layer layer.safetensors --save-direction top.safetensors
-  \$ lipscope check top.safetensors"
+  \$ lipscope check top.safetensors
+  \$ lipscope check block.safetensors --model gpt2/"
 
 for command in demo measure layer bounds reproduce report info tokens export split push distance check selftest bench; do
     run 0 help $command

@@ -74,7 +74,7 @@ done
 
 # --max-sigma, for use in CI
 run 0 layer G1 --max-sigma 3
-run 1 layer G1 --max-sigma 2.5
+run 4 layer G1 --max-sigma 2.5
 has err "sigma 2.99371624863"
 has err "exceeds --max-sigma 2.5"
 has out "sigma" # the row is printed all the same

@@ -2,16 +2,18 @@
  *
  *     make_layer KIND FILE            see `kinds` below, or G1 ... G13: known values
  *     make_layer tamper FROM FILE     a direction file with sigma raised by 1e-6 of it
+ *     make_layer shift FROM FILE      ... with X longer by 1e-6 of it
+ *     make_layer swap FROM FILE       ... with its first two ids exchanged
  *     make_layer gauss|mixture|skew FILE   N(0.3, 0.8); two of them; a covariance that is
- *                                     not symmetric, of width 2 */
+ *                                     not symmetric, of width 2
+ *     make_layer pixels FILE          an image of 3 x 32 x 32 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/mem.h"
-#include "direction.h"
 #include "golden.h"
-#include "io/safetensors.h"
+#include "io/layer_file.h"
 #include "sample.h"
 
 enum { MAX_TENSORS = 12 };
@@ -103,20 +105,36 @@ static int write_random(const char *kind, const char *path) {
     return code;
 }
 
-static int tamper(const char *from, const char *path) {
-    cli_direction d;
-    lipsc_error err;
-    lipsc_status status = cli_direction_read(from, &d, &err);
+/* Spoils one thing of a direction file. */
+static int spoil(const char *how, const char *from, const char *path) {
+    lipsc_st *st;
+    lipsc_layer_file file;
+    lipsc_error err = {.text = ""};
+    lipsc_status status = lipsc_st_open(from, &st, &err);
     if (!status) {
-        const lipsc_layer *l = &d.file.layer;
-        double *u = lipsc_alloc_zero(d.file.input.n * lipsc_layer_width(l), sizeof *u);
-        status = u ? cli_direction_write(path, l, &d.file.input, LIPSC_F64,
-                                         d.sigma * (1 + 1e-6), u, d.v, &err)
-                   : LIPSC_E_NOMEM;
-        lipsc_release(u);
-        cli_direction_free(&d);
+        status = lipsc_layer_whole_from_st(st, &file, &err);
+        lipsc_st_free(st);
     }
-    if (status) fprintf(stderr, "%s\n", lipsc_strerror(status));
+    if (!status) {
+        lipsc_layer_record record = *lipsc_layer_file_record(&file);
+        const double raised = *record.sigma * (1 + 1e-6);
+        const size_t n = record.input.n, count = n * record.layer.d;
+        double *copy = lipsc_alloc(count, sizeof *copy);
+        if (!copy) return 1;
+        if (!strcmp(how, "tamper")) record.sigma = &raised;
+        if (!strcmp(how, "shift")) {
+            for (size_t i = 0; i < count; i++) copy[i] = record.input.X[i] * (1 + 1e-6);
+            record.input.X = copy;
+        }
+        if (!strcmp(how, "swap")) {
+            for (size_t i = 0; i < n; i++) copy[i] = record.ids[i < 2 ? 1 - i : i];
+            record.ids = copy;
+        }
+        status = lipsc_layer_write(path, &record, &err);
+        lipsc_layer_file_free(&file);
+        lipsc_release(copy);
+    }
+    if (status) fprintf(stderr, "%s\n", err.text);
     return status != LIPSC_OK;
 }
 
@@ -143,9 +161,23 @@ static int write_gauss(const char *kind, const char *path) {
     return 1;
 }
 
+/* An image for the vit of tests/fuzz/corpus/config. */
+static int write_pixels(const char *path) {
+    enum { COUNT = 3 * 32 * 32 };
+    static double pixels[COUNT];
+    const size_t shape[] = {3, 32, 32};
+    const lipsc_st_item item = {"pixel_values", LIPSC_F64, 3, shape, pixels};
+    lipsc_error err;
+    for (int i = 0; i < COUNT; i++) pixels[i] = sin(0.37 * i) + 0.5 * cos(0.011 * i * i);
+    if (!lipsc_st_write(path, &item, 1, NULL, 0, &err)) return 0;
+    fprintf(stderr, "%s\n", err.text);
+    return 1;
+}
+
 int main(int argc, char **argv) {
-    if (argc == 4 && !strcmp(argv[1], "tamper")) return tamper(argv[2], argv[3]);
+    if (argc == 4) return spoil(argv[1], argv[2], argv[3]);
     if (argc != 3) return 2;
+    if (!strcmp(argv[1], "pixels")) return write_pixels(argv[2]);
     if (!strcmp(argv[1], "gauss") || !strcmp(argv[1], "mixture") ||
         !strcmp(argv[1], "skew"))
         return write_gauss(argv[1], argv[2]);

@@ -172,7 +172,7 @@ run 0 measure random:gpt2 --tokenizer "$nano" --text "$text" --length 8 --window
 run 0 measure random:gpt2 --ids ids --layer 0 --seed 2 --format tsv
 
 # verdicts
-run 1 measure "$nano" --text "$text" --length 16 --windows 1 --max-sigma 1
+run 4 measure "$nano" --text "$text" --length 16 --windows 1 --max-sigma 1
 has err "exceeds --max-sigma 1"
 has out sigma
 run 0 measure "$nano" --text "$text" --length 16 --windows 1 --max-sigma 100
