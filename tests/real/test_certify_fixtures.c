@@ -1,5 +1,5 @@
-/* test_certify_fixtures.c - every fixture certified to 1e-3, for attention and whole blocks; the
- * singular values that transformers found lie between the bounds. */
+/* test_certify_fixtures.c - every fixture certified to 1e-3, for attention and whole
+ * blocks; the singular values that transformers found lie between the bounds. */
 #include "fixture.h"
 
 /* What is proved of their rounding reaches all of these; of some others, whose MLP has a
