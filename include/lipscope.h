@@ -115,6 +115,13 @@ typedef enum {
     LIPSC_MASK_LOCAL = 4    /* |i - j| < window                          */
 } lipsc_mask;
 
+/* A bias of the scores by the distance j - i of key and query. */
+typedef enum {
+    LIPSC_BIAS_NONE = 0,
+    LIPSC_BIAS_LINEAR = 1, /* score_bias[h] * (j - i): ALiBi                     */
+    LIPSC_BIAS_BUCKETS = 2 /* score_bias[h * bias_buckets + bucket(j - i)]: T5   */
+} lipsc_bias_rule;
+
 /* Multi-head self-attention (docs/maths.md, section 1).  With x_i the rows of X:
  *
  *     q_i = scale * Rot_i Norm_q(Q_h x_i + bq_h)      k_j = Rot_j Norm_k(K_g x_j + bk_g)
@@ -152,6 +159,18 @@ typedef struct {
     /* 1: these norms run over all heads of a token at once; the gains are then
      * (heads*key_dim) and (kv_heads*key_dim).  Default 0. */
     int norm_whole;
+    /* s_ij = soft_cap tanh(q_i . k_j / soft_cap) + bias_h(j - i) + log a_j.
+     * Default 0: without tanh. */
+    double soft_cap;
+    lipsc_bias_rule bias_rule;
+    const double *score_bias; /* (heads), or (heads, bias_buckets) with buckets */
+    /* Half of the buckets are for j > i.  Of each half the first half are the
+     * distances 0, 1, 2, ..., the others grow geometrically up to bias_distance;
+     * all longer distances share the last one. */
+    size_t bias_buckets, bias_distance;
+    /* A score per head that takes its part of the softmax and has no value:
+     * P_ij = exp(s_ij) / (exp(sink_h) + sum_l exp(s_il)).  NULL: none. */
+    const double *sinks; /* (heads)                                             */
 } lipsc_layer;
 
 LIPSC_API void lipsc_layer_defaults(lipsc_layer *layer);

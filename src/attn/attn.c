@@ -16,7 +16,7 @@ static const double weight_spread_f32 = 1e60;
 
 /* Pieces of the storage that are filled after it exists. */
 typedef struct {
-    double *X, *log_weight, *root_weight, *positions;
+    double *X, *log_weight, *root_weight, *positions, *distance;
     size_t *lo, *hi, *order;
 } rows_storage;
 
@@ -39,6 +39,9 @@ static void place(lipsc_arena *a, const lipsc_input *input, lipsc_attn *attn,
         input->weights ? lipsc_arena_take(a, n, sizeof *rows->root_weight) : NULL;
     rows->positions =
         l->rotary_dim ? lipsc_arena_take(a, n, sizeof *rows->positions) : NULL;
+    rows->distance = l->bias_rule != LIPSC_BIAS_NONE
+                         ? lipsc_arena_take(a, l->heads * (2 * n - 1), sizeof(double))
+                         : NULL;
     rows->lo = lipsc_arena_take(a, n, sizeof *rows->lo);
     rows->hi = lipsc_arena_take(a, n, sizeof *rows->hi);
     rows->order = lipsc_arena_take(a, n, sizeof *rows->order);
@@ -69,11 +72,16 @@ static lipsc_status prepare_rows(lipsc_attn *attn, const rows_storage *s) {
         if (s->positions)
             s->positions[i] = input->positions ? input->positions[token] : (double)token;
     }
+    for (size_t h = 0; s->distance && h < attn->layer.heads; h++)
+        for (size_t e = 0; e < 2 * n - 1; e++)
+            s->distance[h * (2 * n - 1) + e] =
+                lipsc_layer_bias(&attn->layer, h, e < n ? n - 1 - e : e - (n - 1), e >= n);
     attn->rows = (lipsc_rows){.n = n,
                               .X = identity ? input->X : s->X,
                               .log_weight = s->log_weight,
                               .root_weight = s->root_weight,
                               .positions = s->positions,
+                              .distance = s->distance,
                               .lo = s->lo,
                               .hi = s->hi,
                               .order = identity ? NULL : s->order};

@@ -51,6 +51,10 @@ lipsc_status lipsc_input_check(const lipsc_layer *resolved, const lipsc_input *i
  * Products, gradients and the definition take all of it. */
 const char *lipsc_layer_beyond(const lipsc_layer *layer);
 
+/* The bias of the scores of head h at the distance j - i = (ahead ? 1 : -1) * distance; 0
+ * without a rule. */
+double lipsc_layer_bias(const lipsc_layer *layer, size_t h, size_t distance, int ahead);
+
 /* Row i of the sorted order sees keys lo[i] .. hi[i]-1; order[i] is the token that
  * stands at place i.  *identity is 1 when no token moves. */
 lipsc_status lipsc_mask_ranges(const lipsc_layer *layer, const lipsc_input *input,

@@ -26,6 +26,9 @@ size_t lipsc_layer_width(const lipsc_layer *layer) {
 const char *lipsc_layer_beyond(const lipsc_layer *l) {
     if (l->norm_whole && (l->q_gain || l->k_gain))
         return "query and key norms over all heads";
+    if (l->soft_cap > 0.0) return "soft-capped scores";
+    if (l->bias_rule != LIPSC_BIAS_NONE) return "a bias of the scores";
+    if (l->sinks) return "sinks in the softmax";
     return NULL;
 }
 
@@ -92,6 +95,28 @@ static lipsc_status check_sizes(const lipsc_layer *r, lipsc_error *err) {
     return status;
 }
 
+static lipsc_status check_bias(const lipsc_layer *r, lipsc_error *err) {
+    if (!r->score_bias) return lipsc_fail(err, LIPSC_E_ARG, "score_bias is NULL");
+    if (r->mask == LIPSC_MASK_TIMES)
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "a bias of the scores counts places, which a mask by times does "
+                          "not have");
+    switch (r->bias_rule) {
+    case LIPSC_BIAS_LINEAR:
+        return LIPSC_OK;
+    case LIPSC_BIAS_BUCKETS:
+        if (r->bias_buckets >= 4 && r->bias_buckets % 4 == 0 &&
+            r->bias_distance > r->bias_buckets / 4)
+            return check_product("score_bias", r->heads, r->bias_buckets, 1, err);
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "%zu buckets up to a distance of %zu have no meaning",
+                          r->bias_buckets, r->bias_distance);
+    default:
+        return lipsc_fail(err, LIPSC_E_ARG, "bias_rule = %d is not a rule",
+                          (int)r->bias_rule);
+    }
+}
+
 static lipsc_status check_options(const lipsc_layer *r, lipsc_error *err) {
     if (!isfinite(r->scale)) return lipsc_fail(err, LIPSC_E_NONFIN, "scale is not finite");
     switch (r->mask) {
@@ -117,8 +142,26 @@ static lipsc_status check_options(const lipsc_layer *r, lipsc_error *err) {
         return lipsc_fail(err, LIPSC_E_NONFIN, "norm_eps is not finite");
     if (r->norm_eps < 0.0)
         return lipsc_fail(err, LIPSC_E_ARG, "norm_eps = %g is negative", r->norm_eps);
+    if (!isfinite(r->soft_cap))
+        return lipsc_fail(err, LIPSC_E_NONFIN, "soft_cap is not finite");
+    if (r->soft_cap < 0.0)
+        return lipsc_fail(err, LIPSC_E_ARG, "soft_cap = %g is negative", r->soft_cap);
+    if (r->bias_rule != LIPSC_BIAS_NONE) {
+        const lipsc_status status = check_bias(r, err);
+        if (status) return status;
+    }
     if (r->bo && !r->O) return lipsc_fail(err, LIPSC_E_ARG, "bo is given without O");
     return LIPSC_OK;
+}
+
+/* The numbers of the bias and the sinks. */
+static lipsc_status check_rules(const lipsc_layer *r, lipsc_error *err) {
+    const named_array sinks = {"sinks", r->sinks, r->heads, 0};
+    const named_array bias = {
+        "score_bias", r->bias_rule != LIPSC_BIAS_NONE ? r->score_bias : NULL, r->heads,
+        r->bias_rule == LIPSC_BIAS_BUCKETS ? r->bias_buckets : 0};
+    const lipsc_status status = check_finite(&sinks, err);
+    return status ? status : check_finite(&bias, err);
 }
 
 lipsc_status lipsc_layer_check(const lipsc_layer *layer, lipsc_layer *resolved,
@@ -150,6 +193,7 @@ lipsc_status lipsc_layer_check(const lipsc_layer *layer, lipsc_layer *resolved,
     };
     for (size_t a = 0; !status && a < sizeof arrays / sizeof arrays[0]; a++)
         status = check_finite(&arrays[a], err);
+    if (!status) status = check_rules(&r, err);
     if (!status) *resolved = r;
     return status;
 }
@@ -178,6 +222,14 @@ lipsc_status lipsc_input_check(const lipsc_layer *resolved, const lipsc_input *i
     if (by_times && !input->times) return lipsc_fail(err, LIPSC_E_ARG, "times is NULL");
     if (!by_times && input->times)
         return lipsc_fail(err, LIPSC_E_ARG, "times are given, but the mask is another one");
+
+    if (resolved->sinks && input->weights)
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "weights are given, of which only ratios count, but beside sinks "
+                          "their size would");
+    if (resolved->bias_rule != LIPSC_BIAS_NONE && input->positions)
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "positions are given, but the bias of the scores counts places");
 
     const size_t n = input->n;
     lipsc_status status = check_product("X", n, resolved->d, 1, err);

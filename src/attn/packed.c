@@ -29,6 +29,10 @@ static void place(lipsc_arena *a, const lipsc_layer *from, lipsc_layer *l) {
     l->bo = lipsc_arena_copy(a, l->out_dim, from->bo);
     l->rotary_freq =
         lipsc_arena_copy(a, l->rotary_dim / 2, l->rotary_dim ? from->rotary_freq : NULL);
+    l->score_bias = lipsc_arena_copy(
+        a, l->heads * (l->bias_rule == LIPSC_BIAS_BUCKETS ? l->bias_buckets : 1),
+        l->bias_rule != LIPSC_BIAS_NONE ? from->score_bias : NULL);
+    l->sinks = lipsc_arena_copy(a, l->heads, from->sinks);
     const size_t q_heads = l->norm_whole ? l->heads : 1;
     const size_t k_heads = l->norm_whole ? l->kv_heads : 1;
     l->q_gain = lipsc_arena_copy(a, q_heads * l->key_dim, from->q_gain);

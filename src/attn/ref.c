@@ -5,7 +5,7 @@
  *
  *   project   q_i = scale Rot_i Norm_q(Q x_i + bq)    k_j = Rot_j Norm_k(K x_j + bk)
  *             z_j = V x_j + bv
- *   core      P_i = softmax over the visible j of (q_i.k_j + log a_j)
+ *   core      P_i = softmax over the visible j of (cap(q_i.k_j) + bias_ij + log a_j)
  *             o_i = sum_j P_ij z_j
  *   output    f_i = sum over the heads of O_h o_i, + bo
  *
@@ -25,18 +25,19 @@ static void core_output(const head *h, size_t i) {
 }
 
 /* value = do_i = sum_j dP_ij z_j + P_ij dz_j,  dP_ij = P_ij (ds_ij - sum_l P_il ds_il),
- *         ds_ij = dq_i.k_j + q_i.dk_j.
+ *         ds_ij = cap'(q_i.k_j) (dq_i.k_j + q_i.dk_j).
  * In a nearly one-hot row ds_i,top - sum_l P_il ds_il cancels completely.  dP does not
  * see a constant added to ds_i, so ds_i,top is taken off first: the sum that remains is
- * small and keeps its digits. */
+ * small and keeps its digits.  Where a sink has a part of the row, the constant c leaves c
+ * times that part. */
 static void core_jvp(const head *h, size_t i) {
     const size_t n = h->input->n, k = h->layer->key_dim, dv = h->layer->value_dim;
     const size_t top = core_row(h, i);
     for (size_t j = 0; j < n; j++)
-        h->ds[j] =
-            dot(k, h->dq + i * k, h->k + j * k) + dot(k, h->q + i * k, h->dk + j * k);
+        h->ds[j] = h->slope[j] * (dot(k, h->dq + i * k, h->k + j * k) +
+                                  dot(k, h->q + i * k, h->dk + j * k));
     const double shift = h->ds[top];
-    double mean = 0.0;
+    double mean = -shift * *h->sink;
     for (size_t j = 0; j < n; j++) {
         h->ds[j] -= shift;
         mean += h->p[j] * h->ds[j];
@@ -50,14 +51,14 @@ static void core_jvp(const head *h, size_t i) {
 }
 
 /* From g = value, the gradient of o_i:
- *     dz_j += P_ij g,   ds_ij = P_ij (g.z_j - sum_l P_il g.z_l),
+ *     dz_j += P_ij g,   ds_ij = P_ij cap'(q_i.k_j) (g.z_j - sum_l P_il g.z_l),
  *     dq_i  = sum_j ds_ij k_j,   dk_j += ds_ij q_i.
  * As above, g.z at the largest entry is taken off first. */
 static void core_vjp(const head *h, size_t i) {
     const size_t n = h->input->n, k = h->layer->key_dim, dv = h->layer->value_dim;
     const size_t top = core_row(h, i);
     const double shift = dot(dv, h->value, h->z + top * dv);
-    double mean = 0.0;
+    double mean = -shift * *h->sink;
     for (size_t j = 0; j < n; j++) {
         h->ds[j] = dot(dv, h->value, h->z + j * dv) - shift;
         mean += h->p[j] * h->ds[j];
@@ -65,7 +66,7 @@ static void core_vjp(const head *h, size_t i) {
     const double *q = h->q + i * k;
     double *dq = h->dq + i * k;
     for (size_t j = 0; j < n; j++) {
-        const double ds = h->p[j] * (h->ds[j] - mean);
+        const double ds = h->slope[j] * h->p[j] * (h->ds[j] - mean);
         const double *key = h->k + j * k;
         for (size_t c = 0; c < dv; c++) h->dz[j * dv + c] += h->p[j] * h->value[c];
         for (size_t l = 0; l < k; l++) {

@@ -14,6 +14,11 @@
  *   in k_j          sum_i E_ij dq_i + F_ij q_i      in dk_j   sum_i E_ij q_i
  *   in z_j          sum_i P_ij (dS_ij - r_i) g_i
  *
+ * With a sink of mass t_i the row of P sums to 1 - t_i, and sum_l P_il D_il becomes
+ * sum_l P_il D_il + t_i r_i b_i.  With capped scores dS_ij = c'_ij du_ij, du_ij = dq_i.k_j
+ * + q_i.dk_j, so that E_ij becomes c'_ij E_ij, and F_ij, the gradient in q_i.k_j, becomes
+ * c'_ij F_ij + c''_ij du_ij E_ij.
+ *
  * dq and dk depend on the input only through the norms of queries and keys.  A constant
  * added to a row of dS, of B or of B' changes nothing, so the value at the row's largest
  * entry is taken off each first: nearly one-hot rows keep their digits. */
@@ -25,16 +30,17 @@ typedef struct {
     double *dq, *dk;   /* in dq, dk (n, key_dim)                                   */
     double *score;     /* (n) in the scores of key j, all rows together            */
     double *B, *slope; /* (n) a row of B and of B'                                 */
+    double *du;        /* (n) a row of dS before the cap                           */
     double *direction; /* (width) a direction of a query or key, before its norm   */
     double *t;         /* (width) the gradient of what the norm makes of it        */
 } gradient;
 
 static lipsc_status gradient_alloc(gradient *g, const lipsc_layer *layer, size_t n) {
     const size_t k = layer->key_dim, wide = layer->heads * k;
-    double **const arrays[] = {&g->q,     &g->k, &g->z,     &g->dq,        &g->dk,
-                               &g->score, &g->B, &g->slope, &g->direction, &g->t};
-    const size_t counts[] = {n * k, n * k, n * layer->value_dim, n * k, n * k, n, n, n,
-                             wide,  wide};
+    double **const arrays[] = {&g->q, &g->k,     &g->z,         &g->dq, &g->dk, &g->score,
+                               &g->B, &g->slope, &g->direction, &g->t,  &g->du};
+    const size_t counts[] = {
+        n * k, n * k, n * layer->value_dim, n * k, n * k, n, n, n, wide, wide, n};
     int short_of_memory = 0;
     for (size_t a = 0; a < sizeof counts / sizeof counts[0]; a++) {
         *arrays[a] = lipsc_alloc(counts[a], sizeof(double));
@@ -44,8 +50,8 @@ static lipsc_status gradient_alloc(gradient *g, const lipsc_layer *layer, size_t
 }
 
 static void gradient_release(gradient *g) {
-    double *const arrays[] = {g->q,     g->k, g->z,     g->dq,        g->dk,
-                              g->score, g->B, g->slope, g->direction, g->t};
+    double *const arrays[] = {g->q, g->k,     g->z,         g->dq, g->dk, g->score,
+                              g->B, g->slope, g->direction, g->t,  g->du};
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
 }
 
@@ -55,18 +61,20 @@ static void core_gradient(const head *h, const gradient *g, size_t i) {
     const size_t top = core_row(h, i);
     const double *q = h->q + i * k, *dq = h->dq + i * k;
     for (size_t j = 0; j < n; j++) {
-        h->ds[j] = dot(k, dq, h->k + j * k) + dot(k, q, h->dk + j * k);
+        g->du[j] = dot(k, dq, h->k + j * k) + dot(k, q, h->dk + j * k);
+        h->ds[j] = h->slope[j] * g->du[j];
         g->B[j] = dot(dv, h->value, h->z + j * dv);
         g->slope[j] = dot(dv, h->value, h->dz + j * dv);
     }
     const double ds_top = h->ds[top], B_top = g->B[top], slope_top = g->slope[top];
-    double r = 0.0, b = 0.0;
+    double r = -ds_top * *h->sink, b = -B_top * *h->sink;
     for (size_t j = 0; j < n; j++) {
         r += h->p[j] * (h->ds[j] -= ds_top);
         b += h->p[j] * (g->B[j] -= B_top);
         g->slope[j] -= slope_top;
     }
-    double mean = 0.0; /* sum_l P_il D_il */
+    /* sum_l P_il D_il, from what the shifts leave of it where a sink has mass */
+    double mean = *h->sink * ((r + ds_top) * (b + B_top) - slope_top);
     for (size_t j = 0; j < n; j++)
         mean += h->p[j] * ((g->B[j] - b) * (h->ds[j] - r) + g->slope[j]);
 
@@ -74,11 +82,14 @@ static void core_gradient(const head *h, const gradient *g, size_t i) {
         const double E = h->p[j] * (g->B[j] - b), dP = h->p[j] * (h->ds[j] - r);
         const double F = h->p[j] * ((g->B[j] - b) * (h->ds[j] - r) + g->slope[j] - mean);
         const double *key = h->k + j * k, *dk = h->dk + j * k;
+        const double most = h->layer->soft_cap;
+        const double bend = most > 0.0 ? -2.0 * h->cap[j] * h->slope[j] / most : 0.0;
+        const double Eu = h->slope[j] * E, Fu = h->slope[j] * F + bend * g->du[j] * E;
         for (size_t l = 0; l < k; l++) {
-            g->q[i * k + l] += E * dk[l] + F * key[l];
-            g->k[j * k + l] += E * dq[l] + F * q[l];
-            g->dq[i * k + l] += E * key[l];
-            g->dk[j * k + l] += E * q[l];
+            g->q[i * k + l] += Eu * dk[l] + Fu * key[l];
+            g->k[j * k + l] += Eu * dq[l] + Fu * q[l];
+            g->dq[i * k + l] += Eu * key[l];
+            g->dk[j * k + l] += Eu * q[l];
         }
         for (size_t c = 0; c < dv; c++) g->z[j * dv + c] += dP * h->value[c];
         g->score[j] += F;

@@ -31,7 +31,10 @@ typedef struct {
     double *wide;          /* (width) a query or key before the norm */
     double *q, *k, *z;     /* (n, key_dim) twice, (n, value_dim)     */
     double *dq, *dk, *dz;  /* directions or gradients of these       */
+    size_t index;          /* which query head                       */
     double *p, *ds;        /* (n) a row of P and of dS               */
+    double *cap, *slope;   /* (n) tanh of a row, its derivative      */
+    double *sink;          /* (1) 1 - sum of the row of P            */
     double *token, *value; /* (d) and (value_dim)                    */
 } head;
 
@@ -204,6 +207,14 @@ static inline int visible(const lipsc_layer *layer, const lipsc_input *input, si
     return 0;
 }
 
+/* c tanh(s / c), with tanh(s / c) and the derivative 1 - tanh^2 kept for key j. */
+static inline double capped(const head *h, size_t j, double s) {
+    const double c = h->layer->soft_cap;
+    h->cap[j] = c > 0.0 ? tanh(s / c) : 0.0;
+    h->slope[j] = c > 0.0 ? 1.0 / (cosh(s / c) * cosh(s / c)) : 1.0;
+    return c > 0.0 ? c * h->cap[j] : s;
+}
+
 /* p = P_i; returns the place of its largest entry.  An entry that is hidden, or too
  * small for a double, is zero. */
 static inline size_t core_row(const head *h, size_t i) {
@@ -212,17 +223,21 @@ static inline size_t core_row(const head *h, size_t i) {
     for (size_t j = 0; j < n; j++) {
         if (!visible(h->layer, h->input, i, j)) {
             h->p[j] = -INFINITY;
+            h->cap[j] = h->slope[j] = 0.0;
             continue;
         }
-        h->p[j] = dot(k, h->q + i * k, h->k + j * k);
+        h->p[j] = capped(h, j, dot(k, h->q + i * k, h->k + j * k));
+        h->p[j] += lipsc_layer_bias(h->layer, h->index, j > i ? j - i : i - j, j > i);
         if (h->input->weights) h->p[j] += log(h->input->weights[j]);
     }
     for (size_t j = 0; j < n; j++)
         if (h->p[j] > h->p[top]) top = j;
-    const double largest = h->p[top];
-    double sum = 0.0;
+    const double sink = h->layer->sinks ? h->layer->sinks[h->index] : -INFINITY;
+    const double largest = fmax(h->p[top], sink);
+    double sum = exp(sink - largest);
     for (size_t j = 0; j < n; j++) sum += h->p[j] = exp(h->p[j] - largest);
     for (size_t j = 0; j < n; j++) h->p[j] /= sum;
+    *h->sink = exp(sink - largest) / sum;
     return top;
 }
 
@@ -278,6 +293,7 @@ static inline void head_enter(head *h, size_t index) {
     h->O = layer->O ? layer->O + index * dv : NULL;
     h->bv = layer->bv ? layer->bv + g * dv : NULL;
     h->first = index * dv;
+    h->index = index;
     project(h);
 }
 
@@ -289,9 +305,10 @@ static inline lipsc_status head_alloc(head *h, const lipsc_layer *layer,
     h->query.width = side_width(layer, layer->heads, layer->q_gain);
     h->key.width = side_width(layer, layer->kv_heads, layer->k_gain);
     const size_t wide = h->query.width > h->key.width ? h->query.width : h->key.width;
-    double **const arrays[] = {&h->query.raw, &h->key.raw, &h->wide, &h->q,  &h->k,
-                               &h->dq,        &h->dk,      &h->z,    &h->dz, &h->p,
-                               &h->ds,        &h->value,   &h->token};
+    double **const arrays[] = {&h->query.raw, &h->key.raw, &h->wide,  &h->q,
+                               &h->k,         &h->dq,      &h->dk,    &h->z,
+                               &h->dz,        &h->p,       &h->ds,    &h->value,
+                               &h->token,     &h->cap,     &h->slope, &h->sink};
     const size_t counts[] = {n * h->query.width,
                              n * h->key.width,
                              wide,
@@ -304,7 +321,10 @@ static inline lipsc_status head_alloc(head *h, const lipsc_layer *layer,
                              n,
                              n,
                              dv,
-                             layer->d};
+                             layer->d,
+                             n,
+                             n,
+                             1};
     int short_of_memory = 0;
     for (size_t a = 0; a < sizeof counts / sizeof counts[0]; a++) {
         *arrays[a] = lipsc_alloc(counts[a], sizeof(double));
@@ -316,9 +336,9 @@ static inline lipsc_status head_alloc(head *h, const lipsc_layer *layer,
 }
 
 static inline void head_release(head *h) {
-    double *const arrays[] = {h->query.raw, h->key.raw, h->wide, h->q,  h->k,
-                              h->dq,        h->dk,      h->z,    h->dz, h->p,
-                              h->ds,        h->value,   h->token};
+    double *const arrays[] = {h->query.raw, h->key.raw, h->wide,  h->q,   h->k,  h->dq,
+                              h->dk,        h->z,       h->dz,    h->p,   h->ds, h->value,
+                              h->token,     h->cap,     h->slope, h->sink};
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
 }
 

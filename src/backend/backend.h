@@ -19,6 +19,9 @@ typedef struct {
     const double *root_weight; /* (n) or NULL: J becomes D^{1/2} J D^{-1/2}, this is
                                 * the diagonal of D^{1/2}                            */
     const double *positions;   /* (n), only with rotary positions                     */
+    const double *distance;    /* (heads, 2 n - 1) or NULL: distance[h][n - 1 + j - i] is
+                                * added to the score of row i and key j; only without
+                                * an order                                           */
     const size_t *lo, *hi;     /* (n)                                                 */
     const size_t *order;       /* (n) or NULL                                         */
 } lipsc_rows;
@@ -27,6 +30,7 @@ typedef enum {
     LIPSC_ACT_GELU,       /* x Phi(x)                                              */
     LIPSC_ACT_GELU_TANH,  /* x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2       */
     LIPSC_ACT_GELU_FAST,  /* the same with 0.7978845608 for sqrt(2/pi)             */
+    LIPSC_ACT_GELU_BLOOM, /* the same with 0.79788456                              */
     LIPSC_ACT_GELU_QUICK, /* x s(1.702 x), s the logistic function                */
     LIPSC_ACT_RELU,
     LIPSC_ACT_SILU, /* x s(x)                                                     */

@@ -19,7 +19,8 @@ enum {
     LIPSC_FILE_MODEL
 };
 extern const char *const lipsc_layer_maps[], *const lipsc_layer_masks[],
-                                                 *const lipsc_layer_norm_spans[];
+                                                 *const lipsc_layer_norm_spans[],
+                                                     *const lipsc_layer_bias_rules[];
 
 /* Absent arrays and texts are NULL. */
 typedef struct {
@@ -53,6 +54,8 @@ typedef enum {
     LIPSC_QUERY_NORM_WIDTH,
     LIPSC_KEY_NORM_WIDTH,
     LIPSC_ROTARY_PAIRS,
+    LIPSC_HEAD_COUNT,
+    LIPSC_BIAS_WIDTH,  /* of a row of score_bias                 */
     LIPSC_PIXEL_SHAPE, /* three sizes of their own              */
     LIPSC_EXTENTS,
     LIPSC_VECTOR = LIPSC_EXTENTS /* in place of columns */
@@ -93,6 +96,8 @@ typedef enum {
     T(ROTARY_FREQ, "rotary_freq", ROTARY_PAIRS, VECTOR, layer.rotary_freq, FOR_LAYER) \
     T(Q_NORM, "q_norm", QUERY_NORM_WIDTH, VECTOR, layer.q_gain, FOR_LAYER)            \
     T(K_NORM, "k_norm", KEY_NORM_WIDTH, VECTOR, layer.k_gain, FOR_LAYER)              \
+    T(SCORE_BIAS, "score_bias", HEAD_COUNT, BIAS_WIDTH, layer.score_bias, FOR_LAYER)  \
+    T(SINKS, "sinks", HEAD_COUNT, VECTOR, layer.sinks, FOR_LAYER)                     \
     T(SIGMA, "sigma", ONE, VECTOR, sigma, FOR_CHECK)                                  \
     T(DIRECTION, "v", TOKEN_COUNT, TOKEN_WIDTH, v, FOR_CHECK)                         \
     T(IMAGE, "u", TOKEN_COUNT, IMAGE_WIDTH, u, FOR_CHECK)                             \
@@ -125,22 +130,27 @@ typedef enum {
 
 /* The one list of metadata: identifier, key in the file, kind, member, written where this
  * pointer of the record is not NULL, names. */
-#define LIPSC_NOTE_LIST(N)                                                             \
-    N(HEADS, "heads", COUNT, layer.heads, layer.Q, NULL)                               \
-    N(KV_HEADS, "kv_heads", COUNT, layer.kv_heads, layer.Q, NULL)                      \
-    N(MASK, "mask", NAME, layer.mask, layer.Q, lipsc_layer_masks)                      \
-    N(WINDOW, "window", COUNT, layer.window, layer.Q, NULL)                            \
-    N(SCALE, "scale", FACTOR, layer.scale, layer.Q, NULL)                              \
-    N(NORM_EPS, "norm_eps", POSITIVE, layer.norm_eps, layer.Q, NULL)                   \
-    N(NORM_SPAN, "norm_span", NAME, layer.norm_whole, layer.Q, lipsc_layer_norm_spans) \
-    N(MAP, "map", NAME, map, input.X, lipsc_layer_maps)                                \
-    N(MODEL, "model", TEXT, model, model, NULL)                                        \
-    N(MODEL_HASH, "model_hash", TEXT, model_hash, model_hash, NULL)                    \
-    N(LAYER, "layer", TEXT, place, place, NULL)                                        \
-    N(HEAD, "head", TEXT, head, head, NULL)                                            \
-    N(MASK_OVERRIDE, "mask_override", TEXT, mask_override, mask_override, NULL)        \
-    N(TEXT_HASH, "text_hash", TEXT, text_hash, text_hash, NULL)                        \
-    N(IDS_HASH, "ids_hash", TEXT, ids_hash, ids_hash, NULL)                            \
+#define LIPSC_NOTE_LIST(N)                                                                \
+    N(HEADS, "heads", COUNT, layer.heads, layer.Q, NULL)                                  \
+    N(KV_HEADS, "kv_heads", COUNT, layer.kv_heads, layer.Q, NULL)                         \
+    N(MASK, "mask", NAME, layer.mask, layer.Q, lipsc_layer_masks)                         \
+    N(WINDOW, "window", COUNT, layer.window, layer.Q, NULL)                               \
+    N(SCALE, "scale", FACTOR, layer.scale, layer.Q, NULL)                                 \
+    N(NORM_EPS, "norm_eps", POSITIVE, layer.norm_eps, layer.Q, NULL)                      \
+    N(NORM_SPAN, "norm_span", NAME, layer.norm_whole, layer.Q, lipsc_layer_norm_spans)    \
+    N(SOFT_CAP, "soft_cap", POSITIVE, layer.soft_cap, layer.Q, NULL)                      \
+    N(BIAS_RULE, "bias_rule", NAME, layer.bias_rule, layer.score_bias,                    \
+      lipsc_layer_bias_rules)                                                             \
+    N(BIAS_BUCKETS, "bias_buckets", COUNT, layer.bias_buckets, layer.score_bias, NULL)    \
+    N(BIAS_DISTANCE, "bias_distance", COUNT, layer.bias_distance, layer.score_bias, NULL) \
+    N(MAP, "map", NAME, map, input.X, lipsc_layer_maps)                                   \
+    N(MODEL, "model", TEXT, model, model, NULL)                                           \
+    N(MODEL_HASH, "model_hash", TEXT, model_hash, model_hash, NULL)                       \
+    N(LAYER, "layer", TEXT, place, place, NULL)                                           \
+    N(HEAD, "head", TEXT, head, head, NULL)                                               \
+    N(MASK_OVERRIDE, "mask_override", TEXT, mask_override, mask_override, NULL)           \
+    N(TEXT_HASH, "text_hash", TEXT, text_hash, text_hash, NULL)                           \
+    N(IDS_HASH, "ids_hash", TEXT, ids_hash, ids_hash, NULL)                               \
     N(DTYPE, "dtype", TEXT, dtype, dtype, NULL)
 
 enum {

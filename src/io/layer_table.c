@@ -8,6 +8,7 @@ const char *const lipsc_layer_maps[] = {
 const char *const lipsc_layer_masks[] = {"none",  "causal", "sliding",
                                          "times", "local",  NULL};
 
+const char *const lipsc_layer_bias_rules[] = {"none", "linear", "buckets", NULL};
 const char *const lipsc_layer_norm_spans[] = {"head", "token", NULL};
 
 const struct lipsc_extent_words lipsc_extent_words[] = {
@@ -24,6 +25,8 @@ const struct lipsc_extent_words lipsc_extent_words[] = {
     [LIPSC_QUERY_NORM_WIDTH] = {"what is normed of queries has", "number"},
     [LIPSC_KEY_NORM_WIDTH] = {"what is normed of keys has", "number"},
     [LIPSC_ROTARY_PAIRS] = {"there are", "rotary pair"},
+    [LIPSC_HEAD_COUNT] = {"there are", "head"},
+    [LIPSC_BIAS_WIDTH] = {"a head's bias has", "number"},
     [LIPSC_PIXEL_SHAPE] = {"the image has", "number"},
 };
 
@@ -42,6 +45,8 @@ void lipsc_layer_sizes(const lipsc_layer_record *record, size_t size[LIPSC_EXTEN
     size[LIPSC_QUERY_NORM_WIDTH] = l->key_dim * (l->norm_whole ? l->heads : 1);
     size[LIPSC_KEY_NORM_WIDTH] = l->key_dim * (l->norm_whole ? l->kv_heads : 1);
     size[LIPSC_ROTARY_PAIRS] = l->rotary_dim / 2;
+    size[LIPSC_HEAD_COUNT] = l->heads;
+    size[LIPSC_BIAS_WIDTH] = l->bias_rule == LIPSC_BIAS_BUCKETS ? l->bias_buckets : 1;
     size[LIPSC_PIXEL_SHAPE] = 0;
 }
 

@@ -10,7 +10,7 @@
 
 /* Whoever adds a member to lipsc_layer adds its line to a list of layer_record.h; a layer
  * that is written without it would read back as another one. */
-_Static_assert(sizeof(void *) != 8 || sizeof(lipsc_layer) == 184,
+_Static_assert(sizeof(void *) != 8 || sizeof(lipsc_layer) == 232,
                "lipsc_layer has a member that layer files do not know");
 
 lipsc_layer_record lipsc_layer_record_of(const lipsc_layer *layer,
@@ -34,6 +34,9 @@ static lipsc_layer_record only_used(const lipsc_layer_record *record) {
         r.layer.norm_eps = 0.0;
         r.layer.norm_whole = 0;
     }
+    if (r.layer.bias_rule == LIPSC_BIAS_NONE) r.layer.score_bias = NULL;
+    if (r.layer.bias_rule != LIPSC_BIAS_BUCKETS)
+        r.layer.bias_buckets = r.layer.bias_distance = 0;
     if (!r.layer.rotary_dim) r.layer.rotary_freq = r.input.positions = NULL;
     if (!r.layer.K) r.layer.bk = NULL;
     if (!r.layer.O) r.layer.bo = NULL;

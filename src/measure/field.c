@@ -18,6 +18,9 @@ static lipsc_status check_layer(const lipsc_layer *layer, const lipsc_measure *m
         return lipsc_fail(err, LIPSC_E_REFUSED,
                           "rotary positions: scores depend on places, which the atoms of a "
                           "measure do not have");
+    if (lipsc_layer_beyond(resolved))
+        return lipsc_fail(err, LIPSC_E_REFUSED, "%s: not a map of measures",
+                          lipsc_layer_beyond(resolved));
     if (resolved->mask == LIPSC_MASK_SLIDING || resolved->mask == LIPSC_MASK_LOCAL)
         return lipsc_fail(err, LIPSC_E_REFUSED,
                           "a sliding window counts tokens, which a measure does not have");

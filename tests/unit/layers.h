@@ -35,13 +35,17 @@ enum {
     /* what no bound covers: drawn by the tests of the products alone */
     FEATURE_LOCAL = 1 << 14,      /* a window on both sides; wins over sliding         */
     FEATURE_WHOLE_NORM = 1 << 15, /* query and key norms over all heads                */
-    ALL_FEATURES = 16
+    FEATURE_ALIBI = 1 << 16,      /* a bias by distance; not with times                */
+    FEATURE_BUCKETS = 1 << 17,    /* a table by bucket of distance; wins over ALiBi    */
+    FEATURE_SOFT_CAP = 1 << 18,   /* scores within 0.7 to 3                            */
+    FEATURE_SINKS = 1 << 19,      /* between almost nothing and almost all             */
+    ALL_FEATURES = 20
 };
 
 static const char *const feature_names[ALL_FEATURES] = {
-    "causal",    "sliding",   "times",  "weights",   "biases",    "grouped",
-    "no output", "A form",    "rotary", "qk norm",   "saturated", "equal tokens",
-    "scale",     "one token", "local",  "whole norm"};
+    "causal", "sliding",    "times",   "weights",   "biases",       "grouped", "no output",
+    "A form", "rotary",     "qk norm", "saturated", "equal tokens", "scale",   "one token",
+    "local",  "whole norm", "alibi",   "buckets",   "soft cap",     "sinks"};
 
 /* Zero: drawn from the seed, small. */
 typedef struct {
@@ -52,7 +56,7 @@ typedef struct {
     lipsc_layer layer;
     lipsc_input input;
     size_t in, out; /* lengths of a direction and of a result: n d, n width */
-    double *storage[16];
+    double *storage[20];
     size_t arrays;
 } test_layer;
 
@@ -151,7 +155,16 @@ static inline test_layer random_layer_of(uint64_t seed, unsigned features, layer
         l->mask = LIPSC_MASK_TIMES;
         t.input.times = times;
     }
-    if (features & FEATURE_WEIGHTS) {
+    if (!(features & FEATURE_TIMES) && features & (FEATURE_ALIBI | FEATURE_BUCKETS)) {
+        const int buckets = (features & FEATURE_BUCKETS) != 0;
+        l->bias_rule = buckets ? LIPSC_BIAS_BUCKETS : LIPSC_BIAS_LINEAR;
+        l->bias_buckets = 8, l->bias_distance = 7;
+        l->score_bias = normal_new(&t, &s, z.heads * 8, buckets ? 1.0 : 0.3);
+    }
+    if (features & FEATURE_SOFT_CAP)
+        l->soft_cap = 0.7 + 2.3 * lipsc_rng_uniform(seed, s.next++);
+    if (features & FEATURE_SINKS) l->sinks = normal_new(&t, &s, z.heads, 4.0);
+    if (features & FEATURE_WEIGHTS && !l->sinks) {
         double *weights = array_new(&t, z.n);
         for (size_t i = 0; i < z.n; i++)
             weights[i] = exp((2.0 * lipsc_rng_uniform(seed, s.next++) - 1.0) * log(20.0));
@@ -163,7 +176,8 @@ static inline test_layer random_layer_of(uint64_t seed, unsigned features, layer
         for (size_t p = 0; p < l->rotary_dim / 2; p++)
             freq[p] = pow(100.0, -2.0 * (double)p / (double)l->rotary_dim);
         l->rotary_freq = freq;
-        if (draw(&s, 0, 1)) { /* half of the layers keep the default 0, 1, 2, ... */
+        if (draw(&s, 0, 1) &&
+            !l->bias_rule) { /* half of the layers keep the default 0, 1, 2, ... */
             double *positions = array_new(&t, z.n);
             for (size_t i = 0; i < z.n; i++) positions[i] = (double)draw(&s, 0, 3 * z.n);
             t.input.positions = positions;

@@ -94,6 +94,19 @@ static inline int longdouble_sees(const lipsc_layer *l, const lipsc_input *in, s
     return 1;
 }
 
+/* The bucket of a distance as the paper of T5 describes it. */
+static inline size_t longdouble_bucket(const lipsc_layer *l, long ahead) {
+    const long half = (long)l->bias_buckets / 2, near = half / 2, away = labs(ahead);
+    long bucket = away;
+    if (away >= near)
+        bucket = near + (long)floor(log((double)away / (double)near) /
+                                        log((double)l->bias_distance / (double)near) *
+                                        (double)(half - near) +
+                                    1e-9);
+    if (bucket > half - 1) bucket = half - 1;
+    return (size_t)(bucket + (ahead > 0 ? half : 0));
+}
+
 /* s (n): scores of row i of head h, log weights included; hidden ones -infinity.
  * work: 2 key_dim */
 static inline void longdouble_scores(const longdouble_point *p, size_t h, size_t i,
@@ -115,6 +128,12 @@ static inline void longdouble_scores(const longdouble_point *p, size_t h, size_t
         s[j] = 0.0L;
         for (size_t e = 0; e < k; e++)
             s[j] += (long double)longdouble_scale(l) * q[e] * key[e];
+        if (l->soft_cap > 0) s[j] = l->soft_cap * tanhl(s[j] / (long double)l->soft_cap);
+        if (l->bias_rule == LIPSC_BIAS_LINEAR)
+            s[j] += (long double)l->score_bias[h] * ((long double)j - (long double)i);
+        if (l->bias_rule == LIPSC_BIAS_BUCKETS)
+            s[j] += l->score_bias[h * l->bias_buckets +
+                                  longdouble_bucket(l, (long)j - (long)i)];
         if (p->input->weights) s[j] += logl((long double)p->input->weights[j]);
     }
 }
@@ -134,6 +153,8 @@ static inline void longdouble_output(const longdouble_point *p, long double *y) 
             longdouble_scores(p, h, i, work, s);
             long double largest = s[i], sum = 0.0L;
             for (size_t j = 0; j < n; j++) largest = fmaxl(largest, s[j]);
+            if (l->sinks) largest = fmaxl(largest, l->sinks[h]);
+            if (l->sinks) sum = expl(l->sinks[h] - largest);
             for (size_t c = 0; c < dv; c++) o[c] = 0.0L;
             for (size_t j = 0; j < n; j++) {
                 const long double e = expl(s[j] - largest);

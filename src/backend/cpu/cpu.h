@@ -37,9 +37,12 @@ typedef struct {
     void *rowmax, *rowinv; /* (heads, n) */
     size_t *top;           /* (heads, n) */
     size_t *lo, *hi, *order;
-    void *key_bias;            /* (n) or NULL: log weights                              */
-    void *root, *inverse_root; /* (n) or NULL: square roots of the weights, inverses    */
-    void *cosine, *sine;       /* (n, rotary_dim/2) or NULL                             */
+    void *key_bias;              /* (n) or NULL: log weights                              */
+    void *root, *inverse_root;   /* (n) or NULL: square roots of the weights, inverses    */
+    void *distance;              /* (heads, distance_stride) or NULL: biases by distance  */
+    size_t distance_stride;      /* 2 n - 1 and a panel                                   */
+    void *top_slope, *sink_mass; /* (heads, n) or NULL                                  */
+    void *cosine, *sine;         /* (n, rotary_dim/2) or NULL                             */
     void *q_unit, *q_inverse, *k_unit, *k_inverse; /* norms: (heads, n, kw), (heads, n) */
     /* work memory of the products, for `dirs` directions */
     size_t dirs;

@@ -13,6 +13,8 @@
  * and adds their products with q, k, dq, dk and g to the gradients. */
 #include "backend/cpu/tiles.h"
 
+#include <math.h>
+
 /* What the second pass knows of a row. */
 typedef struct {
     T x_top, y_top, w_top; /* dS, g.z and g.dz at the row's largest entry */
@@ -24,6 +26,7 @@ typedef struct {
 typedef struct {
     T *k, *z, *dk, *dz;       /* panels; dk, dz for each direction */
     T *P, *E, *W, *F, *lanes; /* lanes: (dirs, ROWS, 2, VL)        */
+    T *slope, *raw;           /* with a cap: its derivative, dS before it */
 } workspace;
 
 static size_t panel_elements(size_t kw, size_t vw, size_t dirs) {
@@ -31,7 +34,7 @@ static size_t panel_elements(size_t kw, size_t vw, size_t dirs) {
 }
 
 static size_t scratch_bytes(size_t kw, size_t vw, size_t dirs) {
-    return (panel_elements(kw, vw, dirs) + 4 * ROWS * STRIDE + dirs * ROWS * 2 * VL) *
+    return (panel_elements(kw, vw, dirs) + 6 * ROWS * STRIDE + dirs * ROWS * 2 * VL) *
            sizeof(T);
 }
 
@@ -44,7 +47,9 @@ static workspace workspace_in(const lipsc_head *h, size_t dirs, void *scratch) {
     s.E = s.P + ROWS * STRIDE;
     s.W = s.E + ROWS * STRIDE;
     s.F = s.W + ROWS * STRIDE;
-    s.lanes = s.F + ROWS * STRIDE;
+    s.slope = s.F + ROWS * STRIDE;
+    s.raw = s.slope + ROWS * STRIDE;
+    s.lanes = s.raw + ROWS * STRIDE;
     return s;
 }
 
@@ -79,14 +84,22 @@ static direction direction_at(const lipsc_head *h, const lipsc_head_pairs *d, si
                        .dz = s->dz + (dir * KEYS + key) * vw};
 }
 
-/* x into the tile X, y into Y, w stays in registers */
+/* x into the tile X, y into Y, w stays in registers; with a cap its derivatives are read
+ * from slope, and dS before it goes into raw */
 INLINE void shifted_block(const int mr, const lipsc_head *h, const direction *d, size_t i,
-                          T *X, T *Y, V w[MR][2]) {
+                          T *X, T *Y, const T *slope, T *raw, V w[MR][2]) {
     const size_t kw = h->kw, vw = h->vw;
     const row_record *row = d->rows + i;
     block_zero(mr, w);
     block_fma(mr, w, kw, d->dq + i * kw, kw, 1, d->k, NR);
     block_fma(mr, w, kw, (const T *)h->q + i * kw, kw, 1, d->dk, NR);
+    if (h->soft_cap > 0)
+        for (int r = 0; r < mr; r++)
+            for (int half = 0; half < 2; half++) {
+                const int at = r * STRIDE + half * VL;
+                v_store(raw + at, w[r][half]);
+                w[r][half] = w[r][half] * v_load(slope + at);
+            }
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++)
         for (int half = 0; half < 2; half++)
@@ -137,6 +150,7 @@ static void start_rows(const lipsc_head *h, const lipsc_head_pairs *d, size_t di
             T mean = 0;
             for (size_t c = 0; c < vw; c++)
                 mean = s_fma(g[(i + r) * vw + c], excess[c], mean);
+            if (h->soft_cap > 0) x[r] *= ((const T *)h->top_slope)[i + r];
             rows[i + r] =
                 (row_record){.x_top = x[r], .y_top = y[r], .w_top = w[r], .y_mean = mean};
         }
@@ -145,10 +159,11 @@ static void start_rows(const lipsc_head *h, const lipsc_head_pairs *d, size_t di
 
 /* lanes of a row: VL partial sums of r, then of m */
 INLINE void sums_block(const int mr, const lipsc_head *h, const direction *d, size_t i,
-                       size_t j, int masked, int fresh, T *P, T *X, T *Y, T *lanes) {
+                       size_t j, int masked, int fresh, T *P, T *slope, T *X, T *Y, T *raw,
+                       T *lanes) {
     V w[MR][2];
-    if (fresh) store_softmax(mr, h, i, j, masked, d->k, P);
-    shifted_block(mr, h, d, i, X, Y, w);
+    if (fresh) store_softmax(mr, h, i, j, masked, d->k, P, slope);
+    shifted_block(mr, h, d, i, X, Y, slope, raw, w);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
         T *sum = lanes + (size_t)r * 2 * VL;
@@ -175,9 +190,11 @@ static void sums_tile(const lipsc_head *h, const lipsc_head_pairs *d, size_t i0,
                 const key_span span = span_of(h, i, mr, j0, j1);
                 if (j < span.from || j >= span.end) continue;
                 const int masked = is_masked(h, i, mr, j), fresh = dir == 0;
-                T *P = s->P + (i - i0) * STRIDE + (j - j0);
+                const size_t at = (i - i0) * STRIDE + (j - j0);
+                T *P = s->P + at, *slope = s->slope + at;
                 T *lanes = s->lanes + (dir * ROWS + (i - i0)) * 2 * VL;
-#define CALL(m) sums_block(m, h, &at_key, i, j, masked, fresh, P, s->W, s->E, lanes)
+#define CALL(m) \
+    sums_block(m, h, &at_key, i, j, masked, fresh, P, slope, s->W, s->E, s->raw, lanes)
                 FOR_BLOCK_SIZE(mr, CALL)
 #undef CALL
             }
@@ -191,6 +208,18 @@ static void sums_tile(const lipsc_head *h, const lipsc_head_pairs *d, size_t i0,
             row->m += m;
         }
     }
+}
+
+/* What the shifts leave of r and m where the rows of P do not sum to one. */
+static void settle_sinks(const lipsc_head *h, const lipsc_head_pairs *d, size_t i0,
+                         size_t i1) {
+    for (size_t dir = 0; dir < d->dirs; dir++)
+        for (size_t i = i0; i < i1; i++) {
+            row_record *row = (row_record *)d->rows + dir * h->n + i;
+            const T mass = ((const T *)h->sink_mass)[i];
+            row->r -= mass * row->x_top;
+            row->m += mass * (row->x_top * (row->y_top + row->y_mean) - row->w_top);
+        }
 }
 
 static void gradient_rows(const lipsc_head *h, const lipsc_head_pairs *d, size_t i0,
@@ -208,15 +237,17 @@ static void gradient_rows(const lipsc_head *h, const lipsc_head_pairs *d, size_t
             sums_tile(h, d, i, end, j0, j1, &s);
         }
     }
+    if (h->has_sink) settle_sinks(h, d, i0, i1);
 }
 
 /* ---- Second pass: E, W, F and their products -------------------------------------- */
 
 INLINE void gradient_block(const int mr, const lipsc_head *h, const direction *d, size_t i,
-                           size_t j, int masked, int fresh, T *P, T *E, T *W, T *F) {
+                           size_t j, int masked, int fresh, T *P, T *E, T *W, T *F,
+                           T *slope, T *raw) {
     V w[MR][2];
-    if (fresh) store_softmax(mr, h, i, j, masked, d->k, P);
-    shifted_block(mr, h, d, i, W, E, w);
+    if (fresh) store_softmax(mr, h, i, j, masked, d->k, P, slope);
+    shifted_block(mr, h, d, i, W, E, slope, raw, w);
     const row_record *row = d->rows + i;
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++)
@@ -279,7 +310,7 @@ static void add_to_queries(const lipsc_head *h, const lipsc_head_pairs *d, size_
 }
 
 /* gk_j += sum_i E_ij dq_i + F_ij q_i,  gz_j += sum_i W_ij g_i, and where wanted
- * gdk_j += sum_i E_ij q_i,  score_j += sum_i F_ij */
+ * gdk_j += sum_i E_ij q_i */
 static void add_to_keys(const lipsc_head *h, const lipsc_head_pairs *d, size_t dir,
                         size_t i0, size_t i1, size_t j0, size_t j1, const workspace *s) {
     const size_t kw = h->kw, vw = h->vw, first = dir * h->n;
@@ -302,10 +333,36 @@ static void add_to_keys(const lipsc_head *h, const lipsc_head_pairs *d, size_t d
                                (const T *)d->g + (first + from) * vw + c, vw,
                                (T *)d->gz + (first + j) * vw + c);
     }
-    if (!d->score) return;
-    T *score = (T *)d->score + first;
+}
+
+/* score_j += sum_i F_ij, before the cap */
+static void add_to_scores(const lipsc_head *h, const lipsc_head_pairs *d, size_t dir,
+                          size_t i0, size_t i1, size_t j0, size_t j1, const workspace *s) {
+    T *score = (T *)d->score + dir * h->n;
     for (size_t i = i0; i < i1; i++)
         for (size_t j = j0; j < j1; j++) score[j] += s->F[(i - i0) * STRIDE + (j - j0)];
+}
+
+/* E and F, gradients in the capped scores, become those in q.k and its direction:
+ *     F_ij := c' F_ij + c'' du_ij E_ij,   E_ij := c' E_ij,   c'' = -2 tanh c' / cap
+ * with c' = 1 - tanh^2 in s->slope and du in s->raw; tanh has the sign of q.k, which the
+ * score itself no longer tells, so it is made again. */
+static void pass_cap(const lipsc_head *h, size_t i0, size_t i1, size_t j0, size_t j1,
+                     const workspace *s) {
+    const size_t kw = h->kw;
+    for (size_t i = i0; i < i1; i++)
+        for (size_t j = j0; j < j1; j++) {
+            const size_t at = (i - i0) * STRIDE + (j - j0);
+            if (s->E[at] == 0 && s->F[at] == 0) continue;
+            const T *q = (const T *)h->q + i * kw, *k = (const T *)h->k + j * kw;
+            T product = 0;
+            for (size_t l = 0; l < kw; l++) product += q[l] * k[l];
+            const T slope = s->slope[at];
+            const T bend =
+                (T)(-2 * tanh((double)product / h->soft_cap) / h->soft_cap) * slope;
+            s->F[at] = slope * s->F[at] + bend * s->raw[at] * s->E[at];
+            s->E[at] *= slope;
+        }
 }
 
 static void gradient_tile(const lipsc_head *h, const lipsc_head_pairs *d, size_t i0,
@@ -324,11 +381,14 @@ static void gradient_tile(const lipsc_head *h, const lipsc_head_pairs *d, size_t
                     continue;
                 }
                 const int masked = is_masked(h, i, mr, j), fresh = dir == 0;
-#define CALL(m) gradient_block(m, h, &at_key, i, j, masked, fresh, P, E, W, F)
+                T *slope = s->slope + at, *raw = s->raw + at;
+#define CALL(m) gradient_block(m, h, &at_key, i, j, masked, fresh, P, E, W, F, slope, raw)
                 FOR_BLOCK_SIZE(mr, CALL)
 #undef CALL
             }
         }
+        if (d->score) add_to_scores(h, d, dir, i0, i1, j0, j1, s);
+        if (h->soft_cap > 0) pass_cap(h, i0, i1, j0, j1, s);
         add_to_queries(h, d, dir, i0, i1, j0, j1, s);
         add_to_keys(h, d, dir, i0, i1, j0, j1, s);
     }

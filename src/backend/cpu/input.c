@@ -15,11 +15,13 @@ enum { PIECE = 192 };
 void lipsc_cpu_input_free(void *input) {
     lipsc_cpu_input *in = input;
     if (!in) return;
-    void *all[] = {in->q,      in->k,        in->z,         in->excess,       in->rowmax,
-                   in->rowinv, in->key_bias, in->root,      in->inverse_root, in->cosine,
-                   in->sine,   in->q_unit,   in->q_inverse, in->k_unit,       in->k_inverse,
-                   in->dq,     in->dk,       in->dz,        in->heads,        in->shift,
-                   in->mean,   in->rows_in,  in->rows_out};
+    void *all[] = {
+        in->q,        in->k,        in->z,         in->excess,       in->rowmax,
+        in->rowinv,   in->key_bias, in->root,      in->inverse_root, in->cosine,
+        in->sine,     in->q_unit,   in->q_inverse, in->k_unit,       in->k_inverse,
+        in->dq,       in->dk,       in->dz,        in->heads,        in->shift,
+        in->mean,     in->rows_in,  in->rows_out,  in->distance,     in->top_slope,
+        in->sink_mass};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) in->w->space->release(all[i]);
     lipsc_release(in->top);
     lipsc_release(in->lo);
@@ -27,6 +29,11 @@ void lipsc_cpu_input_free(void *input) {
     lipsc_release(in->order);
     lipsc_release(in->scratch);
     free(in);
+}
+
+/* Element `at` of an array that may be absent. */
+static void *part(const lipsc_cpu_input *in, void *array, size_t at) {
+    return array ? (char *)array + at * in->w->kernels->item : NULL;
 }
 
 lipsc_head lipsc_cpu_head(const lipsc_cpu_input *in, size_t h) {
@@ -45,7 +52,13 @@ lipsc_head lipsc_cpu_head(const lipsc_cpu_input *in, size_t h) {
                         .top = in->top + h * n,
                         .bias = in->key_bias,
                         .lo = in->lo,
-                        .hi = in->hi};
+                        .hi = in->hi,
+                        .distance = part(in, in->distance, h * in->distance_stride),
+                        .soft_cap = w->layer->soft_cap,
+                        .top_slope = part(in, in->top_slope, h * n),
+                        .has_sink = w->layer->sinks != NULL,
+                        .sink = w->layer->sinks ? w->layer->sinks[h] : 0,
+                        .sink_mass = part(in, in->sink_mass, h * n)};
 }
 
 /* to (n, width) = the first width of w columns */
@@ -103,6 +116,20 @@ static int upload_weights(lipsc_cpu_input *in, const lipsc_rows *rows) {
     in->inverse_root = uploaded(in, in->n, host);
     lipsc_release(host);
     return in->root && in->inverse_root;
+}
+
+/* biases by distance, each head with a panel of zeros behind */
+static int upload_distances(lipsc_cpu_input *in, const lipsc_rows *rows) {
+    const size_t heads = in->w->layer->heads, count = 2 * in->n - 1;
+    in->distance_stride = count + in->w->kernels->nr;
+    double *host = lipsc_alloc_zero(heads * in->distance_stride, sizeof(double));
+    if (!host) return 0;
+    for (size_t h = 0; h < heads; h++)
+        memcpy(host + h * in->distance_stride, rows->distance + h * count,
+               count * sizeof *host);
+    in->distance = uploaded(in, heads * in->distance_stride, host);
+    lipsc_release(host);
+    return in->distance != NULL;
 }
 
 static int upload_angles(lipsc_cpu_input *in, const lipsc_rows *rows) {
@@ -244,6 +271,9 @@ lipsc_status lipsc_cpu_input_new(const void *weights, const lipsc_rows *rows, in
     if (rows->order) ok = (in->order = copied(in, n, rows->order)) && ok;
     if (rows->log_weight) ok = (in->key_bias = uploaded(in, n, rows->log_weight)) && ok;
     if (rows->root_weight) ok = upload_weights(in, rows) && ok;
+    if (rows->distance) ok = upload_distances(in, rows) && ok;
+    if (layer->soft_cap > 0) ok = (in->top_slope = array(in, layer->heads, n)) && ok;
+    if (layer->sinks) ok = (in->sink_mass = array(in, layer->heads, n)) && ok;
     if (layer->rotary_dim) ok = upload_angles(in, rows) && ok;
     lipsc_status status = ok ? lipsc_cpu_reserve(in, 1) : LIPSC_E_NOMEM;
     if (status == LIPSC_OK) status = project_input(in, rows);

@@ -11,6 +11,7 @@
  *
  * The softmax derivative is shifted by the value at the row's largest entry ("top"):
  *     dP_ij = P_ij ((dS_ij - dS_i,top) - sum_l P_il (dS_il - dS_i,top))
+ * with dS_ij = cap'(q_i.k_j) (dq_i.k_j + q_i.dk_j) where scores are capped.
  * In a nearly one-hot row the unshifted form loses every digit.  The shift is computed with
  * the same sequence of multiply-adds as the tile, so the top entry becomes exactly zero. */
 #include "backend/cpu/tiles.h"
@@ -96,13 +97,12 @@ INLINE int score_block(const int mr, const lipsc_head *h, size_t i, size_t j, in
     VI bad = {0};
     block_zero(mr, acc);
     block_fma(mr, acc, h->kw, (const T *)h->q + i * h->kw, h->kw, 1, panel, NR);
-    V bias[2];
-    load_bias(h, j, bias);
+    finish_scores(mr, h, i, j, acc, NULL);
     for (int r = 0; r < mr; r++) {
         VI seen[2];
         visible(h, i + (size_t)r, j, seen);
         for (int half = 0; half < 2; half++) {
-            V s = acc[r][half] + bias[half];
+            V s = acc[r][half];
             const VI infinite = ~(s - s == v_set(0));
             bad |= masked ? infinite & seen[half] : infinite;
             if (masked) s = v_keep(s, seen[half]) + v_keep(nothing, ~seen[half]);
@@ -162,7 +162,7 @@ static void add_excess(size_t mr, const lipsc_head *h, size_t i, key_span span, 
         const T *panel = panels + (j - j0) * h->kw;
         T *t = tile + (j - j0);
         const int masked = is_masked(h, i, mr, j);
-#define CALL(m) store_softmax(m, h, i, j, masked, panel, t)
+#define CALL(m) store_softmax(m, h, i, j, masked, panel, t, NULL)
         FOR_BLOCK_SIZE(mr, CALL)
 #undef CALL
     }
@@ -178,9 +178,36 @@ static void add_excess(size_t mr, const lipsc_head *h, size_t i, key_span span, 
                         (T *)h->excess + i * h->vw + c);
 }
 
+/* A sink takes its part of the sums of rows i0..i1-1. */
+static void add_sink(const lipsc_head *h, size_t i0, size_t i1) {
+    T *rowmax = h->rowmax, *sum = h->rowinv, *mass = h->sink_mass;
+    const T sink = (T)h->sink;
+    for (size_t i = i0; i < i1; i++) {
+        const T largest = sink > rowmax[i] ? sink : rowmax[i];
+        const T own = (T)exp((double)(sink - largest));
+        sum[i] = sum[i] * (T)exp((double)(rowmax[i] - largest)) + own;
+        rowmax[i] = largest;
+        mass[i] = own / sum[i];
+    }
+}
+
+/* The derivative of the cap at the largest score of rows i0..i1-1, with the very operations
+ * of a tile. */
+static void set_top_slopes(const lipsc_head *h, size_t i0, size_t i1) {
+    const size_t kw = h->kw;
+    for (size_t i = i0; i < i1; i++) {
+        const T *q = (const T *)h->q + i * kw, *k = (const T *)h->k + h->top[i] * kw;
+        T sum = 0;
+        V slope;
+        for (size_t l = 0; l < kw; l++) sum = s_fma(q[l], k[l], sum);
+        v_cap(v_set(sum), (T)h->soft_cap, &slope);
+        ((T *)h->top_slope)[i] = slope[0];
+    }
+}
+
 /* First pass: rowmax, top and sum of exponentials, tile by tile.  Second pass, with these
  * known: excess_i = sum_{j != top} P_ij (z_j - z_top), which keeps its digits when P_top is
- * 1 up to rounding. */
+ * 1 up to rounding; a sink is a token whose z is zero. */
 static int statistics(const lipsc_head *h, size_t i0, size_t i1, void *scratch) {
     T *panels = scratch, *tile = panels + KEYS * h->kw, *rest = tile + ROWS * STRIDE;
     T *rowmax = h->rowmax, *rowinv = h->rowinv, *excess = h->excess;
@@ -204,9 +231,12 @@ static int statistics(const lipsc_head *h, size_t i0, size_t i1, void *scratch) 
         }
     }
     if (!finite) return 0;
+    if (h->has_sink) add_sink(h, i0, i1);
+    if (h->soft_cap > 0) set_top_slopes(h, i0, i1);
     for (size_t i = i0; i < i1; i++) rowinv[i] = 1 / rowinv[i];
     memset(excess + i0 * vw, 0, (i1 - i0) * vw * sizeof(T));
-    memset(rest, 0, (i1 - i0) * sizeof(T));
+    for (size_t i = i0; i < i1; i++) /* what is not at the top */
+        rest[i - i0] = h->has_sink ? ((const T *)h->sink_mass)[i] : 0;
     for (size_t j0 = first; j0 < last; j0 += KEYS) {
         const size_t j1 = min_size(last, j0 + KEYS);
         pack_keys(h->k, h->kw, j0, j1, panels);
@@ -235,17 +265,27 @@ static void head_output(const lipsc_head *h, size_t i0, size_t i1, void *out) {
 /* ---- J: out_i = sum_j P_ij dS'_ij (z_j - o_i) + sum_j P_ij dz_j
  * ------------------------------ */
 
+/* acc times the derivatives of the cap, where there is one */
+INLINE void apply_slopes(const int mr, const lipsc_head *h, const T *slope, V acc[MR][2]) {
+    if (!(h->soft_cap > 0)) return;
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++)
+        for (int half = 0; half < 2; half++)
+            acc[r][half] = acc[r][half] * v_load(slope + r * STRIDE + half * VL);
+}
+
 INLINE void forward_block(const int mr, const lipsc_head *h, const T *dq, const T *shift,
                           T *mean, size_t i, size_t j, int masked, int fresh,
-                          const T *kpanel, const T *dkpanel, T *ptile, T *wtile) {
+                          const T *kpanel, const T *dkpanel, T *ptile, T *wtile, T *slope) {
     const size_t kw = h->kw;
     const T *q = (const T *)h->q + i * kw;
     V acc[MR][2];
     if (fresh)
-        store_softmax(mr, h, i, j, masked, kpanel, ptile); /* kept for every direction */
+        store_softmax(mr, h, i, j, masked, kpanel, ptile, slope); /* for every direction */
     block_zero(mr, acc);
     block_fma(mr, acc, kw, dq + i * kw, kw, 1, kpanel, NR);
     block_fma(mr, acc, kw, q, kw, 1, dkpanel, NR);
+    apply_slopes(mr, h, slope, acc);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
         const V top = v_set(shift[i + (size_t)r]);
@@ -276,7 +316,7 @@ INLINE void forward_out(const int mr, const T *wtile, const T *ptile, size_t key
 /* One row tile [i0,i1) against the keys [j0,j1) for all directions. */
 static void forward_tile(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0,
                          size_t i1, size_t j0, size_t j1, const T *kpanels,
-                         const T *dkpanels, T *ptile, T *wtile, T *lanes) {
+                         const T *dkpanels, T *ptile, T *wtile, T *slopes, T *lanes) {
     const size_t kw = h->kw, vw = h->vw, n = h->n;
     for (size_t dir = 0; dir < d->dirs; dir++) {
         const T *dq = (const T *)d->dq + dir * n * kw;
@@ -292,7 +332,7 @@ static void forward_tile(const lipsc_head *h, const lipsc_head_dirs *d, size_t i
                 T *sums = lanes + (dir * ROWS + (i - i0)) * VL;
 #define CALL(m)                                                              \
     forward_block(m, h, dq, shift, sums, i, j, masked, fresh, kpanels + off, \
-                  dpanels + off, ptile + at, wtile + at)
+                  dpanels + off, ptile + at, wtile + at, slopes + at)
                 FOR_BLOCK_SIZE(mr, CALL)
 #undef CALL
             }
@@ -329,7 +369,9 @@ static void forward_shift(const lipsc_head *h, const lipsc_head_dirs *d, size_t 
         for (size_t r = 0; r < rows; r++)
             a[r] = (const T *)h->q + (i + r) * kw, b[r] = dk + h->top[i + r] * kw;
         chained_dots(rows, kw, a, b, sum);
-        for (size_t r = 0; r < rows; r++) shift[i + r] = sum[r];
+        for (size_t r = 0; r < rows; r++)
+            shift[i + r] =
+                h->soft_cap > 0 ? sum[r] * ((const T *)h->top_slope)[i + r] : sum[r];
     }
 }
 
@@ -338,7 +380,8 @@ static void forward(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, si
     const size_t kw = h->kw, vw = h->vw, n = h->n;
     T *kpanels = scratch, *dkpanels = kpanels + KEYS * kw;
     T *ptile = dkpanels + d->dirs * KEYS * kw, *wtile = ptile + ROWS * STRIDE;
-    T *lanes = wtile + ROWS * STRIDE; /* (dirs, ROWS, VL) partial row sums */
+    T *slopes = wtile + ROWS * STRIDE;
+    T *lanes = slopes + ROWS * STRIDE; /* (dirs, ROWS, VL) partial row sums */
     for (size_t dir = 0; dir < d->dirs; dir++) {
         forward_shift(h, d, dir, i0, i1);
         memset((T *)d->out + (dir * n + i0) * vw, 0, (i1 - i0) * vw * sizeof(T));
@@ -356,7 +399,8 @@ static void forward(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, si
             const size_t end = min_size(i1, i + ROWS);
             if (h->hi[end - 1] <= j0 || h->lo[i] >= j1) continue;
             memset(lanes, 0, d->dirs * ROWS * VL * sizeof(T));
-            forward_tile(h, d, i, end, j0, j1, kpanels, dkpanels, ptile, wtile, lanes);
+            forward_tile(h, d, i, end, j0, j1, kpanels, dkpanels, ptile, wtile, slopes,
+                         lanes);
             for (size_t dir = 0; dir < d->dirs; dir++)
                 for (size_t r = i; r < end; r++) {
                     const T *part = lanes + (dir * ROWS + (r - i)) * VL;
@@ -368,7 +412,9 @@ static void forward(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, si
     }
     for (size_t dir = 0; dir < d->dirs; dir++) /* out_i -= mean_i o_i */
         for (size_t i = i0; i < i1; i++) {
-            const T m = ((const T *)d->mean)[dir * n + i];
+            T m = ((const T *)d->mean)[dir * n + i];
+            if (h->has_sink) /* what the shift leaves where P_i does not sum to one */
+                m -= ((const T *)d->shift)[dir * n + i] * ((const T *)h->sink_mass)[i];
             const T *ztop = (const T *)h->z + h->top[i] * vw;
             const T *excess = (const T *)h->excess + i * vw;
             T *out = (T *)d->out + (dir * n + i) * vw;
@@ -404,9 +450,9 @@ static void adjoint_rows(const lipsc_head *h, const lipsc_head_dirs *d, size_t i
 
 INLINE void adjoint_block(const int mr, const lipsc_head *h, const T *g, const T *shift,
                           const T *mean, size_t i, size_t j, int masked, int fresh,
-                          const T *kpanel, const T *zpanel, T *ptile, T *stile) {
+                          const T *kpanel, const T *zpanel, T *ptile, T *stile, T *slope) {
     V acc[MR][2];
-    if (fresh) store_softmax(mr, h, i, j, masked, kpanel, ptile);
+    if (fresh) store_softmax(mr, h, i, j, masked, kpanel, ptile, slope);
     block_zero(mr, acc);
     block_fma(mr, acc, h->vw, g + i * h->vw, h->vw, 1, zpanel, NR);
 #pragma GCC unroll 6
@@ -414,14 +460,19 @@ INLINE void adjoint_block(const int mr, const lipsc_head *h, const T *g, const T
         const V top = v_set(shift[i + (size_t)r]), m = v_set(mean[i + (size_t)r]);
         for (int half = 0; half < 2; half++) {
             const V p = v_load(ptile + r * STRIDE + half * VL);
-            v_store(stile + r * STRIDE + half * VL, ((acc[r][half] - top) - m) * p);
+            acc[r][half] = ((acc[r][half] - top) - m) * p;
         }
     }
+    apply_slopes(mr, h, slope, acc);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++)
+        for (int half = 0; half < 2; half++)
+            v_store(stile + r * STRIDE + half * VL, acc[r][half]);
 }
 
 static void adjoint_tile(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0,
                          size_t i1, size_t j0, size_t j1, const T *kpanels,
-                         const T *zpanels, T *ptile, T *stile) {
+                         const T *zpanels, T *ptile, T *stile, T *slopes) {
     const size_t kw = h->kw, vw = h->vw, n = h->n;
     for (size_t dir = 0; dir < d->dirs; dir++) {
         const T *g = (const T *)d->g + dir * n * vw;
@@ -444,7 +495,7 @@ static void adjoint_tile(const lipsc_head *h, const lipsc_head_dirs *d, size_t i
                 const int masked = is_masked(h, i, mr, j);
 #define CALL(m)                                                                  \
     adjoint_block(m, h, g, shift, mean, i, j, masked, fresh, kpanels + off * kw, \
-                  zpanels + off * vw, ptile + at, stile + at)
+                  zpanels + off * vw, ptile + at, stile + at, slopes + at)
                 FOR_BLOCK_SIZE(mr, CALL)
 #undef CALL
             }
@@ -478,6 +529,7 @@ static void adjoint(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, si
                     size_t j0, size_t j1, void *scratch) {
     T *kpanels = scratch, *zpanels = kpanels + KEYS * h->kw;
     T *ptile = zpanels + KEYS * h->vw, *stile = ptile + ROWS * STRIDE;
+    T *slopes = stile + ROWS * STRIDE;
     for (size_t j = j0; j < j1; j += KEYS) {
         const size_t jend = min_size(j1, j + KEYS);
         if (h->hi[i1 - 1] <= j || h->lo[i0] >= jend) continue;
@@ -486,14 +538,14 @@ static void adjoint(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, si
         for (size_t i = i0; i < i1; i += ROWS) {
             const size_t iend = min_size(i1, i + ROWS);
             if (h->hi[iend - 1] <= j || h->lo[i] >= jend) continue;
-            adjoint_tile(h, d, i, iend, j, jend, kpanels, zpanels, ptile, stile);
+            adjoint_tile(h, d, i, iend, j, jend, kpanels, zpanels, ptile, stile, slopes);
         }
     }
 }
 
 static size_t scratch_bytes(size_t kw, size_t vw, size_t dirs) {
     const size_t panels = KEYS * (kw + max_size(dirs * kw, vw));
-    return (panels + 2 * ROWS * STRIDE + dirs * ROWS * VL) * sizeof(T);
+    return (panels + 3 * ROWS * STRIDE + dirs * ROWS * VL) * sizeof(T);
 }
 
 /* isa.c chooses among these tables */

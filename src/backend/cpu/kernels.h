@@ -35,6 +35,13 @@ typedef struct {
     size_t *top;           /* (n) key of the largest score                             */
     const void *bias;      /* (n) log weights of the keys, or NULL                     */
     const size_t *lo, *hi;
+    /* what some models add: absent in most */
+    const void *distance; /* (2 n - 1 + NR) or NULL: [n - 1 + j - i] is added to s_ij   */
+    double soft_cap;      /* > 0: scores become soft_cap tanh(s / soft_cap)            */
+    void *top_slope;      /* (n) with a cap: its derivative at the largest score        */
+    int has_sink;
+    double sink;     /* a score without a key, in every row                            */
+    void *sink_mass; /* (n) with a sink: its part of the row, 1 - sum_j P_ij           */
 } lipsc_head;
 
 /* Directions of one head: `dirs` blocks of n rows.  J: in dq, dk, dz, out o.

@@ -120,6 +120,8 @@ INLINE V v_evaluate(lipsc_activation kind, V x, V *slope) {
         return v_gated(x, (T)0.79788456080286535588, (T)0.044715, slope);
     case LIPSC_ACT_GELU_FAST:
         return v_gated(x, (T)0.7978845608, (T)0.044715, slope);
+    case LIPSC_ACT_GELU_BLOOM:
+        return v_gated(x, (T)0.79788456, (T)0.044715, slope);
     case LIPSC_ACT_GELU_QUICK:
         return v_gated(x, (T)0.851, 0, slope);
     case LIPSC_ACT_SILU:

@@ -110,19 +110,57 @@ INLINE void load_bias(const lipsc_head *h, size_t j, V bias[2]) {
     bias[1] = v_load(edge + VL);
 }
 
-/* P of rows i .. i+mr-1 and keys j .. j+NR-1 from the scores in acc:
- *     P_ij = exp(s_ij - rowmax_i) rowinv_i,   0 where masked */
-INLINE void softmax_block(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
-                          V acc[MR][2]) {
-    const T *rowmax = h->rowmax, *rowinv = h->rowinv;
+/* c tanh(s / c) and its derivative.  With e = exp(-2 |s| / c):
+ *     tanh = (1 - e) / (1 + e),   derivative = 4 e / (1 + e)^2 */
+INLINE V v_cap(V s, T cap, V *slope) {
+    const V size = v_max(s, -s);
+    const V e = v_exp2(size * v_set(-2 * LOG2E / cap));
+    const V over = v_set(1) / (v_set(1) + e);
+    const V value = v_set(cap) * (v_set(1) - e) * over;
+    *slope = v_set(4) * e * over * over;
+    const VI below = s < v_set(0);
+    const V signed_value = (V)(((VI)value & ~below) | ((VI)-value & below));
+    return (V)((VI)signed_value | (VI)(s != s)); /* a NaN stays one */
+}
+
+/* The scores of rows i .. i+mr-1 and keys j .. j+NR-1 from the products q.k in acc: capped,
+ * with the biases; the derivatives of the cap go into slope, a tile, where it is not NULL.
+ */
+INLINE void finish_scores(const int mr, const lipsc_head *h, size_t i, size_t j,
+                          V acc[MR][2], T *slope) {
     V bias[2];
     load_bias(h, j, bias);
+    if (h->soft_cap > 0)
+#pragma GCC unroll 6
+        for (int r = 0; r < mr; r++)
+            for (int half = 0; half < 2; half++) {
+                V bend;
+                acc[r][half] = v_cap(acc[r][half], (T)h->soft_cap, &bend);
+                if (slope) v_store(slope + r * STRIDE + half * VL, bend);
+            }
+    if (h->distance)
+#pragma GCC unroll 6
+        for (int r = 0; r < mr; r++) {
+            const T *d = (const T *)h->distance + (h->n - 1 + j - i - (size_t)r);
+            acc[r][0] = acc[r][0] + v_load(d);
+            acc[r][1] = acc[r][1] + v_load(d + VL);
+        }
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++)
+        for (int half = 0; half < 2; half++) acc[r][half] = acc[r][half] + bias[half];
+}
+
+/* P of rows i .. i+mr-1 and keys j .. j+NR-1 from the products q.k in acc:
+ *     P_ij = exp(s_ij - rowmax_i) rowinv_i,   0 where masked */
+INLINE void softmax_block(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
+                          V acc[MR][2], T *slope) {
+    const T *rowmax = h->rowmax, *rowinv = h->rowinv;
+    finish_scores(mr, h, i, j, acc, slope);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
         const V top = v_set(rowmax[i + (size_t)r]), inv = v_set(rowinv[i + (size_t)r]);
         for (int half = 0; half < 2; half++) {
-            const V s = acc[r][half] + bias[half];
-            acc[r][half] = v_exp2((s - top) * v_set(LOG2E)) * inv;
+            acc[r][half] = v_exp2((acc[r][half] - top) * v_set(LOG2E)) * inv;
         }
         if (masked) {
             VI seen[2];
@@ -133,13 +171,13 @@ INLINE void softmax_block(const int mr, const lipsc_head *h, size_t i, size_t j,
     }
 }
 
-/* The same from q and a panel of keys, into tile. */
+/* The same from q and a panel of keys, into tile; slope as above. */
 INLINE void store_softmax(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
-                          const T *panel, T *tile) {
+                          const T *panel, T *tile, T *slope) {
     V acc[MR][2];
     block_zero(mr, acc);
     block_fma(mr, acc, h->kw, (const T *)h->q + i * h->kw, h->kw, 1, panel, NR);
-    softmax_block(mr, h, i, j, masked, acc);
+    softmax_block(mr, h, i, j, masked, acc, slope);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
         v_store(tile + r * STRIDE, acc[r][0]);
