@@ -99,7 +99,7 @@ double measure_value_tol(const measure_job *job) {
 typedef struct {
     double *sigma; /* (count) */
     lipsc_svd_info info;
-    double lower, upper, released, seconds;
+    double lower, upper, released, seconds, routing_gap;
     lipsc_spread spread;
     int has_spread;
     lipsc_influence influence;
@@ -179,6 +179,7 @@ static json_t *make_row(const measure_job *job, const measure_cell *cell,
     json_object_set_new(row, "radius_max", real(sqrt(largest)));
     json_object_set_new(row, "seconds", real(r->seconds));
     json_object_set_new(row, "start", place(cell->start));
+    json_object_set_new(row, "routing_gap", real(r->routing_gap));
     json_object_set_new(row, "rounding",
                         *r->info.unknown ? json_string(r->info.unknown) : json_null());
     if (s->count) {
@@ -281,8 +282,8 @@ static lipsc_status extras(const measure_job *job, const measure_cell *cell, lip
         status = fail_plain(lipsc_map_released(map, &r->released), err);
     if (!status && job->set->details) {
         const lipsc_linop op = lipsc_map_linop(map);
-        r->has_spread = attn != NULL;
-        if (attn) status = fail_plain(lipsc_attn_spread(attn, &r->spread), err);
+        r->has_spread = attn && !lipsc_layer_beyond(&attn->layer);
+        if (r->has_spread) status = fail_plain(lipsc_attn_spread(attn, &r->spread), err);
         if (!status)
             status = fail_plain(lipsc_influence_find(&op, cell->n, job->set->seed,
                                                      cli_interrupted, &r->influence),
@@ -344,6 +345,7 @@ lipsc_status measure_compute(const measure_job *job, measure_cell *cell,
     if (!status) status = solve(job, cell, acts, map, threads, &r, times, err);
     r.seconds = lipsc_seconds() - begin;
     cell->passing = r.certified.refused;
+    r.routing_gap = map ? lipsc_map_routing_gap(map) : NAN;
     if (!status) {
         *row = make_row(job, cell, acts, lipsc_map_attn(map), &r);
         if (!*row) status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");

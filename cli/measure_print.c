@@ -41,6 +41,7 @@ static const field fields[] = {
     {{"seconds", LIPSC_COLUMN_REAL}, 1, ALWAYS},
     {{"start", LIPSC_COLUMN_INTEGER}, 0, ALWAYS},
     {{"rounding", LIPSC_COLUMN_STRING}, 0, ALWAYS},
+    {{"routing_gap", LIPSC_COLUMN_REAL}, 0, ALWAYS},
     {{"sigmas", LIPSC_COLUMN_REALS}, 1, COUNT},
     {{"released", LIPSC_COLUMN_REAL}, 1, RELEASED},
     {{"entropy", LIPSC_COLUMN_REAL}, 1, DETAILS},

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/mem.h"
 
+#include <math.h>
 #include <string.h>
 
 static lipsc_status no_memory(const lipsc_model *m, lipsc_error *err) {
@@ -16,7 +17,7 @@ static lipsc_status no_memory(const lipsc_model *m, lipsc_error *err) {
 
 /* Where the arrays of one layer's attention go. */
 typedef struct {
-    double *Q, *K, *V, *O, *bq, *bk, *bv, *bo, *q_gain, *k_gain;
+    double *Q, *K, *V, *O, *bq, *bk, *bv, *bo, *q_gain, *k_gain, *sinks, *score_bias;
 } arrays;
 
 /* to (rows, columns) = from (columns, rows) transposed */
@@ -78,6 +79,28 @@ static lipsc_status load_into(const lipsc_model *m, lipsc_role role, size_t laye
     return status;
 }
 
+/* The table (buckets, heads) head by head. */
+static lipsc_status load_buckets(const lipsc_model *m, double *to, lipsc_error *err) {
+    double *table = NULL;
+    const lipsc_status status = lipsc_model_load(m, LIPSC_SCORE_BIAS, 0, &table, err);
+    if (!status) transpose(m->config.heads, m->config.buckets, table, to);
+    lipsc_release(table);
+    return status;
+}
+
+/* The slopes of ALiBi as bloom makes them, in single precision: powers of 2^(-8 / p), p the
+ * largest power of two up to the number of heads; what is left takes the odd powers of the
+ * root of that. */
+static void set_slopes(size_t heads, double *to) {
+    size_t power = 1;
+    while (2 * power <= heads) power *= 2;
+    const float base = (float)pow(2, -8.0 / (double)power);
+    const float extra = (float)pow(2, -4.0 / (double)power);
+    for (size_t h = 0; h < heads; h++)
+        to[h] = h < power ? (double)powf(base, (float)(h + 1))
+                          : (double)powf(extra, (float)(2 * (h - power) + 1));
+}
+
 static lipsc_status load_parts(const lipsc_model *m, size_t layer, const arrays *a,
                                lipsc_error *err) {
     const lipsc_config *c = &m->config;
@@ -96,12 +119,15 @@ static lipsc_status load_parts(const lipsc_model *m, size_t layer, const arrays 
                  {LIPSC_OUT, a->O, d, q},
                  {LIPSC_OUT_BIAS, a->bo, d, 1},
                  {LIPSC_QUERY_NORM, a->q_gain, whole ? q : c->head_dim, 1},
-                 {LIPSC_KEY_NORM, a->k_gain, whole ? kv : c->head_dim, 1}};
+                 {LIPSC_KEY_NORM, a->k_gain, whole ? kv : c->head_dim, 1},
+                 {LIPSC_SINKS, a->sinks, c->heads, 1}};
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; !status && i < sizeof parts / sizeof parts[0]; i++)
         status =
             load_into(m, parts[i].role, layer, parts[i].out, parts[i].in, parts[i].to, err);
     if (!status && c->family->tensor[LIPSC_QKV]) status = load_fused(m, layer, a, err);
+    if (!status && c->buckets) status = load_buckets(m, a->score_bias, err);
+    if (!status && c->alibi) set_slopes(c->heads, a->score_bias);
     return status;
 }
 
@@ -128,7 +154,9 @@ static size_t place(const lipsc_config *c, double *base, arrays *a) {
                                                            : c->head_dim},
                  {&a->k_gain, !f->tensor[LIPSC_KEY_NORM] ? 0
                               : f->norm_whole            ? kv
-                                                         : c->head_dim}};
+                                                         : c->head_dim},
+                 {&a->sinks, f->tensor[LIPSC_SINKS] ? c->heads : 0},
+                 {&a->score_bias, c->alibi ? c->heads : c->heads * c->buckets}};
     size_t used = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         *parts[i].to = base && parts[i].count ? base + used : NULL;
@@ -197,6 +225,14 @@ static void fill_layer(const lipsc_config *c, size_t layer, const arrays *a,
     l->scale = c->scale / (c->scale_by_layer ? (double)(layer + 1) : 1);
     l->mask = lipsc_config_mask(c, layer);
     l->window = c->window;
+    l->soft_cap = c->soft_cap;
+    l->sinks = a->sinks;
+    l->score_bias = a->score_bias;
+    l->bias_rule = c->alibi     ? LIPSC_BIAS_LINEAR
+                   : c->buckets ? LIPSC_BIAS_BUCKETS
+                                : LIPSC_BIAS_NONE;
+    l->bias_buckets = c->buckets;
+    l->bias_distance = c->bucket_distance;
     const lipsc_rope *rope = &c->rope[c->sliding[layer]];
     if (!c->unturned[layer] && rope->dim) {
         l->rotary_dim = rope->dim;
@@ -283,6 +319,11 @@ static lipsc_status select_head(lipsc_model *m, size_t layer, size_t head, int w
     out->Q = all->Q + head * k * d;
     out->K = all->K + g * k * d;
     out->V = all->V + g * k * d;
+    if (all->sinks) out->sinks = all->sinks + head;
+    if (all->score_bias)
+        out->score_bias =
+            all->score_bias +
+            head * (all->bias_rule == LIPSC_BIAS_BUCKETS ? all->bias_buckets : 1);
     if (all->bq) out->bq = all->bq + head * k;
     if (all->bk) out->bk = all->bk + g * k;
     if (all->bv) out->bv = all->bv + g * k;

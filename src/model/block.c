@@ -91,6 +91,7 @@ static void scale(const lipsc_block_point *p, lipsc_branch branch, size_t k, voi
  * ---------------------------------------------------------------------------------- */
 
 static lipsc_status get_dense(lipsc_block_point *p, int keep, lipsc_error *err) {
+    if (p->model->config.experts) return LIPSC_OK; /* experts.c has its own */
     const int gated = lipsc_config_gated(&p->model->config);
     const int count = keep ? LIPSC_DENSE_COUNT : LIPSC_DENSE_UP_BACK;
     lipsc_status status = LIPSC_OK;
@@ -135,11 +136,12 @@ static lipsc_status mlp_at(lipsc_block_point *p, const void *x, void *y, lipsc_e
 }
 
 /* y = M' x or M'^T x; y must not be x */
-static void mlp_apply(const lipsc_block_point *p, lipsc_block_work *w, int trans, size_t k,
-                      const void *x, void *y) {
+static lipsc_status mlp_apply(const lipsc_block_point *p, lipsc_block_work *w, int trans,
+                              size_t k, const void *x, void *y) {
     const lipsc_rowwise *row = p->model->backend->rowwise(p->dtype);
     const size_t period = p->n * p->model->config.ffn, count = k * period, rows = k * p->n;
     const lipsc_dense back = LIPSC_DENSE_UP_BACK;
+    if (p->experts) return lipsc_experts_apply(p->experts, trans, k, x, y);
     if (!p->gate) {
         dense(p, trans ? LIPSC_DENSE_DOWN_BACK : LIPSC_DENSE_UP, rows, x, 0, 0, w->t[0]);
         row->multiply(p->threads, count, period, p->slope, w->t[0], 0, w->t[0]);
@@ -157,6 +159,7 @@ static void mlp_apply(const lipsc_block_point *p, lipsc_block_work *w, int trans
         dense(p, LIPSC_DENSE_GATE_BACK, rows, w->t[1], 0, 0, y);
         dense(p, back, rows, w->t[0], 0, 1, y);
     }
+    return LIPSC_OK;
 }
 
 /* ---- At a point
@@ -212,8 +215,8 @@ static lipsc_status join(lipsc_block_point *p, lipsc_branch branch, void *o, con
 
 /* r: three buffers (n, d); the result is in r[1] */
 static lipsc_status follow(lipsc_block_point *p, const lipsc_mask *mask_override,
-                           const void *x, void *r[3], const lipsc_block_seen *seen,
-                           lipsc_error *err) {
+                           const void *x, int keep, void *r[3],
+                           const lipsc_block_seen *seen, lipsc_error *err) {
     const lipsc_config *c = &p->model->config;
     const void *in, *mlp_in;
     lipsc_status status = norm_at(p, LIPSC_NORM_ATTN, x, r[0], &in, err);
@@ -226,7 +229,10 @@ static lipsc_status follow(lipsc_block_point *p, const lipsc_mask *mask_override
         mlp_in = in;
     else
         status = norm_at(p, LIPSC_NORM_MLP, c->parallel ? x : r[1], r[0], &mlp_in, err);
-    if (!status) status = mlp_at(p, mlp_in, r[2], err);
+    if (!status)
+        status = c->experts ? lipsc_experts_at(p->model, p->layer, p->dtype, p->threads,
+                                               p->n, mlp_in, keep, r[2], &p->experts, err)
+                            : mlp_at(p, mlp_in, r[2], err);
     if (!status) status = join(p, LIPSC_BRANCH_MLP, r[2], x, r[1], err);
     return status;
 }
@@ -246,7 +252,7 @@ lipsc_status lipsc_block_at(lipsc_model *m, size_t layer, lipsc_extent extent,
     void *r[3] = {space->alloc(count), space->alloc(count), space->alloc(count)};
     lipsc_status status = r[0] && r[1] && r[2] ? LIPSC_OK : no_memory(m, n, err);
     if (!status && extent == LIPSC_UP_TO_BLOCK) status = get_dense(&p, keep, err);
-    if (!status) status = follow(&p, mask_override, x, r, seen, err);
+    if (!status) status = follow(&p, mask_override, x, keep, r, seen, err);
     if (!status && y) space->copy(count, r[1], y);
     for (int i = 0; i < 3; i++) space->release(r[i]);
     if (status || !keep)
@@ -264,6 +270,8 @@ void lipsc_block_free(lipsc_block_point *p) {
         lipsc_norm_free(p->model, p->dtype, &p->norm[i]);
     space->release(p->slope);
     space->release(p->gate);
+    lipsc_experts_free(p->experts);
+    p->experts = NULL;
     p->model = NULL;
 }
 
@@ -290,7 +298,7 @@ static lipsc_status apply_forward(const lipsc_block_point *p, lipsc_block_work *
     const lipsc_config *c = &p->model->config;
     void *const *r = w->r;
     const void *in = norm_apply(p, LIPSC_NORM_ATTN, 0, k, x, r[0]);
-    const lipsc_status status = attn.apply(attn.ctx, 0, k, in, y);
+    lipsc_status status = attn.apply(attn.ctx, 0, k, in, y);
     if (status || p->extent == LIPSC_UP_TO_NORM_ATTENTION) return status;
     norm_apply(p, LIPSC_NORM_ATTN_POST, 0, k, y, y);
     scale(p, LIPSC_BRANCH_ATTN, k, y);
@@ -300,7 +308,7 @@ static lipsc_status apply_forward(const lipsc_block_point *p, lipsc_block_work *
 
     if (!c->parallel || !c->family->parallel_shares)
         in = norm_apply(p, LIPSC_NORM_MLP, 0, k, c->parallel ? x : y, r[0]);
-    mlp_apply(p, w, 0, k, in, r[1]);
+    status = mlp_apply(p, w, 0, k, in, r[1]);
     norm_apply(p, LIPSC_NORM_MLP_POST, 0, k, r[1], r[1]);
     scale(p, LIPSC_BRANCH_MLP, k, r[1]);
     add(p, k, r[1], y);
@@ -320,14 +328,16 @@ static lipsc_status apply_backward(const lipsc_block_point *p, lipsc_block_work 
         norm_apply(p, LIPSC_NORM_ATTN, 1, k, y, y);
         return status;
     }
+    lipsc_status status = LIPSC_OK;
     space->copy(k * p->n * c->d, x, r[0]);
     if (p->extent == LIPSC_UP_TO_BLOCK) {
-        mlp_apply(p, w, 1, k, part(p, LIPSC_BRANCH_MLP, k, r[0], r[1]), r[2]);
+        const void *branch = part(p, LIPSC_BRANCH_MLP, k, r[0], r[1]);
+        status = mlp_apply(p, w, 1, k, branch, r[2]);
+        if (status) return status;
         if (!shares) norm_apply(p, LIPSC_NORM_MLP, 1, k, r[2], r[2]);
         if (!c->parallel) add(p, k, r[2], r[0]);
     }
-    const lipsc_status status =
-        attn.apply(attn.ctx, 1, k, part(p, LIPSC_BRANCH_ATTN, k, r[0], r[1]), y);
+    status = attn.apply(attn.ctx, 1, k, part(p, LIPSC_BRANCH_ATTN, k, r[0], r[1]), y);
     if (shares && p->extent == LIPSC_UP_TO_BLOCK) add(p, k, r[2], y);
     norm_apply(p, LIPSC_NORM_ATTN, 1, k, y, y);
     add(p, k, r[0], y);

@@ -10,6 +10,7 @@
 #ifndef LIPSC_MODEL_BLOCK_H
 #define LIPSC_MODEL_BLOCK_H
 
+#include "model/experts.h"
 #include "model/state.h"
 
 /* How far the block is followed. */
@@ -38,6 +39,7 @@ typedef struct {
     const void *dense[LIPSC_DENSE_COUNT];
     void *slope; /* (n, ffn): of the activation, times up x where there is a gate */
     void *gate;  /* (n, ffn): act(gate x), or NULL                                */
+    lipsc_experts *experts; /* or NULL */
 } lipsc_block_point;
 
 /* Host arrays (n, d) that are filled where they are not NULL. */

@@ -17,6 +17,7 @@
 
 /* The family itself says what this field may be. */
 static int knows(const lipsc_family *f, const char *field) {
+    if (f->soft_cap.field && !strcmp(f->soft_cap.field, field)) return 1;
     for (size_t i = 0; i < LIPSC_CONDITIONS; i++)
         if (f->when[i].field && !strcmp(f->when[i].field, field)) return 1;
     for (size_t i = 0; i < LIPSC_REFUSALS; i++)
@@ -61,6 +62,7 @@ static void read_activation(lipsc_reader *r, lipsc_config *c) {
                  {"gelu_python_tanh", LIPSC_ACT_GELU_TANH},
                  {"gelu_accurate", LIPSC_ACT_GELU_TANH},
                  {"gelu_fast", LIPSC_ACT_GELU_FAST},
+                 {"bloom_gelu", LIPSC_ACT_GELU_BLOOM},
                  {"quick_gelu", LIPSC_ACT_GELU_QUICK},
                  {"relu", LIPSC_ACT_RELU},
                  {"silu", LIPSC_ACT_SILU},
@@ -203,6 +205,31 @@ static void read_scale(lipsc_reader *r, lipsc_config *c) {
     c->scale_by_layer = lipsc_read_flag(r, f->scale_by_layer);
 }
 
+static void read_scores(lipsc_reader *r, lipsc_config *c) {
+    const lipsc_family *f = c->family;
+    c->soft_cap = lipsc_read_number(r, f->soft_cap);
+    c->alibi = lipsc_read_flag(r, f->alibi);
+    if (!f->tensor[LIPSC_SCORE_BIAS]) return;
+    c->buckets = (size_t)lipsc_read_number(r, f->buckets);
+    c->bucket_distance = (size_t)lipsc_read_number(r, f->bucket_distance);
+    if (c->buckets < 4 || c->buckets % 4 || c->bucket_distance <= c->buckets / 4 ||
+        c->buckets > LIPSC_LARGEST_SIZE || c->bucket_distance > LIPSC_LARGEST_SIZE)
+        lipsc_read_wrong(r, "%zu buckets up to a distance of %zu are not supported",
+                         c->buckets, c->bucket_distance);
+}
+
+static void read_experts(lipsc_reader *r, lipsc_config *c) {
+    const lipsc_family *f = c->family;
+    if (!f->experts) return;
+    c->experts = lipsc_read_size(r, f->experts);
+    c->experts_used = lipsc_read_size(r, f->experts_used);
+    c->glu_alpha = lipsc_read_number(r, f->glu_alpha);
+    c->glu_limit = lipsc_read_number(r, f->glu_limit);
+    if (c->experts > LIPSC_MOST_LAYERS || c->experts_used > c->experts)
+        lipsc_read_wrong(r, "%zu experts, %zu for each token, are not supported",
+                         c->experts, c->experts_used);
+}
+
 static void read_block(lipsc_reader *r, lipsc_config *c) {
     const lipsc_family *f = c->family;
     c->causal = lipsc_read_flag(r, f->causal);
@@ -214,6 +241,8 @@ static void read_block(lipsc_reader *r, lipsc_config *c) {
     const lipsc_number times = {f->residual_multiplier, 1};
     c->residual_factor = lipsc_read_number(r, times);
     read_scale(r, c);
+    read_scores(r, c);
+    read_experts(r, c);
 }
 
 /* Widths of the dense layers stay below LIPSC_LARGEST_SIZE, so that a tensor's size is

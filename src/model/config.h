@@ -45,8 +45,15 @@ typedef struct {
     double scale;                         /* of the scores                            */
     int scale_by_layer;                   /* those of layer l are divided by l + 1    */
     double embed_factor, residual_factor; /* 1: none                                  */
-    int mask_dropout;                     /* esm: see embed.c                         */
-    size_t mask_token;                    /* the same                                 */
+    double soft_cap; /* 0: none                                                         */
+    int alibi;
+    size_t buckets, bucket_distance; /* 0: none                                         */
+    size_t experts, experts_used;    /* 0: one MLP for every token                      */
+    /* > 0: (up + 1) gate s(alpha gate) with gate <= limit and |up| <= limit instead of
+     * act(gate) up */
+    double glu_alpha, glu_limit;
+    int mask_dropout;  /* esm: see embed.c                         */
+    size_t mask_token; /* the same                                 */
     lipsc_rope rope[LIPSC_LAYER_KINDS];
     size_t window;           /* of the layers marked in `sliding`                       */
     unsigned char *sliding;  /* (layers)                                                */

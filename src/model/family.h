@@ -25,6 +25,7 @@ typedef enum {
     LIPSC_EMBED_PROJECT_BIAS,
     LIPSC_FINAL_NORM,
     LIPSC_FINAL_NORM_BIAS,
+    LIPSC_SCORE_BIAS, /* (buckets, heads), shared by all layers                       */
     LIPSC_LAYER_ROLES,
     /* The norms of a block: in front of attention, behind it but before the addition, and
      * behind the addition; the same for the MLP.  A place without a name has no norm. */
@@ -55,6 +56,7 @@ typedef enum {
     LIPSC_OUT_BIAS,
     LIPSC_QUERY_NORM,
     LIPSC_KEY_NORM,
+    LIPSC_SINKS,
     LIPSC_MLP_ROLES,
     LIPSC_GATE_UP = LIPSC_MLP_ROLES, /* rows of the gate, then those of up            */
     LIPSC_GATE_UP_BIAS,
@@ -64,6 +66,9 @@ typedef enum {
     LIPSC_GATE_BIAS,
     LIPSC_DOWN,
     LIPSC_DOWN_BIAS,
+    LIPSC_ROUTER, /* with it: gate, up and down are those of one expert, '@' is its
+                   * number, or without '@' of all experts in one tensor            */
+    LIPSC_ROUTER_BIAS,
     LIPSC_ROLES
 } lipsc_role;
 
@@ -159,6 +164,9 @@ typedef struct {
     lipsc_flag scale_by_layer; /* scores of layer l are divided by l + 1                */
     const char *scale;         /* field: the factor of the scores                       */
     const char *scale_root;    /* field: scores are divided by its root                 */
+    lipsc_number soft_cap;     /* scores are capped by its tanh; null or 0: not         */
+    lipsc_flag alibi;          /* a bias by distance, the published slopes              */
+    lipsc_number buckets, bucket_distance; /* of the table LIPSC_SCORE_BIAS             */
 
     /* ---- rotary positions ---- */
     lipsc_rotary_style rotary;
@@ -178,6 +186,9 @@ typedef struct {
 
     /* ---- the MLP ---- */
     lipsc_flag mlp_bias;
+    const char *experts, *experts_used; /* fields: how many there are, and per token    */
+    int experts_interleaved; /* of one tensor (experts, in, out): gate and up alternate */
+    lipsc_number glu_alpha, glu_limit; /* clamped gate: see lipsc_config               */
 
     const char *tensor[LIPSC_ROLES]; /* '#' stands for the layer; NULL: has none        */
 } lipsc_family;

@@ -39,6 +39,32 @@
     WITH_BIAS(LIPSC_ATTN_NORM, "encoder.layer.#.attention.LayerNorm"),                     \
     WITH_BIAS(LIPSC_MLP_NORM, "encoder.layer.#.LayerNorm")
 
+/* The encoder of T5; its first layer holds the bias of the scores for all of them. */
+#define T5_LIKE                                        \
+    .field = {.layers = "num_layers",                  \
+              .width = "d_model",                      \
+              .heads = "num_heads",                    \
+              .head_dim = "d_kv",                      \
+              .ffn = "d_ff",                           \
+              .eps = "layer_norm_epsilon"},            \
+    .eps = 1e-6, .rms = 1, .unscaled = ALWAYS,         \
+    .buckets = {"relative_attention_num_buckets", 32}, \
+    .bucket_distance = {"relative_attention_max_distance", 128}
+
+#define T5_FFN "encoder.block.#.layer.1.DenseReluDense."
+
+#define T5_NAMES                                                                \
+    [LIPSC_TOKENS] = "shared.weight",                                           \
+    [LIPSC_FINAL_NORM] = "encoder.final_layer_norm.weight",                     \
+    [LIPSC_SCORE_BIAS] =                                                        \
+        "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", \
+    ATTENTION("encoder.block.#.layer.0.SelfAttention.", "q", "k", "v", "o"),    \
+    [LIPSC_ATTN_NORM] = "encoder.block.#.layer.0.layer_norm.weight",            \
+    [LIPSC_MLP_NORM] = "encoder.block.#.layer.1.layer_norm.weight",             \
+    [LIPSC_DOWN] = T5_FFN "wo.weight"
+
+#define T5_GATED [LIPSC_GATE] = T5_FFN "wi_0.weight", [LIPSC_UP] = T5_FFN "wi_1.weight"
+
 const lipsc_family lipsc_families_encoders[] = {
     {.name = "bert",
      BERT_LIKE,
@@ -54,6 +80,32 @@ const lipsc_family lipsc_families_encoders[] = {
      .embed_width = "embedding_size",
      .tensor = {BERT_EMBEDDINGS, BERT_TYPES, BERT_ATTENTION, BERT_MLP, BERT_NORMS,
                 WITH_BIAS(LIPSC_EMBED_PROJECT, "embeddings_project")}},
+    {.name = "mpnet",
+     ROBERTA_LIKE,
+     .buckets = {"relative_attention_num_buckets", 32},
+     .bucket_distance = {NULL, 128},
+     .tensor = {BERT_EMBEDDINGS, BERT_MLP,
+                ATTENTION("encoder.layer.#.attention.attn.", "q", "k", "v", "o"),
+                [LIPSC_SCORE_BIAS] = "encoder.relative_attention_bias.weight",
+                WITH_BIAS(LIPSC_ATTN_SUM_NORM, "encoder.layer.#.attention.LayerNorm"),
+                WITH_BIAS(LIPSC_MLP_SUM_NORM, "encoder.layer.#.output.LayerNorm")}},
+    {.name = "t5",
+     .when = {{"feed_forward_proj", "\"gated-gelu\""}},
+     T5_LIKE,
+     .only = {{"is_encoder_decoder", "true"}},
+     .activation = "gelu_new",
+     .tensor = {T5_NAMES, T5_GATED}},
+    {.name = "t5",
+     .when = {{"feed_forward_proj", "\"gated-silu\""}},
+     T5_LIKE,
+     .only = {{"is_encoder_decoder", "true"}},
+     .activation = "silu",
+     .tensor = {T5_NAMES, T5_GATED}},
+    {.name = "t5",
+     T5_LIKE,
+     .only = {{"feed_forward_proj", "\"relu\""}, {"is_encoder_decoder", "true"}},
+     .activation = "relu",
+     .tensor = {T5_NAMES, [LIPSC_UP] = T5_FFN "wi.weight"}},
     {.name = "distilbert",
      .field = {.layers = "n_layers",
                .width = "dim",

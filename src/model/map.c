@@ -206,7 +206,7 @@ static lipsc_status reserve(lipsc_map *map, size_t k) {
     int ok = !mlp || (map->work.r[2] = space->alloc(rows * c->d));
     for (int i = 0; i < 2; i++) {
         ok = (map->work.r[i] = space->alloc(rows * c->d)) && ok;
-        if (mlp && (i == 0 || lipsc_config_gated(c)))
+        if (mlp && !c->experts && (i == 0 || lipsc_config_gated(c)))
             ok = (map->work.t[i] = space->alloc(rows * c->ffn)) && ok;
         if (map->count > 1 || map->last.weights)
             ok = (map->between[i] = space->alloc(rows * c->d)) && ok;
@@ -270,6 +270,15 @@ lipsc_linop lipsc_map_linop(lipsc_map *map) {
                          .space = map->model->backend->space(map->options.dtype),
                          .apply = map_apply,
                          .ctx = map};
+}
+
+double lipsc_map_routing_gap(const lipsc_map *map) {
+    double gap = NAN;
+    for (size_t i = 0; i < map->count; i++)
+        if (map->points[i].experts)
+            gap =
+                fmin(gap, lipsc_experts_gap(map->points[i].experts)); /* passes over NaN */
+    return gap;
 }
 
 lipsc_attn *lipsc_map_attn(lipsc_map *map) {

@@ -82,14 +82,18 @@ static lipsc_status check_roles(const lipsc_model *m, size_t layer, int first, i
                                 int all, int *complete, lipsc_error *err) {
     *complete = 1;
     for (int role = first; role < end; role++) {
+        const size_t copies = lipsc_tensor_copies(&m->config, (lipsc_role)role);
         lipsc_tensor tensor;
-        if (!lipsc_tensor_describe(&m->config, (lipsc_role)role, layer, &tensor)) continue;
-        const int there = lipsc_tensors_has(&m->tensors, &tensor);
-        if (there || all) {
-            const lipsc_status status = lipsc_tensors_check(&m->tensors, &tensor, err);
-            if (status) return status;
+        for (size_t e = 0; e < copies; e++) {
+            if (!lipsc_tensor_expert(&m->config, (lipsc_role)role, layer, e, &tensor))
+                break;
+            const int there = lipsc_tensors_has(&m->tensors, &tensor);
+            if (there || all) {
+                const lipsc_status status = lipsc_tensors_check(&m->tensors, &tensor, err);
+                if (status) return status;
+            }
+            *complete = *complete && there;
         }
-        *complete = *complete && there;
     }
     return LIPSC_OK;
 }
@@ -127,7 +131,8 @@ static uint64_t count_parameters(const lipsc_config *c) {
     lipsc_tensor tensor;
     for (int role = 0; role < LIPSC_ROLES; role++)
         for (size_t l = 0; l < (role < LIPSC_LAYER_ROLES ? 1 : c->layers); l++)
-            if (lipsc_tensor_describe(c, (lipsc_role)role, l, &tensor)) sum += tensor.count;
+            if (lipsc_tensor_describe(c, (lipsc_role)role, l, &tensor))
+                sum += tensor.count * lipsc_tensor_copies(c, (lipsc_role)role);
     return sum;
 }
 
@@ -145,6 +150,7 @@ static void describe(lipsc_model *m) {
     info->kv_heads = c->kv_heads;
     info->head_dim = c->head_dim;
     info->ffn = c->ffn;
+    info->experts = c->experts;
     info->vocab = c->vocab;
     info->positions = c->positions - (c->family->position_after_pad ? c->pad + 1 : 0);
     info->pre_norm = c->family->tensor[LIPSC_ATTN_NORM] && !c->norm_last;

@@ -14,6 +14,7 @@ typedef struct lipsc_model lipsc_model;
 typedef struct {
     const char *architecture; /* "gpt2", "bert", ...                               */
     size_t layers, d, heads, kv_heads, head_dim, ffn, vocab;
+    size_t experts;     /* 0: one MLP for every token                         */
     size_t positions;   /* longest window; 0: no limit                       */
     int pre_norm;       /* 1: norm before attention (gpt2, llama, vit)       */
     int has_embeddings; /* 0: only some layers' attention is stored          */
@@ -104,6 +105,10 @@ lipsc_status lipsc_map_new_at(lipsc_model *model, size_t n, const double *x,
 void lipsc_map_free(lipsc_map *map);
 lipsc_linop lipsc_map_linop(lipsc_map *map);
 lipsc_attn *lipsc_map_attn(lipsc_map *map); /* the attention inside, NULL for model */
+
+/* How far the nearest switch of experts is: the smallest lead, in router logits, of an
+ * expert that a token takes over one that it does not; NaN where the map has none. */
+double lipsc_map_routing_gap(const lipsc_map *map);
 
 /* sigma, u, v, info as lipsc_attn_sigma: solved in the map's precision, re-evaluated in
  * double with the stored weights and the activations as doubles. */

@@ -71,6 +71,9 @@ static lipsc_status load_mlp(block *b, size_t layer, lipsc_error *err) {
                               {&mlp->gate, &mlp->gate_bias},
                               {&mlp->down, &mlp->down_bias}};
     lipsc_status status = LIPSC_OK;
+    if (c->experts)
+        return lipsc_fail(err, LIPSC_E_REFUSED,
+                          "experts: blocks with them have no definition in plain loops");
     mlp->d = c->d;
     mlp->ffn = c->ffn;
     mlp->transposed = c->family->transposed;

@@ -53,7 +53,9 @@ static double logistic(double x) { return 1.0 / (1.0 + exp(-x)); }
 
 /* a(x), and its derivative in *slope */
 static double activate(lipsc_activation kind, double x, double *slope) {
-    const double root = kind == LIPSC_ACT_GELU_FAST ? 0.7978845608 : sqrt(2.0 / pi);
+    const double root = kind == LIPSC_ACT_GELU_FAST    ? 0.7978845608
+                        : kind == LIPSC_ACT_GELU_BLOOM ? 0.79788456
+                                                       : sqrt(2.0 / pi);
     double t, inner;
     switch (kind) {
     case LIPSC_ACT_GELU:
@@ -62,6 +64,7 @@ static double activate(lipsc_activation kind, double x, double *slope) {
         return x * t;
     case LIPSC_ACT_GELU_TANH:
     case LIPSC_ACT_GELU_FAST:
+    case LIPSC_ACT_GELU_BLOOM:
         t = tanh(root * (x + 0.044715 * x * x * x));
         inner = root * (1.0 + 3.0 * 0.044715 * x * x);
         *slope = 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t) * (1.0 + t) * inner;

@@ -309,6 +309,10 @@ lipsc_status lipsc_block_rounding(const lipsc_block_point *p, double *size,
                                   lipsc_stretch *out) {
     const lipsc_config *c = &p->model->config;
     const double x = *size;
+    if (c->experts || lipsc_layer_beyond(&p->attn->layer)) {
+        *out = nothing_known;
+        return LIPSC_OK;
+    }
     lipsc_stretch attention;
     double seen = x;
     const lipsc_stretch before = norm_at(p, LIPSC_NORM_ATTN, &seen);

@@ -22,7 +22,10 @@ typedef enum {
     LIPSC_DENSE_UP_BACK,
     LIPSC_DENSE_GATE_BACK,
     LIPSC_DENSE_DOWN_BACK,
-    LIPSC_DENSE_COUNT
+    LIPSC_DENSE_COUNT,
+    LIPSC_ROUTER_FORTH = LIPSC_DENSE_COUNT, /* only of experts */
+    LIPSC_ROUTER_BACK,
+    LIPSC_DENSE_OF_EXPERT
 } lipsc_dense;
 
 /* How large a dense layer is: |W|_F, a bound of |W|, |b|; zero: not known yet. */
@@ -42,6 +45,7 @@ typedef struct {
                             * output projection, or NULL                      */
     lipsc_packed **packed; /* (2 (heads + 1)): see lipsc_model_packed       */
     void *dense[2][LIPSC_DENSE_COUNT];
+    void **experts[2]; /* (experts, LIPSC_DENSE_OF_EXPERT) or NULL        */
     lipsc_norm norm[2][LIPSC_NORM_COUNT];
     void *factor[2][LIPSC_BRANCHES];
     lipsc_dense_size dense_size[LIPSC_DENSE_UP_BACK]; /* see rounding.c */
@@ -69,6 +73,10 @@ lipsc_status lipsc_model_packed(lipsc_model *model, size_t layer, long head,
                                 int with_output, lipsc_packed **out, lipsc_error *err);
 lipsc_status lipsc_model_dense(lipsc_model *model, size_t layer, lipsc_dense which,
                                lipsc_dtype dtype, const void **out, lipsc_error *err);
+/* The same of one expert; the router stands with expert 0. */
+lipsc_status lipsc_model_expert(lipsc_model *model, size_t layer, lipsc_dense which,
+                                size_t expert, lipsc_dtype dtype, const void **out,
+                                lipsc_error *err);
 /* *out NULL: the layer has no norm there. */
 lipsc_status lipsc_model_norm(lipsc_model *model, size_t layer, lipsc_norm_place place,
                               lipsc_dtype dtype, const lipsc_norm **out, lipsc_error *err);

@@ -18,13 +18,15 @@
 /* ---- Names and shapes
  * --------------------------------------------------------------------- */
 
-/* '#' -> layer */
-static void make_name(const char *pattern, size_t layer, char *name, size_t size) {
-    const char *mark = strchr(pattern, '#');
-    if (mark)
-        snprintf(name, size, "%.*s%zu%s", (int)(mark - pattern), pattern, layer, mark + 1);
-    else
-        snprintf(name, size, "%s", pattern);
+/* '#' -> layer, '@' -> expert */
+static void make_name(const char *pattern, size_t layer, size_t expert, char *name,
+                      size_t size) {
+    size_t used = 0;
+    for (*name = 0; *pattern && used + 1 < size; pattern++)
+        used += (size_t)(*pattern == '#' || *pattern == '@'
+                             ? snprintf(name + used, size - used, "%zu",
+                                        *pattern == '#' ? layer : expert)
+                             : snprintf(name + used, size - used, "%c", *pattern));
 }
 
 /* The bias of a norm stands behind its gain. */
@@ -42,6 +44,8 @@ static int has_role(const lipsc_config *c, lipsc_role role, size_t layer) {
     case LIPSC_EMBED_PROJECT:
     case LIPSC_EMBED_PROJECT_BIAS:
         return c->embed_width != c->d;
+    case LIPSC_SCORE_BIAS:
+        return c->buckets > 0;
     case LIPSC_FINAL_NORM:
     case LIPSC_FINAL_NORM_BIAS:
         return !c->norm_last;
@@ -127,6 +131,18 @@ static void set_shape(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
     case LIPSC_OUT:
         dense_shape(c, t, d, q);
         break;
+    case LIPSC_SCORE_BIAS:
+        matrix_shape(t, c->buckets, c->heads);
+        break;
+    case LIPSC_SINKS:
+        t->shape[0] = c->heads;
+        break;
+    case LIPSC_ROUTER:
+        matrix_shape(t, c->experts, d);
+        break;
+    case LIPSC_ROUTER_BIAS:
+        t->shape[0] = c->experts;
+        break;
     case LIPSC_QUERY_NORM:
         t->shape[0] = whole ? q : c->head_dim;
         break;
@@ -200,6 +216,9 @@ static void set_start(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
     case LIPSC_GATE_UP:
     case LIPSC_UP:
     case LIPSC_GATE:
+    case LIPSC_ROUTER:
+    case LIPSC_SCORE_BIAS:
+    case LIPSC_SINKS:
         t->deviation = c->initializer_range;
         break;
     default: /* biases */
@@ -207,14 +226,39 @@ static void set_start(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
     }
 }
 
-int lipsc_tensor_describe(const lipsc_config *c, lipsc_role role, size_t layer,
-                          lipsc_tensor *out) {
+/* All experts in one tensor: one more dimension in front, and weights (in, out). */
+static void stack_experts(const lipsc_config *c, lipsc_tensor *t) {
+    const size_t columns = t->ndim == 2 ? t->shape[0] : 0, rows = t->shape[t->ndim - 1];
+    t->ndim++;
+    t->shape[0] = c->experts;
+    t->shape[1] = rows;
+    if (t->ndim == 3) t->shape[2] = columns;
+    t->count *= c->experts;
+}
+
+static int of_experts(const lipsc_config *c, lipsc_role role) {
+    return c->experts && role >= LIPSC_MLP_ROLES && role < LIPSC_ROUTER;
+}
+
+size_t lipsc_tensor_copies(const lipsc_config *c, lipsc_role role) {
+    const char *pattern = c->family->tensor[role];
+    return pattern && of_experts(c, role) && strchr(pattern, '@') ? c->experts : 1;
+}
+
+int lipsc_tensor_expert(const lipsc_config *c, lipsc_role role, size_t layer, size_t expert,
+                        lipsc_tensor *out) {
     const char *pattern = c->family->tensor[role];
     if (!pattern || !has_role(c, role, layer)) return 0;
-    make_name(pattern, layer, out->name, sizeof out->name);
+    make_name(pattern, layer, expert, out->name, sizeof out->name);
     set_shape(c, role, out);
+    if (of_experts(c, role) && !strchr(pattern, '@')) stack_experts(c, out);
     set_start(c, role, out);
     return 1;
+}
+
+int lipsc_tensor_describe(const lipsc_config *c, lipsc_role role, size_t layer,
+                          lipsc_tensor *out) {
+    return lipsc_tensor_expert(c, role, layer, 0, out);
 }
 
 /* ---- From files

@@ -22,9 +22,14 @@ typedef struct {
 } lipsc_tensor;
 
 /* 1, or 0 when the model has no tensor in that role.  layer is ignored by the roles that
- * exist once. */
+ * exist once; of a tensor that every expert has, the one of expert 0 is described. */
 int lipsc_tensor_describe(const lipsc_config *config, lipsc_role role, size_t layer,
                           lipsc_tensor *out);
+int lipsc_tensor_expert(const lipsc_config *config, lipsc_role role, size_t layer,
+                        size_t expert, lipsc_tensor *out);
+/* How many tensors there are of a role in a layer: one per expert where they have their
+ * own, else one. */
+size_t lipsc_tensor_copies(const lipsc_config *config, lipsc_role role);
 
 /* Random models have every tensor. */
 int lipsc_tensors_has(const lipsc_tensors *tensors, const lipsc_tensor *tensor);

@@ -115,6 +115,103 @@ lipsc_status lipsc_model_dense(lipsc_model *m, size_t layer, lipsc_dense which,
     return status;
 }
 
+/* ---- Experts ---------------------------------------------------------------------------
+ */
+
+/* One expert's numbers out of its own tensor, or out of the one of all experts. */
+static lipsc_status load_expert(const lipsc_model *m, lipsc_role role, size_t layer,
+                                size_t expert, double **out, lipsc_error *err) {
+    const lipsc_config *c = &m->config;
+    lipsc_tensor tensor;
+    *out = NULL;
+    if (!lipsc_tensor_expert(c, role, layer, expert, &tensor)) return LIPSC_OK;
+    const int own = lipsc_tensor_copies(c, role) > 1;
+    const size_t count = own ? tensor.count : tensor.count / c->experts;
+    *out = lipsc_alloc(count, sizeof **out);
+    if (!*out) return no_memory(m, err);
+    const lipsc_status status = lipsc_tensors_read(
+        &m->tensors, &tensor, own ? 0 : expert * count, count, *out, err);
+    if (status) {
+        lipsc_release(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Every second number, in place: gate and up alternate. */
+static void take_alternate(size_t count, int odd, double *x) {
+    for (size_t i = 0; i < count; i++) x[i] = x[2 * i + (size_t)odd];
+}
+
+/* The weight or bias of up, gate or down of one expert; *transposed: (in, out). */
+static lipsc_status load_part(const lipsc_model *m, size_t layer, size_t expert, int what,
+                              int bias, double **out, int *transposed, lipsc_error *err) {
+    static const lipsc_role roles[] = {LIPSC_UP, LIPSC_GATE, LIPSC_DOWN};
+    const lipsc_config *c = &m->config;
+    const int fused = c->family->tensor[LIPSC_GATE_UP] && what != LIPSC_DENSE_DOWN;
+    const lipsc_role role = (lipsc_role)((fused ? LIPSC_GATE_UP : roles[what]) + bias);
+    *transposed = lipsc_tensor_copies(c, role) == 1;
+    const lipsc_status status = load_expert(m, role, layer, expert, out, err);
+    if (!status && *out && fused)
+        take_alternate(bias ? c->ffn : c->ffn * c->d, what == LIPSC_DENSE_UP, *out);
+    return status;
+}
+
+static lipsc_status make_router(lipsc_model *m, size_t layer, int back, lipsc_dtype dtype,
+                                void **out, lipsc_error *err) {
+    const size_t d = m->config.d, experts = m->config.experts;
+    double *w = NULL, *b = NULL;
+    lipsc_status status = lipsc_model_load(m, LIPSC_ROUTER, layer, &w, err);
+    if (!status && !back) status = lipsc_model_load(m, LIPSC_ROUTER_BIAS, layer, &b, err);
+    if (!status)
+        status = m->backend->linear_new(back ? experts : d, back ? d : experts, w, back, b,
+                                        dtype, out, err);
+    lipsc_release(w);
+    lipsc_release(b);
+    return status;
+}
+
+static lipsc_status make_expert(lipsc_model *m, size_t layer, lipsc_dense which,
+                                size_t expert, lipsc_dtype dtype, void **out,
+                                lipsc_error *err) {
+    const lipsc_config *c = &m->config;
+    const int back = which >= LIPSC_DENSE_UP_BACK;
+    const int what = back ? (int)which - LIPSC_DENSE_UP_BACK : (int)which;
+    const int down = what == LIPSC_DENSE_DOWN;
+    const size_t in = down != back ? c->ffn : c->d, output = down != back ? c->d : c->ffn;
+    double *w = NULL, *b = NULL;
+    int transposed = 0, ignored;
+    lipsc_status status = load_part(m, layer, expert, what, 0, &w, &transposed, err);
+    if (!status && !back) status = load_part(m, layer, expert, what, 1, &b, &ignored, err);
+    if (!status)
+        status =
+            m->backend->linear_new(in, output, w, transposed != back, b, dtype, out, err);
+    lipsc_release(w);
+    lipsc_release(b);
+    return status;
+}
+
+lipsc_status lipsc_model_expert(lipsc_model *m, size_t layer, lipsc_dense which,
+                                size_t expert, lipsc_dtype dtype, const void **out,
+                                lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    pthread_mutex_lock(&m->lock);
+    void ***slots = &m->blocks[layer].experts[dtype];
+    if (!*slots)
+        *slots =
+            lipsc_alloc_zero(m->config.experts * LIPSC_DENSE_OF_EXPERT, sizeof **slots);
+    void **slot = *slots ? *slots + expert * LIPSC_DENSE_OF_EXPERT + which : NULL;
+    if (!slot)
+        status = no_memory(m, err);
+    else if (!*slot && which >= LIPSC_ROUTER_FORTH)
+        status = make_router(m, layer, which == LIPSC_ROUTER_BACK, dtype, slot, err);
+    else if (!*slot)
+        status = make_expert(m, layer, which, expert, dtype, slot, err);
+    *out = slot ? *slot : NULL;
+    pthread_mutex_unlock(&m->lock);
+    return status;
+}
+
 /* ---- Norms
  * ------------------------------------------------------------------------------------ */
 
@@ -236,6 +333,10 @@ static void free_block(lipsc_model *m, lipsc_block *block) {
         const lipsc_space *space = m->backend->space((lipsc_dtype)t);
         for (int i = 0; i < LIPSC_DENSE_COUNT; i++)
             m->backend->linear_free(block->dense[t][i]);
+        for (size_t i = 0;
+             block->experts[t] && i < m->config.experts * LIPSC_DENSE_OF_EXPERT; i++)
+            m->backend->linear_free(block->experts[t][i]);
+        lipsc_release(block->experts[t]);
         for (int i = 0; i < LIPSC_NORM_COUNT; i++) free_norm(space, &block->norm[t][i]);
         for (int i = 0; i < LIPSC_BRANCHES; i++) space->release(block->factor[t][i]);
     }

@@ -1,0 +1,465 @@
+/* experts.c - a mixture of experts at one input, and products with its derivative.
+ *
+ * Tokens are gathered expert by expert, so that each one works on one block of rows: pair p
+ * is token[p] with its slot among that token's experts, and pairs of expert e are
+ * first[e] .. first[e+1]-1.  With l the router logits of a token, w its weights and F_p
+ * what the expert of pair p returns, M' h   = sum_p w_p E_p' h + dw_p F_p,      dw = w o
+ * (dl - w.dl),  dl = R h M'^T g = sum_p w_p E_p'^T g + R^T t,       t = w o (v - w.v), v_p
+ * = F_p . g where E_p' h = W_down (a o W_gate h + b o W_up h) with a, b kept at the point.
+ */
+#include "model/experts.h"
+
+#include "core/error.h"
+#include "core/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+struct lipsc_experts {
+    lipsc_model *model;
+    size_t layer, n, pairs;
+    lipsc_dtype dtype;
+    int threads;
+    size_t *token, *slot;  /* (pairs)                                               */
+    size_t *first;         /* (experts + 1)                                         */
+    size_t *expert;        /* (n, used): which, by slot                             */
+    double *weight;        /* (n, used)                                             */
+    double *value;         /* (pairs, d): F                                         */
+    void *scale;           /* (pairs) weights, back-end memory                      */
+    void *by_gate, *by_up; /* (pairs, ffn): a and b                                 */
+    double gap;
+};
+
+static lipsc_status no_memory(const lipsc_model *m, size_t n, lipsc_error *err) {
+    return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for %zu tokens", m->shown, n);
+}
+
+static const lipsc_space *space_of(const lipsc_experts *s) {
+    return s->model->backend->space(s->dtype);
+}
+
+/* Row `row` of an array of `width` numbers a row, in back-end memory. */
+static void *row_at(const lipsc_experts *s, const void *array, size_t row, size_t width) {
+    return (char *)(uintptr_t)array + row * width * space_of(s)->item;
+}
+
+void lipsc_experts_free(lipsc_experts *s) {
+    if (!s) return;
+    lipsc_release(s->token);
+    lipsc_release(s->slot);
+    lipsc_release(s->first);
+    lipsc_release(s->expert);
+    lipsc_release(s->weight);
+    lipsc_release(s->value);
+    space_of(s)->release(s->scale);
+    space_of(s)->release(s->by_gate);
+    space_of(s)->release(s->by_up);
+    lipsc_release(s);
+}
+
+double lipsc_experts_gap(const lipsc_experts *s) { return s->gap; }
+
+/* ---- The router -----------------------------------------------------------------------
+ */
+
+/* y (rows, out) on the host = x W^T through one of the router's dense layers; x is back-end
+ * memory, or with back host numbers (rows, experts) and y back-end memory (rows, d), added
+ * to. */
+static lipsc_status route(const lipsc_experts *s, size_t rows, const void *x, int bias,
+                          double *y) {
+    const size_t experts = s->model->config.experts;
+    const void *router;
+    lipsc_status status = lipsc_model_expert(s->model, s->layer, LIPSC_ROUTER_FORTH, 0,
+                                             s->dtype, &router, NULL);
+    if (status) return status;
+    void *logits = space_of(s)->alloc(rows * experts);
+    if (!logits) return LIPSC_E_NOMEM;
+    s->model->backend->linear_apply(router, s->threads, rows, x, bias, 0, logits);
+    space_of(s)->download(rows * experts, logits, y);
+    space_of(s)->release(logits);
+    return LIPSC_OK;
+}
+
+static lipsc_status route_back(const lipsc_experts *s, size_t rows, const double *t,
+                               void *y) {
+    const size_t experts = s->model->config.experts;
+    const void *router;
+    lipsc_status status = lipsc_model_expert(s->model, s->layer, LIPSC_ROUTER_BACK, 0,
+                                             s->dtype, &router, NULL);
+    if (status) return status;
+    void *host = space_of(s)->alloc(rows * experts);
+    if (!host) return LIPSC_E_NOMEM;
+    space_of(s)->upload(rows * experts, t, host);
+    s->model->backend->linear_apply(router, s->threads, rows, host, 0, 1, y);
+    space_of(s)->release(host);
+    return LIPSC_OK;
+}
+
+/* The `used` largest logits of a token, largest first; equal ones by their number. */
+static void choose(size_t experts, size_t used, const double *logits, size_t *chosen,
+                   double *gap) {
+    for (size_t u = 0; u < used; u++) {
+        size_t best = experts;
+        for (size_t e = 0; e < experts; e++) {
+            int taken = 0;
+            for (size_t b = 0; b < u; b++) taken |= chosen[b] == e;
+            if (!taken && (best == experts || logits[e] > logits[best])) best = e;
+        }
+        chosen[u] = best;
+    }
+    for (size_t e = 0; e < experts; e++) {
+        int taken = 0;
+        for (size_t b = 0; b < used; b++) taken |= chosen[b] == e;
+        if (!taken) *gap = fmin(*gap, logits[chosen[used - 1]] - logits[e]);
+    }
+}
+
+static void weigh(size_t used, const size_t *chosen, const double *logits, double *weight) {
+    double sum = 0;
+    for (size_t u = 0; u < used; u++)
+        sum += weight[u] = exp(logits[chosen[u]] - logits[chosen[0]]);
+    for (size_t u = 0; u < used; u++) weight[u] /= sum;
+}
+
+/* Choices and weights of all tokens, and their order by experts. */
+static void assign(lipsc_experts *s, const double *logits) {
+    const size_t experts = s->model->config.experts, used = s->model->config.experts_used;
+    s->gap = INFINITY;
+    for (size_t i = 0; i < s->n; i++) {
+        choose(experts, used, logits + i * experts, s->expert + i * used, &s->gap);
+        weigh(used, s->expert + i * used, logits + i * experts, s->weight + i * used);
+    }
+    size_t p = 0;
+    for (size_t e = 0; e < experts; e++) {
+        s->first[e] = p;
+        for (size_t at = 0; at < s->pairs; at++)
+            if (s->expert[at] == e) {
+                s->token[p] = at / used;
+                s->slot[p++] = at % used;
+            }
+    }
+    s->first[experts] = p;
+}
+
+static double weight_of(const lipsc_experts *s, size_t p) {
+    return s->weight[s->token[p] * s->model->config.experts_used + s->slot[p]];
+}
+
+/* ---- One expert -----------------------------------------------------------------------
+ */
+
+/* The rows of expert e out of k directions x (k n, d): to (k count, d) */
+static void gather(const lipsc_experts *s, size_t e, size_t k, const void *x, void *to) {
+    const size_t d = s->model->config.d, count = s->first[e + 1] - s->first[e];
+    for (size_t b = 0; b < k; b++)
+        for (size_t c = 0; c < count; c++)
+            space_of(s)->copy(d, row_at(s, x, b * s->n + s->token[s->first[e] + c], d),
+                              row_at(s, to, b * count + c, d));
+}
+
+/* y (k n, d) += weight times from (k count, d) */
+static void scatter(const lipsc_experts *s, size_t e, size_t k, const void *from, void *y) {
+    const size_t d = s->model->config.d, count = s->first[e + 1] - s->first[e];
+    const lipsc_rowwise *row = s->model->backend->rowwise(s->dtype);
+    for (size_t b = 0; b < k; b++)
+        for (size_t c = 0; c < count; c++) {
+            const size_t p = s->first[e] + c;
+            row->multiply(1, d, 1, row_at(s, s->scale, p, 1),
+                          row_at(s, from, b * count + c, d), 1,
+                          row_at(s, y, b * s->n + s->token[p], d));
+        }
+}
+
+/* y (rows, out) = x W^T of one matrix of expert e */
+static lipsc_status dense(const lipsc_experts *s, size_t e, lipsc_dense which, size_t rows,
+                          const void *x, int bias, int add, void *y) {
+    const void *linear;
+    const lipsc_status status =
+        lipsc_model_expert(s->model, s->layer, which, e, s->dtype, &linear, NULL);
+    if (!status) s->model->backend->linear_apply(linear, s->threads, rows, x, bias, add, y);
+    return status;
+}
+
+/* (up + 1) gate s(alpha gate) with both clamped: value, and its derivatives */
+static void clamped_glu(const lipsc_config *c, size_t count, double *gate, double *up,
+                        double *value) {
+    for (size_t i = 0; i < count; i++) {
+        const int open_gate = gate[i] < c->glu_limit, open_up = fabs(up[i]) < c->glu_limit;
+        const double g = fmin(gate[i], c->glu_limit);
+        const double u = fmax(fmin(up[i], c->glu_limit), -c->glu_limit);
+        const double s = 1 / (1 + exp(-c->glu_alpha * g));
+        value[i] = (u + 1) * g * s;
+        gate[i] = open_gate ? (u + 1) * (s + c->glu_alpha * g * s * (1 - s)) : 0;
+        up[i] = open_up ? g * s : 0;
+    }
+}
+
+/* gate and up (count, ffn) become a and b; value = what goes into W_down */
+static lipsc_status activate(const lipsc_experts *s, size_t count, void *gate, void *up,
+                             void *value) {
+    const lipsc_config *c = &s->model->config;
+    const lipsc_rowwise *row = s->model->backend->rowwise(s->dtype);
+    const size_t all = count * c->ffn;
+    if (!(c->glu_limit > 0)) {
+        void *slope = space_of(s)->alloc(all);
+        if (!slope) return LIPSC_E_NOMEM;
+        row->activation(c->activation, s->threads, all, gate, gate, slope);
+        row->multiply(s->threads, all, all, gate, up, 0, value);
+        row->multiply(s->threads, all, all, up, slope, 0, slope);
+        space_of(s)->copy(all, gate, up);
+        space_of(s)->copy(all, slope, gate);
+        space_of(s)->release(slope);
+        return LIPSC_OK;
+    }
+    double *host = lipsc_alloc(3 * all, sizeof *host);
+    if (!host) return LIPSC_E_NOMEM;
+    space_of(s)->download(all, gate, host);
+    space_of(s)->download(all, up, host + all);
+    clamped_glu(c, all, host, host + all, host + 2 * all);
+    space_of(s)->upload(all, host, gate);
+    space_of(s)->upload(all, host + all, up);
+    space_of(s)->upload(all, host + 2 * all, value);
+    lipsc_release(host);
+    return LIPSC_OK;
+}
+
+/* What expert e does at its tokens; adds it to y. */
+static lipsc_status run_expert(lipsc_experts *s, size_t e, const void *x, void *y) {
+    const lipsc_config *c = &s->model->config;
+    const size_t first = s->first[e], count = s->first[e + 1] - first;
+    const lipsc_space *space = space_of(s);
+    if (!count) return LIPSC_OK;
+    void *in = space->alloc(count * c->d), *value = space->alloc(count * c->ffn);
+    void *gate = row_at(s, s->by_gate, first, c->ffn),
+         *up = row_at(s, s->by_up, first, c->ffn);
+    lipsc_status status = in && value ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) {
+        gather(s, e, 1, x, in);
+        status = dense(s, e, LIPSC_DENSE_GATE, count, in, 1, 0, gate);
+    }
+    if (!status) status = dense(s, e, LIPSC_DENSE_UP, count, in, 1, 0, up);
+    if (!status) status = activate(s, count, gate, up, value);
+    if (!status) status = dense(s, e, LIPSC_DENSE_DOWN, count, value, 1, 0, in);
+    if (!status) {
+        space->download(count * c->d, in, s->value + first * c->d);
+        scatter(s, e, 1, in, y);
+    }
+    space->release(in);
+    space->release(value);
+    return status;
+}
+
+/* y += w E' x or w E'^T x of expert e, k directions */
+static lipsc_status apply_expert(const lipsc_experts *s, size_t e, int trans, size_t k,
+                                 const void *x, void *y) {
+    const lipsc_config *c = &s->model->config;
+    const lipsc_rowwise *row = s->model->backend->rowwise(s->dtype);
+    const lipsc_space *space = space_of(s);
+    const size_t first = s->first[e], count = s->first[e + 1] - first, rows = k * count;
+    const size_t period = count * c->ffn, all = k * period;
+    if (!count) return LIPSC_OK;
+    const void *a = row_at(s, s->by_gate, first, c->ffn),
+               *b = row_at(s, s->by_up, first, c->ffn);
+    void *in = space->alloc(rows * c->d), *t[2] = {space->alloc(all), space->alloc(all)};
+    lipsc_status status = in && t[0] && t[1] ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) gather(s, e, k, x, in);
+    if (!status && !trans) {
+        status = dense(s, e, LIPSC_DENSE_GATE, rows, in, 0, 0, t[0]);
+        if (!status) status = dense(s, e, LIPSC_DENSE_UP, rows, in, 0, 0, t[1]);
+        row->multiply(s->threads, all, period, a, t[0], 0, t[0]);
+        row->multiply(s->threads, all, period, b, t[1], 1, t[0]);
+        if (!status) status = dense(s, e, LIPSC_DENSE_DOWN, rows, t[0], 0, 0, in);
+    } else if (!status) {
+        status = dense(s, e, LIPSC_DENSE_DOWN_BACK, rows, in, 0, 0, t[0]);
+        row->multiply(s->threads, all, period, a, t[0], 0, t[1]);
+        row->multiply(s->threads, all, period, b, t[0], 0, t[0]);
+        if (!status) status = dense(s, e, LIPSC_DENSE_GATE_BACK, rows, t[1], 0, 0, in);
+        if (!status) status = dense(s, e, LIPSC_DENSE_UP_BACK, rows, t[0], 0, 1, in);
+    }
+    if (!status) scatter(s, e, k, in, y);
+    space->release(in);
+    space->release(t[0]);
+    space->release(t[1]);
+    return status;
+}
+
+/* ---- All of them ----------------------------------------------------------------------
+ */
+
+static int allocate(lipsc_experts *s) {
+    const lipsc_config *c = &s->model->config;
+    const lipsc_space *space = space_of(s);
+    s->token = lipsc_alloc(s->pairs, sizeof *s->token);
+    s->slot = lipsc_alloc(s->pairs, sizeof *s->slot);
+    s->first = lipsc_alloc(c->experts + 1, sizeof *s->first);
+    s->expert = lipsc_alloc(s->pairs, sizeof *s->expert);
+    s->weight = lipsc_alloc(s->pairs, sizeof *s->weight);
+    s->value = lipsc_alloc(s->pairs * c->d, sizeof *s->value);
+    s->scale = space->alloc(s->pairs);
+    s->by_gate = space->alloc(s->pairs * c->ffn);
+    s->by_up = space->alloc(s->pairs * c->ffn);
+    return s->token && s->slot && s->first && s->expert && s->weight && s->value &&
+           s->scale && s->by_gate && s->by_up;
+}
+
+/* Every weight that is needed, so that products cannot fail for want of them. */
+static lipsc_status load_all(const lipsc_experts *s, int keep, lipsc_error *err) {
+    const void *linear;
+    lipsc_status status = LIPSC_OK;
+    for (int w = LIPSC_ROUTER_FORTH;
+         !status && w <= (keep ? LIPSC_ROUTER_BACK : LIPSC_ROUTER_FORTH); w++)
+        status = lipsc_model_expert(s->model, s->layer, (lipsc_dense)w, 0, s->dtype,
+                                    &linear, err);
+    return status;
+}
+
+static lipsc_status load_chosen(const lipsc_experts *s, int keep, lipsc_error *err) {
+    const int count = keep ? LIPSC_DENSE_COUNT : LIPSC_DENSE_UP_BACK;
+    const void *linear;
+    lipsc_status status = LIPSC_OK;
+    for (size_t e = 0; !status && e < s->model->config.experts; e++)
+        for (int w = 0; !status && s->first[e] < s->first[e + 1] && w < count; w++)
+            status = lipsc_model_expert(s->model, s->layer, (lipsc_dense)w, e, s->dtype,
+                                        &linear, err);
+    return status;
+}
+
+static lipsc_status follow(lipsc_experts *s, int keep, const void *x, void *y,
+                           lipsc_error *err) {
+    const lipsc_config *c = &s->model->config;
+    const lipsc_space *space = space_of(s);
+    double *logits = lipsc_alloc(s->n * c->experts, sizeof *logits);
+    double *scale = lipsc_alloc(s->pairs, sizeof *scale);
+    lipsc_status status = logits && scale ? LIPSC_OK : no_memory(s->model, s->n, err);
+    if (!status) status = load_all(s, keep, err);
+    if (!status && route(s, s->n, x, 1, logits)) status = no_memory(s->model, s->n, err);
+    for (size_t e = 0; !status && e < s->n * c->experts; e++)
+        if (!isfinite(logits[e]))
+            status = lipsc_fail(err, LIPSC_E_NONFIN,
+                                "%s: a router logit of block %zu is not finite",
+                                s->model->shown, s->layer);
+    if (!status) {
+        assign(s, logits);
+        for (size_t p = 0; p < s->pairs; p++) scale[p] = weight_of(s, p);
+        space->upload(s->pairs, scale, s->scale);
+        status = load_chosen(s, keep, err);
+    }
+    lipsc_release(logits);
+    lipsc_release(scale);
+    if (status) return status;
+    double *zero = lipsc_alloc_zero(s->n * c->d, sizeof *zero);
+    if (!zero) return no_memory(s->model, s->n, err);
+    space->upload(s->n * c->d, zero, y);
+    lipsc_release(zero);
+    for (size_t e = 0; !status && e < c->experts; e++)
+        if (run_expert(s, e, x, y)) status = no_memory(s->model, s->n, err);
+    return status;
+}
+
+lipsc_status lipsc_experts_at(lipsc_model *m, size_t layer, lipsc_dtype dtype, int threads,
+                              size_t n, const void *x, int keep, void *y,
+                              lipsc_experts **out, lipsc_error *err) {
+    lipsc_experts *s = lipsc_alloc_zero(1, sizeof *s);
+    if (!s) return no_memory(m, n, err);
+    *s = (lipsc_experts){.model = m,
+                         .layer = layer,
+                         .n = n,
+                         .pairs = n * m->config.experts_used,
+                         .dtype = dtype,
+                         .threads = threads};
+    const lipsc_status status =
+        allocate(s) ? follow(s, keep, x, y, err) : no_memory(m, n, err);
+    if (status)
+        lipsc_experts_free(s);
+    else
+        *out = s;
+    return status;
+}
+
+/* w o (v - w.v) of one token: the derivative of its weights applied to v, both ways */
+static void softmax_derivative(size_t used, const double *w, double *v) {
+    double mean = 0;
+    for (size_t u = 0; u < used; u++) mean += w[u] * v[u];
+    for (size_t u = 0; u < used; u++) v[u] = w[u] * (v[u] - mean);
+}
+
+/* y += sum_p dw_p F_p: v (k n, used) holds dw */
+static lipsc_status add_values(const lipsc_experts *s, size_t k, const double *v, void *y) {
+    const size_t d = s->model->config.d, used = s->model->config.experts_used;
+    const lipsc_space *space = space_of(s);
+    double *sum = lipsc_alloc_zero(k * s->n * d, sizeof *sum);
+    void *host = space->alloc(k * s->n * d);
+    lipsc_status status = sum && host ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t b = 0; !status && b < k; b++)
+        for (size_t p = 0; p < s->pairs; p++) {
+            const size_t i = b * s->n + s->token[p];
+            const double by = v[i * used + s->slot[p]];
+            for (size_t c = 0; c < d; c++) sum[i * d + c] += by * s->value[p * d + c];
+        }
+    if (!status) {
+        space->upload(k * s->n * d, sum, host);
+        s->model->backend->rowwise(s->dtype)->add(s->threads, k * s->n * d, host, y);
+    }
+    lipsc_release(sum);
+    space->release(host);
+    return status;
+}
+
+/* v_p = F_p . g for k cotangents (k n, d) on the host: v (k n, used) */
+static void dot_values(const lipsc_experts *s, size_t k, const double *g, double *v) {
+    const size_t d = s->model->config.d, used = s->model->config.experts_used;
+    for (size_t b = 0; b < k; b++)
+        for (size_t p = 0; p < s->pairs; p++) {
+            const size_t i = b * s->n + s->token[p];
+            double sum = 0;
+            for (size_t c = 0; c < d; c++) sum += s->value[p * d + c] * g[i * d + c];
+            v[i * used + s->slot[p]] = sum;
+        }
+}
+
+/* The part of the products that goes through the weights. */
+static lipsc_status apply_router(const lipsc_experts *s, int trans, size_t k, const void *x,
+                                 void *y) {
+    const lipsc_config *c = &s->model->config;
+    const size_t rows = k * s->n, used = c->experts_used;
+    double *logits = lipsc_alloc_zero(rows * c->experts, sizeof *logits);
+    double *v = lipsc_alloc(rows * used, sizeof *v), *g = NULL;
+    if (trans) g = lipsc_alloc(rows * c->d, sizeof *g);
+    lipsc_status status = logits && v && (g || !trans) ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status && trans) {
+        space_of(s)->download(rows * c->d, x, g);
+        dot_values(s, k, g, v);
+    } else if (!status) {
+        status = route(s, rows, x, 0, logits);
+        for (size_t i = 0; i < rows * used; i++)
+            v[i] = logits[i / used * c->experts + s->expert[i % (s->n * used)]];
+    }
+    for (size_t i = 0; !status && i < rows; i++)
+        softmax_derivative(used, s->weight + i % s->n * used, v + i * used);
+    if (!status && trans) {
+        for (size_t i = 0; i < rows * used; i++)
+            logits[i / used * c->experts + s->expert[i % (s->n * used)]] = v[i];
+        status = route_back(s, rows, logits, y);
+    } else if (!status) {
+        status = add_values(s, k, v, y);
+    }
+    lipsc_release(logits);
+    lipsc_release(v);
+    lipsc_release(g);
+    return status;
+}
+
+lipsc_status lipsc_experts_apply(const lipsc_experts *s, int trans, size_t k, const void *x,
+                                 void *y) {
+    const lipsc_config *c = &s->model->config;
+    const size_t count = k * s->n * c->d;
+    double *zero = lipsc_alloc_zero(count, sizeof *zero);
+    if (!zero) return LIPSC_E_NOMEM;
+    space_of(s)->upload(count, zero, y);
+    lipsc_release(zero);
+    lipsc_status status = LIPSC_OK;
+    for (size_t e = 0; !status && e < c->experts; e++)
+        status = apply_expert(s, e, trans, k, x, y);
+    if (!status) status = apply_router(s, trans, k, x, y);
+    return status;
+}

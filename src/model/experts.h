@@ -1,0 +1,29 @@
+/* experts.h - a mixture of experts in place of the MLP, at one input: which experts each
+ * token takes, what they add, and products with the derivative.
+ *
+ *     M(x) = sum over the chosen e of w_e(x) E_e(x),   w = softmax of their router logits
+ *
+ * The choice, the `used` largest logits, is held fixed; the weights are differentiated. */
+#ifndef LIPSC_MODEL_EXPERTS_H
+#define LIPSC_MODEL_EXPERTS_H
+
+#include "model/state.h"
+
+typedef struct lipsc_experts lipsc_experts;
+
+/* x, y (n, d) back-end memory.  keep 0: only y is wanted, and *out cannot be multiplied
+ * with. */
+lipsc_status lipsc_experts_at(lipsc_model *model, size_t layer, lipsc_dtype dtype,
+                              int threads, size_t n, const void *x, int keep, void *y,
+                              lipsc_experts **out, lipsc_error *err);
+void lipsc_experts_free(lipsc_experts *experts); /* NULL does nothing */
+
+/* y = M' x or M'^T x, k directions; y must not be x. */
+lipsc_status lipsc_experts_apply(const lipsc_experts *experts, int trans, size_t k,
+                                 const void *x, void *y);
+
+/* The smallest lead of a chosen expert over one that is not, in router logits, over all
+ * tokens; infinite when every expert is chosen. */
+double lipsc_experts_gap(const lipsc_experts *experts);
+
+#endif
