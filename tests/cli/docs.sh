@@ -23,6 +23,14 @@ for cloud in mu nu; do
             printf "%.6f%s", 2 * rand() - 1, c < 191 ? "," : "\n" }' >$cloud.csv
 done
 run 0 push mu.csv --layer layer.safetensors -o mu.safetensors
+cp layer.safetensors attack.safetensors
+run 0 measure gpt2 --text alice.txt --layer 3 --length 8 --windows 1 --map block \
+    --save-direction block.safetensors
+# a user's own file is bare: the keys that describe the layer, spelled so that none is known
+for key in schema heads kv_heads mask scale map; do
+    LC_ALL=C sed "s/\"$key\":/\"$(echo $key | tr a-z A-Z)\":/" layer.safetensors >bare
+    mv bare layer.safetensors
+done
 
 commands() { # FILE...
     awk '/^```/ { inside = /^```sh/ }
