@@ -360,7 +360,8 @@ LIPSC_API void lipsc_certify_defaults(lipsc_certify_settings *set);
  * which the direction v (n numbers, not zero; NULL: set->lower stands alone) gives:
  * docs/maths.md 7.8.  Of the ways that work the one expected to be the fastest is taken;
  * it multiplies with min(m, n) unit vectors.  LIPSC_E_NOCONV: not closed, err says why;
- * LIPSC_E_REFUSED: beyond the limits, err says what it would take. */
+ * LIPSC_E_REFUSED: beyond the limits, err says what it would take.  *out is there after
+ * both, with what is known. */
 LIPSC_API lipsc_status lipsc_certify(const lipsc_op *op, const double *v,
                                      const lipsc_certify_settings *set,
                                      lipsc_certificate *out, lipsc_error *err);
