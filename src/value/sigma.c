@@ -91,7 +91,7 @@ static lipsc_status enclose(const lipsc_judge *judge, size_t m, size_t n, double
 
 static lipsc_status attn_rounding(void *ctx, double enough, double *eps, char *why,
                                   size_t size) {
-    enum { FEW = 64 }; /* tokens whose scores cost nothing to look at */
+    enum { FEW = 16 }; /* tokens whose scores cost nothing to look at */
     lipsc_attn *attn = ctx;
     lipsc_rounding rounding;
     const lipsc_status status = lipsc_attn_rounding_within(
