@@ -377,12 +377,15 @@ LIPSC_API lipsc_status lipsc_attn_certify(lipsc_attn *attn, const double *v,
 /* Which inequality gave the value: docs/maths.md has the proofs. */
 typedef struct {
     double value;      /* >= sigma                                                   */
-    double columns;    /* by column sums of the attention (3.3 UB_data, 3.13)        */
+    double columns;    /* by column sums of the attention (3.3 UB_data, 3.13); NaN beyond
+                        * 128 tokens unless joint is infinite                        */
     double rows;       /* by row norms (3.3, alternative), a cover of them where they
-                        * cannot win; NaN with weights                               */
+                        * cannot win; NaN with weights and where columns is          */
     size_t worst_head; /* head with the largest bound                                */
     double rounding;   /* part of each of them that covers the rounding of projections
                         * and softmax (7.6)                                          */
+    double joint;      /* by all heads together (3.10); infinite with rotary positions
+                        * or query and key norms                                     */
 } lipsc_upper;
 
 /* An upper bound of sigma that holds at this input, all rounding of its own evaluation

@@ -187,6 +187,23 @@ lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *
     return status;
 }
 
+double lipsc_head_rounding(size_t n, size_t d, size_t k, size_t dv) {
+    return 8.0 * sqrt((double)n + 1.0) * (double)(n + d + 4 * (k + dv) + 64) * DBL_EPSILON;
+}
+
+double lipsc_head_pull(const lipsc_head *head, const double *g) {
+    const size_t k = head->k, rank = head->Kt.rank;
+    const double *F = head->Kt.values;
+    double square = 0.0, own = 0.0;
+    for (size_t r = 0; r < rank; r++) {
+        double sum = 0.0;
+        for (size_t l = 0; l < k; l++) sum += F[r + l * rank] * g[l];
+        square += sum * sum;
+    }
+    for (size_t l = 0; l < k; l++) own += g[l] * g[l];
+    return sqrt(square) + head->rounding * head->Kt.norm * sqrt(own);
+}
+
 /* ---- Memory ------------------------------------------------------------------------ */
 
 static double *doubles(size_t a, size_t b, int *failed) {
@@ -220,8 +237,7 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
     head->out_unit = 1.0;
     head->threads = attn->threads > 0 ? attn->threads : 1;
     head->keys_differ = half > 0 || layer->k_gain;
-    head->rounding =
-        8.0 * sqrt((double)n + 1.0) * (double)(n + d + 4 * (k + dv) + 64) * DBL_EPSILON;
+    head->rounding = lipsc_head_rounding(n, d, k, dv);
 
     int failed = 0;
     head->q = doubles(n, k, &failed);

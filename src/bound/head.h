@@ -58,6 +58,13 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head);
 lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *head);
 void lipsc_head_free(lipsc_head *head);
 
+/* |K^T g| of a key's gradient g (k), rounding included. */
+double lipsc_head_pull(const lipsc_head *head, const double *g);
+
+/* Relative error of what is summed over n tokens and these dimensions: docs/maths.md 3.3.
+ */
+double lipsc_head_rounding(size_t n, size_t d, size_t k, size_t dv);
+
 /* Several matrices make one bound: [0] for the head as it is, [1] after its slice of O. */
 enum { LIPSC_VIEWS = 2 };
 

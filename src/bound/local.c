@@ -141,7 +141,10 @@ lipsc_status lipsc_local_make(const lipsc_attn *attn, lipsc_local *local) {
 
 static lipsc_status data(const lipsc_zoo_case *z, double value, double *log_value,
                          lipsc_error *err) {
-    if (z->data_status) return lipsc_fail(err, z->data_status, "its value is too large");
+    if (z->data_status)
+        return lipsc_fail(err, z->data_status, "%.400s", z->data_reason.text);
+    if (!(value < INFINITY))
+        return lipsc_fail(err, LIPSC_E_RANGE, "its value is too large");
     *log_value = log(value);
     return LIPSC_OK;
 }
@@ -155,6 +158,11 @@ lipsc_status lipsc_data_rows(const lipsc_zoo_case *z, double *log_value, lipsc_e
     if (isnan(z->data.rows) && !z->data_status)
         return lipsc_fail(err, LIPSC_E_REFUSED, "tokens have weights");
     return data(z, z->data.rows, log_value, err);
+}
+
+lipsc_status lipsc_data_joint(const lipsc_zoo_case *z, double *log_value,
+                              lipsc_error *err) {
+    return data(z, z->data.joint, log_value, err);
 }
 
 lipsc_status lipsc_data_best(const lipsc_zoo_case *z, double *log_value, lipsc_error *err) {

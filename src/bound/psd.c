@@ -27,7 +27,10 @@ static double trace_of(size_t size, const double *a) {
 static int normalise(size_t size, double *a, double trace) {
     int exponent;
     frexp(trace, &exponent);
-    for (size_t e = 0; e < size * size; e++) a[e] = ldexp(a[e], -exponent);
+    /* two factors: one power of two may itself be out of range */
+    const double half = ldexp(1.0, -exponent / 2),
+                 rest = ldexp(1.0, -exponent - -exponent / 2);
+    for (size_t e = 0; e < size * size; e++) a[e] = a[e] * half * rest;
     return exponent;
 }
 

@@ -17,11 +17,15 @@
  * |W_h J_h| is below both its own bound and |W_h| times that of J_h.  Without O the second
  * one with |O| = 1.
  *
+ * Together with the bound of joint.c; beyond some length, where heads apart cost more than
+ * they give, that one alone.
+ *
  * Rounding.  Projections and softmax: what they can do to J is added (7.6).  The rest
  * are sums of positive terms and of centred squares: docs/maths.md 3.3, "Rounding", has
  * the relative error head.rounding of tau, rho and the query term. */
 #include "attn/rounding.h"
 #include "bound/head.h"
+#include "bound/joint.h"
 #include "core/error.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
@@ -29,8 +33,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMN_BLOCK = 64 }; /* tokens between two additions to the columns */
-enum { ROW_BLOCK = 32 };    /* tokens between two looks at the sum of rows */
+enum { APART_TOKENS = 128 }; /* up to here heads apart are tried as well as together */
+enum { COLUMN_BLOCK = 64 };  /* tokens between two additions to the columns */
+enum { ROW_BLOCK = 32 };     /* tokens between two looks at the sum of rows */
 
 /* Per token, kept for the column sums. */
 typedef struct {
@@ -246,25 +251,17 @@ static lipsc_status rounding_of(lipsc_attn *attn, double *eps, lipsc_error *err)
     return lipsc_fail(err, LIPSC_E_REFUSED, "%s", why);
 }
 
-lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *err) {
-    if (!attn || !out) return lipsc_fail(err, LIPSC_E_ARG, "attn or out is NULL");
+/* Head by head: columns, rows and the smaller of them, of the Jacobian as computed. */
+static lipsc_status heads_apart(const lipsc_attn *attn, lipsc_upper *result) {
     const lipsc_layer *layer = &attn->layer;
-    const char *beyond = lipsc_layer_beyond(layer);
-    if (beyond)
-        return lipsc_fail(err, LIPSC_E_REFUSED, "%s: no upper bound is proved for these",
-                          beyond);
     const int has_out = layer->O != NULL, equal = attn->rows.log_weight == NULL;
-    double eps = 0.0;
-    lipsc_status status = rounding_of(attn, &eps, err);
-    if (status) return status;
     lipsc_head head;
     token_sums sums;
     memset(&sums, 0, sizeof sums);
-    status = lipsc_head_new(attn, &head);
+    lipsc_status status = lipsc_head_new(attn, &head);
     if (!status) status = sums_new(attn->rows.n, &sums);
 
     combination columns = {0}, rows = {0}, best = {0};
-    lipsc_upper result = {.rounding = eps};
     double worst = -1.0, out_norm = 1.0;
     for (size_t h = 0; !status && h < layer->heads; h++) {
         head_bounds b;
@@ -278,7 +275,7 @@ lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *e
                                     fmin(b.columns[1], b.rows[1]));
         if (own > worst) {
             worst = own;
-            result.worst_head = h;
+            result->worst_head = h;
         }
     }
     if (!status && has_out)
@@ -286,17 +283,38 @@ lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *e
                                   &out_norm);
     lipsc_head_free(&head);
     sums_free(&sums);
+    if (status) return status;
+    const double margin = 1.0 + 4.0 * head.rounding;
+    const double *norm = has_out ? &out_norm : NULL;
+    result->columns = margin * combined(&columns, norm);
+    result->rows = equal ? margin * combined(&rows, norm) : NAN;
+    result->value = margin * combined(&best, norm);
+    return LIPSC_OK;
+}
 
-    if (!status) {
-        const double margin = 1.0 + 4.0 * head.rounding;
-        const double *norm = has_out ? &out_norm : NULL;
-        result.columns = margin * combined(&columns, norm) + eps;
-        result.rows = equal ? margin * combined(&rows, norm) + eps : NAN;
-        result.value = margin * combined(&best, norm) + eps;
-        if (!(result.value < INFINITY)) status = LIPSC_E_RANGE;
-    }
+lipsc_status lipsc_upper_at(lipsc_attn *attn, int all, lipsc_upper *out, lipsc_error *err) {
+    const char *beyond = lipsc_layer_beyond(&attn->layer);
+    if (beyond)
+        return lipsc_fail(err, LIPSC_E_REFUSED, "%s: no upper bound is proved for these",
+                          beyond);
+    lipsc_upper result = {.columns = NAN, .rows = NAN, .value = INFINITY};
+    lipsc_status status = rounding_of(attn, &result.rounding, err);
+    if (status) return status;
+    status = lipsc_joint_bound(attn, &result.joint, &result.worst_head);
+    if (!status && (all || attn->rows.n <= APART_TOKENS || !(result.joint < INFINITY)))
+        status = heads_apart(attn, &result);
     if (status == LIPSC_E_RANGE) return too_large(err);
     if (status) return lipsc_fail(err, status, "upper bound: %s", lipsc_strerror(status));
+    if (result.joint < result.value) result.value = result.joint;
+    double *const bounds[] = {&result.columns, &result.rows, &result.joint, &result.value};
+    for (size_t b = 0; b < sizeof bounds / sizeof bounds[0]; b++)
+        *bounds[b] += result.rounding;
+    if (!(result.value < INFINITY)) return too_large(err);
     *out = result;
     return LIPSC_OK;
+}
+
+lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *err) {
+    if (!attn || !out) return lipsc_fail(err, LIPSC_E_ARG, "attn or out is NULL");
+    return lipsc_upper_at(attn, 0, out, err);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bound/construct.h"
+#include "bound/joint.h"
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
@@ -38,6 +39,10 @@ const lipsc_zoo_rule lipsc_zoo_rules[] = {
           lipsc_data_columns),
     WHOLE("data-rows", "maths 3.3, 3.13", "max_i |V C_i A| + sqrt(sum_i |row_i|^2)", UPPER,
           OF_SIGMA, INPUT, lipsc_refuse_weights, lipsc_data_rows),
+    WHOLE(
+        "data-joint", "maths 3.10, all heads at once",
+        "(|J_s|^2 + (max_i |D_i| + sqrt(Omega max_j sum_ih P^h_ij tau_ih^2 / v_j))^2)^1/2",
+        UPPER, OF_SIGMA, INPUT, lipsc_refuse_turned, lipsc_data_joint),
     HEADS("elementary", "maths 3.14, exact softmax Jacobian",
           "|V| (|P| + 2 |A| |X|^2 max_i |diag(P_i) - P_i P_i^T|)", UPPER, FROBENIUS, INPUT,
           lipsc_elementary_refuse, lipsc_elementary),
@@ -233,7 +238,7 @@ lipsc_status lipsc_zoo_case_make(lipsc_attn *attn, double radius, double p,
         return lipsc_fail(err, LIPSC_E_ARG,
                           "a token has length %.6g, outside the ball of radius %.6g",
                           largest, z->radius);
-    z->data_status = lipsc_attn_upper(attn, &z->data, NULL);
+    z->data_status = lipsc_upper_at(attn, 1, &z->data, &z->data_reason);
     return z->data_status == LIPSC_E_NOMEM
                ? lipsc_fail(err, LIPSC_E_NOMEM, "bounds: out of memory")
                : LIPSC_OK;

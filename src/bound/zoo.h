@@ -62,6 +62,7 @@ typedef struct {
     double token_norm;      /* an upper bound of |X|                   */
     lipsc_upper data;       /* 3.3, 3.13                               */
     lipsc_status data_status;
+    lipsc_error data_reason;
     const lipsc_zoo_norm *norm; /* NULL: no norm in front               */
 } lipsc_zoo_case;
 
@@ -187,6 +188,7 @@ double lipsc_masked_dp(const lipsc_zoo_case *z, size_t h);
 lipsc_status lipsc_data_columns(const lipsc_zoo_case *z, double *log_value,
                                 lipsc_error *err);
 lipsc_status lipsc_data_rows(const lipsc_zoo_case *z, double *log_value, lipsc_error *err);
+lipsc_status lipsc_data_joint(const lipsc_zoo_case *z, double *log_value, lipsc_error *err);
 lipsc_status lipsc_data_best(const lipsc_zoo_case *z, double *log_value, lipsc_error *err);
 const char *lipsc_elementary_refuse(const lipsc_zoo_case *z);
 double lipsc_elementary(const lipsc_zoo_case *z, size_t h);

@@ -132,4 +132,20 @@ has err "needs a model"
 run 2 bounds G1 --p 0.5
 run 2 bounds
 run 1 bounds absent
+
+# saturated rows have their bounds from the data; where scores cannot be told apart each of
+# them is there, refused with the reason
+data=$(dirname "$0")/../data/hard
+run 0 bounds "$data/saturated-b.safetensors" --num-heads 2 --format tsv
+for name in data-columns data-rows data-joint; do
+    [ -n "$(cell $name value)" ] || fail "$name of saturated rows"
+done
+run 0 bounds "$data/cancellation.safetensors" --scale 1 --format tsv
+for name in data-columns data-rows data-joint; do
+    [ -z "$(cell $name value)" ] || fail "$name where scores cannot be told apart"
+    case $(cell $name refused) in
+    *"cannot tell the scores"*) ;;
+    *) fail "$name is refused without its reason" ;;
+    esac
+done
 finish

@@ -1,0 +1,17 @@
+/* joint.h - an upper bound of |J| at the input by all heads together: inside bound/ only.
+ */
+#ifndef LIPSC_BOUND_JOINT_H
+#define LIPSC_BOUND_JOINT_H
+
+#include "attn/attn.h"
+
+/* *value >= the norm of the Jacobian at the computed queries, keys, values and attention
+ * (docs/maths.md 3.10, "All heads at once"); infinite where it does not apply: rotary
+ * positions, query or key norms, numbers beyond the range.  *worst_head: that with the
+ * largest column. */
+lipsc_status lipsc_joint_bound(const lipsc_attn *attn, double *value, size_t *worst_head);
+
+/* lipsc_attn_upper, with every inequality at any length where `all` is nonzero. */
+lipsc_status lipsc_upper_at(lipsc_attn *attn, int all, lipsc_upper *out, lipsc_error *err);
+
+#endif
