@@ -232,7 +232,8 @@ static int open_model(const cli_command *self, const bounds_settings *s, const c
     if (code != CLI_RUN) return code;
     const lipsc_input input = {.n = lipsc_acts_length(out->acts),
                                .X = lipsc_acts_attention_input(out->acts, s->layer)};
-    if (lipsc_attn_new(&layer, &input, LIPSC_F64, (int)s->common.threads, &out->attn, &err))
+    /* products in f32, as `measure` has them; values are re-evaluated in double */
+    if (lipsc_attn_new(&layer, &input, LIPSC_F32, (int)s->common.threads, &out->attn, &err))
         return cli_failure(self, "%s", err.text);
     return read_norm(self, s, out->head, mask_override(s), out);
 }

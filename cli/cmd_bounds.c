@@ -188,6 +188,7 @@ static int bound(const cli_command *self, const bounds_settings *s, const char *
     cli_progress_begin(&progress, &s->common);
     cli_interrupt_begin();
     lipsc_svd_defaults(&set);
+    if (source->attn->dtype == LIPSC_F32) set.tol = 1e-3; /* six digits of sigma */
     set.stop = cli_interrupted;
     set.progress = cli_progress_solve;
     set.ctx = &progress;

@@ -197,7 +197,7 @@ lipsc_status lipsc_single_token(const lipsc_zoo_case *z, double *log_value,
                                 lipsc_error *err) {
     const lipsc_linop op = lipsc_attn_linop(z->attn);
     lipsc_influence influence;
-    const lipsc_status status = lipsc_influence_find(&op, z->n, 1, NULL, &influence);
+    const lipsc_status status = lipsc_influence_token(&op, z->n, 1, &influence);
     if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
     *log_value = log(influence.token_norm);
     return LIPSC_OK;

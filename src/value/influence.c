@@ -188,8 +188,8 @@ static lipsc_status strongest_pair(work *w, uint64_t seed, lipsc_influence *out)
     return status;
 }
 
-lipsc_status lipsc_influence_find(const lipsc_linop *op, size_t tokens, uint64_t seed,
-                                  int (*stop)(void *ctx), lipsc_influence *out) {
+static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
+                         int (*stop)(void *ctx), int pairs, lipsc_influence *out) {
     size_t all_in, all_out;
     if (!op || !out || tokens == 0 || op->n % tokens || op->m % tokens) return LIPSC_E_ARG;
     if (!lipsc_mul_size(op->n, BLOCK_PROBES, &all_in) ||
@@ -210,11 +210,21 @@ lipsc_status lipsc_influence_find(const lipsc_linop *op, size_t tokens, uint64_t
     *out = (lipsc_influence){0};
     if (!status) status = column_strengths(&w, seed);
     if (!status) status = strongest_token(&w, seed, out);
-    if (!status) status = strongest_pair(&w, seed, out);
+    if (!status && pairs) status = strongest_pair(&w, seed, out);
     lipsc_release(w.in);
     lipsc_release(w.out);
     op->space->release(w.x);
     op->space->release(w.y);
     lipsc_release(w.columns);
     return status;
+}
+
+lipsc_status lipsc_influence_find(const lipsc_linop *op, size_t tokens, uint64_t seed,
+                                  int (*stop)(void *ctx), lipsc_influence *out) {
+    return find(op, tokens, seed, stop, 1, out);
+}
+
+lipsc_status lipsc_influence_token(const lipsc_linop *op, size_t tokens, uint64_t seed,
+                                   lipsc_influence *out) {
+    return find(op, tokens, seed, NULL, 0, out);
 }

@@ -20,4 +20,8 @@ typedef struct {
 lipsc_status lipsc_influence_find(const lipsc_linop *op, size_t tokens, uint64_t seed,
                                   int (*stop)(void *ctx), lipsc_influence *out);
 
+/* The token alone: without the pairs, which cost most. */
+lipsc_status lipsc_influence_token(const lipsc_linop *op, size_t tokens, uint64_t seed,
+                                   lipsc_influence *out);
+
 #endif
