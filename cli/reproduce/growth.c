@@ -432,7 +432,7 @@ static lipsc_fit decoders(repro *r, size_t text, const char *suffix) {
 }
 
 static void encoders(repro *r, size_t text, const char *suffix) {
-    char names[3][64], random[4200];
+    char names[3][96], random[4200];
     const char *kind = r->set->bert ? "encoder" : "encoder random";
     static const char *const forms[] = {"", " with residual and norm", " masked"};
     for (size_t i = 0; i < 3; i++)
