@@ -54,8 +54,8 @@ static double sigma_of(const real *r, size_t n, size_t layer) {
                                        .dtype = LIPSC_F64,
                                        .threads = 2};
     lipsc_svd_settings set;
-    lipsc_acts *acts;
-    lipsc_map *map;
+    lipsc_acts *acts = NULL;
+    lipsc_map *map = NULL;
     lipsc_error err = {0};
     double sigma = 0;
     lipsc_svd_defaults(&set);

@@ -50,7 +50,7 @@ static double largest(const fixture *f, size_t layer, const char *which) {
 static double through_file(const fixture *f, const lipsc_acts *acts, size_t layer) {
     lipsc_layer raw, resolved;
     lipsc_layer_file file;
-    lipsc_attn *attn;
+    lipsc_attn *attn = NULL;
     lipsc_svd_settings set;
     lipsc_error err = {0};
     double sigma;

@@ -37,7 +37,7 @@ static double mean_length(const test_layer *t) {
 
 static lipsc_around around(const test_layer *t, double R, int threads) {
     lipsc_attn *attn = NULL;
-    lipsc_around found;
+    lipsc_around found = {0};
     lipsc_error err = {.text = ""};
     if (lipsc_attn_new(&t->layer, &t->input, LIPSC_F64, threads, &attn, &err) ||
         lipsc_attn_around(attn, R, &found, &err))
