@@ -5,6 +5,7 @@
 
 #include "attack.h"
 #include "attn/attn.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/sha256.h"
 #include "io/safetensors.h"
@@ -152,7 +153,7 @@ static double longest(size_t n, size_t d, const double *X) {
     for (size_t i = 0; i < n; i++) {
         double length = 0.0;
         for (size_t c = 0; c < d; c++) length = hypot(length, X[i * d + c]);
-        largest = fmax(largest, length);
+        largest = lipsc_max(largest, length);
     }
     return largest;
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "data.h"
 #include "model/state.h"
@@ -120,7 +121,7 @@ lipsc_status bounds_norm_read(lipsc_model *model, size_t layer, bounds_norm *out
     if (norm->bias) space->download(d, norm->bias, out->shift);
     double shift = 0.0;
     for (size_t c = 0; c < d; c++) {
-        out->largest = fmax(out->largest, fabs(out->gain[c]));
+        out->largest = lipsc_max(out->largest, fabs(out->gain[c]));
         shift = hypot(shift, out->shift[c]);
     }
     out->radius = sqrt((double)d) * out->largest + shift;
@@ -137,7 +138,7 @@ static void measure_norm(const bounds_norm *norm, size_t n, size_t d, const doub
         mean /= (double)d;
         for (size_t c = 0; c < d; c++)
             square += (x[i * d + c] - mean) * (x[i * d + c] - mean);
-        least = fmin(least, sqrt(square));
+        least = lipsc_min(least, sqrt(square));
     }
     out->radius = norm->radius;
     out->here = sqrt((double)d) * norm->largest / least;

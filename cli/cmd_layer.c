@@ -7,6 +7,7 @@
 #include "attn/attn.h"
 #include "certify.h"
 #include "core/clock.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "interrupt.h"
 #include "layer_save.h"
@@ -176,7 +177,7 @@ static void fill_row(lipsc_table *t, const settings *s, const char *path,
             square += x * x;
         }
         sum += square;
-        largest = fmax(largest, square);
+        largest = lipsc_max(largest, square);
     }
     lipsc_table_row(t);
     lipsc_table_string(t, "model", path);

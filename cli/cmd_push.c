@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/clock.h"
+#include "core/extreme.h"
 #include "gauss.h"
 #include "layer_source.h"
 #include "measure_write.h"
@@ -50,7 +51,7 @@ static double farthest(const lipsc_measure *mu) {
         double length = 0.0;
         for (size_t c = 0; c < mu->d; c++)
             length = hypot(length, mu->points[i * mu->d + c]);
-        largest = fmax(largest, length);
+        largest = lipsc_max(largest, length);
     }
     return largest;
 }

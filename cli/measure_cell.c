@@ -8,6 +8,7 @@
 #include "bound/spread.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "interrupt.h"
 #include "layer_save.h"
@@ -150,7 +151,7 @@ static json_t *make_row(const measure_job *job, const measure_cell *cell,
         for (size_t c = 0; c < job->info->d; c++)
             square += X[i * job->info->d + c] * X[i * job->info->d + c];
         sum += square;
-        largest = fmax(largest, square);
+        largest = lipsc_max(largest, square);
     }
     const lipsc_mask mask = attn                 ? attn->layer.mask
                             : job->mask_override ? *job->mask_override

@@ -7,6 +7,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "interrupt.h"
 #include "names.h"
@@ -154,7 +155,7 @@ static json_t *make_row(const sheet *s, size_t n, const double value[3],
     json_object_set_new(row, "dtype", json_string("f64"));
     json_object_set_new(row, "radius_rms",
                         repro_real(sqrt((first + (double)(n - 1) * others) / (double)n)));
-    json_object_set_new(row, "radius_max", repro_real(sqrt(fmax(first, others))));
+    json_object_set_new(row, "radius_max", repro_real(sqrt(lipsc_max(first, others))));
     return row;
 }
 
@@ -379,7 +380,7 @@ static void draw_signs(repro *r, const sheet *s) {
     points p[2] = {{.count = 0}, {.count = 0}};
     double bias = 0.0;
     for (size_t e = 0; layer->bq && e < layer->heads * layer->key_dim; e++)
-        bias = fmax(bias, fabs(layer->bq[e]));
+        bias = lipsc_max(bias, fabs(layer->bq[e]));
     draw_sign(r, &sides[0], bias > 0.0 ? 1 : 0, &p[0]);
     if (bias > 0.0) draw_sign(r, &sides[1], -1, &p[1]);
     for (int i = 0; i < 2 && !r->status; i++)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 #include "reproduce.h"
@@ -118,7 +119,7 @@ static double size_of(const jacobian *o, size_t width, const double *h, double p
     for (size_t i = 0; i < o->n; i++) {
         double square = 0.0;
         for (size_t c = 0; c < width; c++) square += h[i * width + c] * h[i * width + c];
-        largest = fmax(largest, sqrt(square));
+        largest = lipsc_max(largest, sqrt(square));
         sum += o->a[i] * pow(square, p / 2.0);
     }
     return isinf(p) ? largest : pow(sum, 1.0 / p);

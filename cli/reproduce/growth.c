@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "data.h"
 #include "measure.h"
@@ -162,7 +163,8 @@ static const char *unmet(const repro *r, const curve *c, const lipsc_fit *f) {
 
 /* How far an exponent lies outside the interval; 0 inside. */
 static double outside(const lipsc_fit *f, double exponent) {
-    return isnan(f->low) ? 0.0 : fmax(0.0, fmax(f->low - exponent, exponent - f->high));
+    return isnan(f->low) ? 0.0
+                         : lipsc_max(0.0, lipsc_max(f->low - exponent, exponent - f->high));
 }
 
 /* Correlation of ln sigma with ln R over all cells of a layer, n >= 8. */
@@ -478,8 +480,8 @@ static void text_line(repro *r, const lipsc_fit *fits) {
     for (size_t t = 0; t < r->texts.count; t++) {
         repro_raise(&low, fits[t].low);
         repro_lower(&high, fits[t].high);
-        least = fmin(least, fits[t].exponent);
-        most = fmax(most, fits[t].exponent);
+        least = lipsc_min(least, fits[t].exponent);
+        most = lipsc_max(most, fits[t].exponent);
     }
     if (!repro_is_published(r, r->decoder, "gpt2"))
         line.unmet = "not the paper's model";

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/extreme.h"
 #include "interrupt.h"
 #include "reproduce.h"
 
@@ -51,13 +52,9 @@ int repro_known(repro *r, const char *name) {
     return known;
 }
 
-void repro_raise(double *most, double value) {
-    if (!isnan(*most)) *most = isnan(value) ? NAN : fmax(*most, value);
-}
+void repro_raise(double *most, double value) { *most = lipsc_max(*most, value); }
 
-void repro_lower(double *least, double value) {
-    if (!isnan(*least)) *least = isnan(value) ? NAN : fmin(*least, value);
-}
+void repro_lower(double *least, double value) { *least = lipsc_min(*least, value); }
 
 repro_line repro_line_of(const char *id) {
     const repro_claim *c = repro_claim_find(id);

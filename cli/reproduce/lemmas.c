@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 #include "reproduce.h"
@@ -71,8 +72,8 @@ void repro_row_lemma(repro *r) {
         for (size_t j = 0; j < n; j++) {
             p[j] /= total;
             mean += p[j] * t[j];
-            low = fmin(low, t[j]);
-            high = fmax(high, t[j]);
+            low = lipsc_min(low, t[j]);
+            high = lipsc_max(high, t[j]);
         }
         for (size_t j = 0; j < n; j++) sum += p[j] * p[j] * (t[j] - mean) * (t[j] - mean);
         if (high > low) repro_raise(&worst, 8.0 * sum / ((high - low) * (high - low)));
@@ -148,7 +149,7 @@ static lipsc_status try_norm(repro_dice *dice, size_t trial, normed *w) {
     for (size_t e = 0; e < WIDTH * WIDTH; e++) A[e] *= 0.2;
     repro_normal(dice, WIDTH * WIDTH, 1.0, V);
     for (size_t c = 0; c < WIDTH; c++) {
-        largest_g = fmax(largest_g, fabs(g[c]));
+        largest_g = lipsc_max(largest_g, fabs(g[c]));
         length_b = hypot(length_b, b[c]);
     }
     norm.radius = sqrt((double)WIDTH) * largest_g + length_b;
@@ -159,7 +160,7 @@ static lipsc_status try_norm(repro_dice *dice, size_t trial, normed *w) {
         const double cover = sqrt((double)WIDTH) * largest_g / r;
         for (size_t c = 0; c < WIDTH; c++) length = hypot(length, y[c]);
         if (lipsc_dense_norm(WIDTH, WIDTH, D[i], &slope)) return LIPSC_E_NOMEM;
-        norm.here = fmax(norm.here, cover);
+        norm.here = lipsc_max(norm.here, cover);
         repro_raise(&w->image, length / norm.radius);
         repro_raise(&w->slope, slope / cover);
     }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "reproduce.h"
+#include "core/extreme.h"
 
 /* exact / bound, of a lower bound its inverse; zero over zero is no violation. */
 static double ratio_of(const lipsc_zoo_row *row, double exact) {
@@ -17,7 +18,7 @@ static double ratio_of(const lipsc_zoo_row *row, double exact) {
 /* The largest |A| R^2 of the heads, query bias included. */
 static double size_of_scores(const lipsc_zoo_case *z) {
     double a = 0.0;
-    for (size_t h = 0; h < z->layer->heads; h++) a = fmax(a, lipsc_a2(z, h));
+    for (size_t h = 0; h < z->layer->heads; h++) a = lipsc_max(a, lipsc_a2(z, h));
     return a;
 }
 
@@ -25,7 +26,8 @@ static double size_of_scores(const lipsc_zoo_case *z) {
  * no token sees another, every bound is reached. */
 static int tells(const lipsc_zoo_case *z) {
     double spread = 0.0;
-    for (size_t h = 0; h < z->layer->heads; h++) spread = fmax(spread, z->local[h].spread);
+    for (size_t h = 0; h < z->layer->heads; h++)
+        spread = lipsc_max(spread, z->local[h].spread);
     return z->n >= 2 && size_of_scores(z) >= 0.5 && spread >= 0.5;
 }
 

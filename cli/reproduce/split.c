@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 #include "reproduce.h"
@@ -80,7 +81,7 @@ static double self_term(const cloud *c) {
                 T[a + b * d] = (a == b) + (c->X[i * d + a] - m[a]) * w[b];
         lipsc_dense_gemm(1, 0, d, d, d, 1.0, c->small.V, d, T, d, 0.0, VT, d);
         if (lipsc_dense_norm(d, d, VT, &norm)) return NAN;
-        largest = fmax(largest, score[i] / sum * norm);
+        largest = lipsc_max(largest, score[i] / sum * norm);
     }
     return largest;
 }
@@ -147,7 +148,7 @@ static void unbounded_gain(repro *r, const lipsc_layer *layer) {
             worst_split = ratio = NAN;
             break;
         }
-        worst_split = fmax(worst_split, fabs(s.split - a[1]));
+        worst_split = lipsc_max(worst_split, fabs(s.split - a[1]));
         ratio = s.split / s.move;
         json_t *row = json_object();
         char key[64];

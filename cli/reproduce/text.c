@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "reproduce.h"
 
@@ -26,7 +27,7 @@ static double longest_token(size_t n, size_t d, const double *X) {
     for (size_t i = 0; i < n; i++) {
         double length = 0.0;
         for (size_t c = 0; c < d; c++) length = hypot(length, X[i * d + c]);
-        longest = fmax(longest, length);
+        longest = lipsc_max(longest, length);
     }
     return longest;
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "attack/search.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 static const double armijo = 1e-4;
@@ -43,9 +44,10 @@ static double fastest(const lipsc_search *s, const double *g) {
     for (size_t i = 0; i < n; i++) {
         double square = 0.0;
         for (size_t c = 0; c < d; c++) square += g[i * d + c] * g[i * d + c];
-        largest = fmax(largest, square);
+        largest = lipsc_max(largest, square);
     }
-    for (size_t e = n * d; e < s->region.size; e++) largest = fmax(largest, g[e] * g[e]);
+    for (size_t e = n * d; e < s->region.size; e++)
+        largest = lipsc_max(largest, g[e] * g[e]);
     return sqrt(largest);
 }
 
@@ -64,7 +66,7 @@ static void accept(lipsc_search *s, lipsc_climb *c, double sigma) {
         gg += c->g[e] * c->g[e];
     }
     const double made = sqrt(ss / gg); /* the step along g that goes as far */
-    c->step = sg < 0.0 ? fmin(ss / -sg, 10.0 * made) : 3.0 * made;
+    c->step = sg < 0.0 ? lipsc_min(ss / -sg, 10.0 * made) : 3.0 * made;
     lipsc_memory_add(&s->memory, c->spot.y, s->to, c->g, s->g);
     memcpy(c->spot.y, s->to, s->region.size * sizeof *s->to);
     memcpy(c->g, s->g, s->region.size * sizeof *s->g);
@@ -91,7 +93,7 @@ static lipsc_status line_search(lipsc_search *s, lipsc_climb *c, const double *g
         if (status == LIPSC_E_NONFIN) continue; /* too far */
         if (status) return status;
         const double gain = log(view.sigma[0]) - here;
-        if (gain > fmax(armijo * promise, s->least_gain)) {
+        if (gain > lipsc_max(armijo * promise, s->least_gain)) {
             status = lipsc_view_gradient(s, &view, s->to, s->g);
             if (!status) {
                 accept(s, c, view.sigma[0]);
@@ -183,7 +185,7 @@ static lipsc_status step_up(lipsc_search *s, lipsc_climb *c, int *taken) {
 lipsc_status lipsc_climb_advance(lipsc_search *s, lipsc_climb *c, size_t iterations) {
     /* a climb that gains less than this in so many iterations has arrived */
     enum { WINDOW = 20 };
-    const double arrived = fmax(1e-6, 20.0 * s->least_gain);
+    const double arrived = lipsc_max(1e-6, 20.0 * s->least_gain);
     lipsc_status status = c->begun ? LIPSC_OK : begin(s, c);
     if (status == LIPSC_E_NONFIN) {
         c->finished = 1;

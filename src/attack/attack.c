@@ -8,6 +8,7 @@
 #include "attack/search.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 void lipsc_attack_defaults(lipsc_attack_settings *set) {
@@ -184,7 +185,7 @@ static lipsc_status anneal(lipsc_search *s, size_t count, lipsc_climb *climbs) {
     for (size_t i = 0; !status && i < count && i < FOLLOWED; i++)
         for (double factor = first * growth, last = first; !status && last < 1.0;
              factor *= growth) {
-            last = fmin(factor, 1.0);
+            last = lipsc_min(factor, 1.0);
             if (last * s->largest_score > enough_for_f32)
                 lipsc_search_precision(s, LIPSC_F64);
             status = temper(s, last);

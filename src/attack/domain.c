@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/extreme.h"
 
 lipsc_status lipsc_region_make(const lipsc_attack_settings *set, size_t d,
                                lipsc_region *out, lipsc_error *err) {
@@ -45,11 +46,11 @@ static double norm(size_t d, const double *x) {
 double lipsc_region_reach(const lipsc_region *r) {
     double largest = 0.0;
     if (r->kind == LIPSC_ATTACK_NORM) {
-        for (size_t c = 0; c < r->d; c++) largest = fmax(largest, fabs(r->gain[c]));
+        for (size_t c = 0; c < r->d; c++) largest = lipsc_max(largest, fabs(r->gain[c]));
         return r->radius * largest + (r->shift ? norm(r->d, r->shift) : 0.0);
     }
     for (size_t i = 0; r->centre && i < r->n; i++)
-        largest = fmax(largest, norm(r->d, r->centre + i * r->d));
+        largest = lipsc_max(largest, norm(r->d, r->centre + i * r->d));
     return r->radius + largest;
 }
 
@@ -102,8 +103,8 @@ static void project(const lipsc_region *r, double *y) {
     }
     if (!r->masses) return;
     double *t = y + r->n * r->d, largest = t[0];
-    for (size_t i = 1; i < r->n; i++) largest = fmax(largest, t[i]);
-    for (size_t i = 0; i < r->n; i++) t[i] = fmax(t[i] - largest, -LIPSC_MASS_SPAN);
+    for (size_t i = 1; i < r->n; i++) largest = lipsc_max(largest, t[i]);
+    for (size_t i = 0; i < r->n; i++) t[i] = lipsc_max(t[i] - largest, -LIPSC_MASS_SPAN);
 }
 
 void lipsc_region_enter(const lipsc_region *r, const double *X, const double *log_weights,

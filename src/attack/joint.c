@@ -16,6 +16,7 @@
 
 #include "attack/search.h"
 #include "bound/outlier.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 enum { MOST_PAIRS = 8, ROUNDS = 60 };
@@ -95,7 +96,7 @@ static void prepare(joint *j) {
         double *w = j->w + h * j->d, *s = j->s + h * j->d;
         value_back(j, h, j->e, s);
         take_off(j, rank, s);
-        const double self = fmax(dot(j->d, w, j->x), 0.0);
+        const double self = lipsc_max(dot(j->d, w, j->x), 0.0);
         j->part[h] = sqrt((dot(j->d, w, w) - self * self) * dot(j->d, s, s));
     }
 }
@@ -126,7 +127,7 @@ static void improve(joint *j, size_t m) {
     for (size_t k = 0; k < m; k++) {
         const size_t h = j->use[k];
         const double *w = j->w + h * j->d, *s = j->s + h * j->d;
-        const double weight = dot(j->d, s, s), self = fmax(dot(j->d, w, j->x), 0.0);
+        const double weight = dot(j->d, s, s), self = lipsc_max(dot(j->d, w, j->x), 0.0);
         add_value(j, h, dot(j->d, w, w), s, j->e);
         lipsc_head_facts_score_back(&j->facts[h], w, j->room, j->other);
         add(j->d, weight, j->other, step);
@@ -167,7 +168,7 @@ static double place(const joint *j, size_t m, size_t k, double margin, double *c
     for (int sweep = 0; sweep < SWEEPS; sweep++)
         for (size_t l = 0; l < m; l++) {
             const double *w = j->w + j->use[l] * j->d;
-            const double own = fmax(j->R * dot(j->d, w, j->x), 0.0) + margin;
+            const double own = lipsc_max(j->R * dot(j->d, w, j->x), 0.0) + margin;
             const double miss = (l == k ? own : own - margin) - dot(j->d, w, c);
             if (l == k ? miss > 0.0 : miss < 0.0) add(j->d, miss / dot(j->d, w, w), w, c);
         }

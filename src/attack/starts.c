@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "attack/search.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
 
@@ -232,7 +233,7 @@ static lipsc_status try_head(builder *b, size_t head) {
 static lipsc_status check_scores(lipsc_search *s, const lipsc_head_facts *f, double R) {
     const double known = 1e10, size = (f->norm_A * R + f->norm_c) * R;
     if (s->layer->q_gain && s->layer->k_gain) return LIPSC_OK; /* whatever the radius */
-    s->largest_score = fmax(s->largest_score, size);
+    s->largest_score = lipsc_max(s->largest_score, size);
     return size <= known ? LIPSC_OK : LIPSC_E_RANGE;
 }
 

@@ -7,6 +7,7 @@
 #include "attn/attn.h"
 #include "attn/arena.h"
 #include "core/error.h"
+#include "core/extreme.h"
 
 #include <math.h>
 #include <omp.h>
@@ -61,7 +62,7 @@ static lipsc_status prepare_rows(lipsc_attn *attn, const rows_storage *s) {
 
     double largest = 0.0;
     for (size_t i = 0; input->weights && i < n; i++)
-        largest = fmax(largest, input->weights[i]);
+        largest = lipsc_max(largest, input->weights[i]);
     for (size_t i = 0; i < n; i++) {
         const size_t token = s->order[i];
         if (!identity) memcpy(s->X + i * d, input->X + token * d, d * sizeof *s->X);
@@ -91,8 +92,8 @@ static lipsc_status prepare_rows(lipsc_attn *attn, const rows_storage *s) {
 static lipsc_status check_f32_weights(const lipsc_input *input, lipsc_error *err) {
     double smallest = INFINITY, largest = 0.0;
     for (size_t i = 0; i < input->n; i++) {
-        smallest = fmin(smallest, input->weights[i]);
-        largest = fmax(largest, input->weights[i]);
+        smallest = lipsc_min(smallest, input->weights[i]);
+        largest = lipsc_max(largest, input->weights[i]);
     }
     if (largest / smallest <= weight_spread_f32) return LIPSC_OK;
     return lipsc_fail(err, LIPSC_E_RANGE,

@@ -4,6 +4,7 @@
  * not overflow, pointers are there, numbers are finite. */
 #include "attn/attn.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 #include <math.h>
@@ -204,8 +205,8 @@ static lipsc_status check_weights(size_t n, const double *weights, lipsc_error *
         if (!(weights[j] > 0.0))
             return lipsc_fail(err, LIPSC_E_ARG, "weights[%zu] = %g is not positive", j,
                               weights[j]);
-        smallest = fmin(smallest, weights[j]);
-        largest = fmax(largest, weights[j]);
+        smallest = lipsc_min(smallest, weights[j]);
+        largest = lipsc_max(largest, weights[j]);
     }
     if (largest * (1.0 / weight_spread) > smallest)
         return lipsc_fail(err, LIPSC_E_RANGE, "weights differ by more than a factor of %g",

@@ -6,6 +6,7 @@
 
 #include "attn/attn.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 #include <math.h>
@@ -233,7 +234,7 @@ static inline size_t core_row(const head *h, size_t i) {
     for (size_t j = 0; j < n; j++)
         if (h->p[j] > h->p[top]) top = j;
     const double sink = h->layer->sinks ? h->layer->sinks[h->index] : -INFINITY;
-    const double largest = fmax(h->p[top], sink);
+    const double largest = lipsc_max(h->p[top], sink);
     double sum = exp(sink - largest);
     for (size_t j = 0; j < n; j++) sum += h->p[j] = exp(h->p[j] - largest);
     for (size_t j = 0; j < n; j++) h->p[j] /= sum;

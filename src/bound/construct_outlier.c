@@ -8,6 +8,7 @@
 #include "bound/construct.h"
 #include "bound/outlier.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 lipsc_status lipsc_worst_new(size_t points, size_t d, int timed, lipsc_worst *out) {
@@ -113,9 +114,9 @@ static double promise_masked(const lipsc_head_facts *f, const lipsc_outlier *o, 
         const double p = share((double)i, o->delta), q = 1.0 - p;
         const double part = p * (1.0 + q * o->delta) * o->gain;
         by_b += part * part;
-        by_w += p * p * fmax(A + 2.0 * q * B + q * q * C, 0.0);
+        by_w += p * p * lipsc_max(A + 2.0 * q * B + q * q * C, 0.0);
     }
-    return 0.5 * log(fmax(by_b, by_w));
+    return 0.5 * log(lipsc_max(by_b, by_w));
 }
 
 static lipsc_status finish(const lipsc_head_facts *f, lipsc_outlier *o, size_t n,
@@ -188,7 +189,8 @@ static lipsc_status choose_eigenvector(const lipsc_head_facts *f, double *u, dou
             if (values[e] < values[least]) least = e;
             if (values[e] > values[most]) most = e;
         }
-        const double low = fmin(values[least], 0.0), high = fmax(values[most], 0.0);
+        const double low = lipsc_min(values[least], 0.0),
+                     high = lipsc_max(values[most], 0.0);
         const size_t chosen = high > -8.0 * low ? most : least;
         *lambda = values[chosen];
         memcpy(u, vectors + chosen * f->d, f->d * sizeof *u);
@@ -245,7 +247,7 @@ static double best_radius(const lipsc_head_facts *f, lipsc_outlier *o, const dou
     }
     for (double step = 0.5 / GRID; step > 1e-9; step *= 0.5)
         for (int side = -1; side <= 1; side += 2) {
-            const double t = fmin(fmax(best + side * step, 0.0), 1.0);
+            const double t = lipsc_min(lipsc_max(best + side * step, 0.0), 1.0);
             const double here = at_radius(f, o, x, t, n, masked, move);
             if (here > top) top = here, best = t;
         }

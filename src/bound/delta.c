@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bound/outlier.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "linalg/eigen.h"
@@ -135,7 +136,7 @@ static void climb(ascent *s, const double *start, double radius) {
     for (size_t c = 0; c < d; c++) s->x[c] = start[c] * radius / size;
     into_ball(s, s->x);
     double value = value_at(s, s->x);
-    double step = 0.3 / fmax(s->f->norm_A, DBL_MIN);
+    double step = 0.3 / lipsc_max(s->f->norm_A, DBL_MIN);
     int fresh = 1;       /* gradient must be taken again      */
     int small_gains = 0; /* in a row: the climb is at its end */
     for (int it = 0; it < STEPS && step * s->f->norm_A > 1e-13; it++) {

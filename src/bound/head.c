@@ -4,6 +4,7 @@
  * every g.  It comes from the singular values of A, not from A^T A: squaring would lose
  * the small directions, and with them the digits of a product that lies in them. */
 #include "bound/head.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -87,7 +88,7 @@ static double copy_scaled(size_t rows, size_t cols, const double *a, size_t ld,
                           double *copy) {
     double size = 0.0;
     for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < cols; c++) size = fmax(size, fabs(a[r * ld + c]));
+        for (size_t c = 0; c < cols; c++) size = lipsc_max(size, fabs(a[r * ld + c]));
     int exponent = 0;
     if (size > 0.0) frexp(size, &exponent);
     const double unit = ldexp(1.0, -(exponent < -1000 ? -1000 : exponent));
@@ -124,7 +125,7 @@ static double longest_row(size_t n, size_t width, const double *y) {
         double square = 0.0;
         for (size_t l = 0; l < width; l++) square += y[i * width + l] * y[i * width + l];
         if (!(square < INFINITY)) return INFINITY; /* a NaN too */
-        longest = fmax(longest, sqrt(square));
+        longest = lipsc_max(longest, sqrt(square));
     }
     return longest;
 }

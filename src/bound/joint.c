@@ -18,6 +18,7 @@
 #include "bound/head.h"
 #include "bound/joint_head.h"
 #include "bound/psd.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -38,7 +39,7 @@ static double larger_of(double a, double b) { return a >= b ? a : (b > a ? b : N
 static double unit_of(size_t count, const double *a) {
     double size = 0.0;
     int exponent = 0;
-    for (size_t e = 0; a && e < count; e++) size = fmax(size, fabs(a[e]));
+    for (size_t e = 0; a && e < count; e++) size = lipsc_max(size, fabs(a[e]));
     if (size > 0.0) frexp(size, &exponent);
     return ldexp(1.0, -(exponent < -1000 ? -1000 : exponent));
 }
@@ -249,12 +250,12 @@ static void head_weights(const lipsc_joint *j, double *c2) {
     double most = 0.0;
     for (size_t h = 0; h < j->heads; h++) {
         c2[h] = 0.0;
-        for (size_t i = 0; i < j->n; i++) c2[h] = fmax(c2[h], j->head[h].column[i]);
+        for (size_t i = 0; i < j->n; i++) c2[h] = lipsc_max(c2[h], j->head[h].column[i]);
         c2[h] = sqrt(c2[h]);
-        most = fmax(most, c2[h]);
+        most = lipsc_max(most, c2[h]);
     }
     for (size_t h = 0; h < j->heads; h++)
-        c2[h] = most > 0.0 ? fmax(c2[h] / most, FAINTEST) : 1.0;
+        c2[h] = most > 0.0 ? lipsc_max(c2[h] / most, FAINTEST) : 1.0;
 }
 
 /* The query term of token i. */

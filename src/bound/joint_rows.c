@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "bound/psd.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -112,7 +113,7 @@ lipsc_status lipsc_joint_weights(const lipsc_joint *j, const lipsc_joint_head *h
             for (size_t l = 0; l < r.count; l++)
                 if (p[l] > 0.0) moment += p[l] * dot(dv, y + l * dv, y + l * dv);
             const double w = head->length[i0 + t];
-            const double size = head->value_norm + 0.25 * w * w * fmax(moment, 0.0);
+            const double size = head->value_norm + 0.25 * w * w * lipsc_max(moment, 0.0);
             for (size_t l = 0; l < r.count; l++)
                 v[r.first + l] += size * p[l] * weight_ratio(j, i0 + t, r.first + l);
         }

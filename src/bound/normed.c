@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "core/error.h"
+#include "core/extreme.h"
 
 const char *lipsc_normed_refuse(const lipsc_zoo_case *z) {
     return z->norm ? NULL : "no norm in front of the layer";
@@ -25,7 +26,8 @@ static lipsc_status over_image(const lipsc_zoo_case *z, double *log_value,
         const lipsc_status status = lipsc_zoo_evaluate(&image, rule, &row);
         if (status) return status;
         if (*row.refused) continue;
-        *log_value = fmin(*log_value, isnan(row.log_value) ? -INFINITY : row.log_value);
+        *log_value =
+            lipsc_min(*log_value, isnan(row.log_value) ? -INFINITY : row.log_value);
     }
     if (*log_value == INFINITY) return lipsc_fail(err, LIPSC_E_REFUSED, "%s", row.refused);
     return LIPSC_OK;

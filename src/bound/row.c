@@ -36,6 +36,7 @@
  * then a Frobenius norm, exceeds what was found before. */
 #include "bound/head.h"
 #include "bound/psd.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -267,7 +268,7 @@ static lipsc_status raise_to_norm(size_t rows, size_t cols, const double *a, lip
     else
         lipsc_dense_gemm(1, 0, size, size, rows, 1.0, a, rows, a, rows, 0.0, gram, size);
     lipsc_status status = lipsc_psd_norm(size, gram, SQUARINGS, row->power, &value);
-    if (!status) *found = fmax(*found, sqrt(value));
+    if (!status) *found = lipsc_max(*found, sqrt(value));
     return status;
 }
 
@@ -276,7 +277,8 @@ static lipsc_status query_term(const lipsc_head *head, size_t i, lipsc_row *row)
     double stretch = fabs(head->scale) * head->Qt.norm; /* of Dq_i, at least */
     if (head->query_turn.gain) {
         double gain = 0.0;
-        for (size_t l = 0; l < k; l++) gain = fmax(gain, fabs(head->query_turn.gain[l]));
+        for (size_t l = 0; l < k; l++)
+            gain = lipsc_max(gain, fabs(head->query_turn.gain[l]));
         stretch *= gain * head->query_turn.inverse[i];
     }
     const double spread_z = spread(head, i, row, dv, head->z, row->mean_z, row->vec);

@@ -27,6 +27,7 @@
 #include "bound/head.h"
 #include "bound/joint.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -194,13 +195,13 @@ typedef struct {
 static double add_head(combination *c, const head_bounds *bounds, int has_out, double alone,
                        double after) {
     c->root = hypot(c->root, alone); /* squares could overflow */
-    const double own = fmin(after, bounds->out_norm * alone);
+    const double own = lipsc_min(after, bounds->out_norm * alone);
     c->sum += own;
     return has_out ? own : alone;
 }
 
 static double combined(const combination *c, const double *out_norm) {
-    return out_norm ? fmin(c->sum, *out_norm * c->root) : c->root;
+    return out_norm ? lipsc_min(c->sum, *out_norm * c->root) : c->root;
 }
 
 static double *doubles(size_t n, int *failed) {
@@ -270,9 +271,9 @@ static lipsc_status heads_apart(const lipsc_attn *attn, lipsc_upper *result) {
         if (status) break;
         add_head(&columns, &b, has_out, b.columns[0], b.columns[1]);
         if (equal) add_head(&rows, &b, has_out, b.rows[0], b.rows[1]);
-        /* fmin passes over the NaN of absent rows */
-        const double own = add_head(&best, &b, has_out, fmin(b.columns[0], b.rows[0]),
-                                    fmin(b.columns[1], b.rows[1]));
+        const double own = add_head(
+            &best, &b, has_out, equal ? lipsc_min(b.columns[0], b.rows[0]) : b.columns[0],
+            equal ? lipsc_min(b.columns[1], b.rows[1]) : b.columns[1]);
         if (own > worst) {
             worst = own;
             result->worst_head = h;

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -37,7 +38,7 @@ lipsc_status lipsc_eigen_below(size_t n, const double *a, double *bound) {
     }
     int holds = 0;
     double size = 0.0; /* of the diagonal, whose subtraction rounds */
-    for (size_t i = 0; !status && i < n; i++) size = fmax(size, fabs(a[i * n + i]));
+    for (size_t i = 0; !status && i < n; i++) size = lipsc_max(size, fabs(a[i * n + i]));
     for (double slack = 1e-13; !status && !holds && slack < 1e-8; slack *= 100.0) {
         const double tau = w[n - 1] + slack * (double)n * (fabs(w[n - 1]) + size);
         const double trace = (double)n * (fabs(tau) + size);

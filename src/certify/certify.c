@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -39,7 +40,7 @@ void lipsc_certify_defaults(lipsc_certify_settings *set) {
 
 static double norm(size_t n, const double *x) {
     double largest = 0.0, sum = 0.0;
-    for (size_t e = 0; e < n; e++) largest = fmax(largest, fabs(x[e]));
+    for (size_t e = 0; e < n; e++) largest = lipsc_max(largest, fabs(x[e]));
     for (size_t e = 0; largest > 0.0 && e < n; e++)
         sum += (x[e] / largest) * (x[e] / largest);
     return largest * sqrt(sum);
@@ -58,7 +59,7 @@ static lipsc_status lower_of(const lipsc_op *op, const double *v, double roundin
     lipsc_release(image);
     if (failed) return LIPSC_E_CALLBACK;
     if (!finite) return LIPSC_E_NONFIN;
-    *lower = fmax(0.0, lipsc_down(lipsc_down(below / above, 4) - rounding, 4));
+    *lower = lipsc_max(0.0, lipsc_down(lipsc_down(below / above, 4) - rounding, 4));
     return LIPSC_OK;
 }
 
@@ -98,7 +99,7 @@ static double dense_rate(void) {
     }
     lipsc_release(a);
     lipsc_release(b);
-    return 2.0 * pow((double)n, 3.0) / fmax(seconds, 1e-6);
+    return 2.0 * pow((double)n, 3.0) / lipsc_max(seconds, 1e-6);
 }
 
 static lipsc_certify_plan price_moments(const lipsc_certifier *c, int power) {
@@ -177,7 +178,7 @@ static lipsc_status climb_moments(lipsc_certifier *c, int power, outlook *o,
     lipsc_moments moments;
     lipsc_status status = lipsc_moments_find(c, power, &moments);
     if (status) return status;
-    c->upper = fmin(c->upper, lipsc_moments_bound(&moments));
+    c->upper = lipsc_min(c->upper, lipsc_moments_bound(&moments));
     status = lipsc_ritz_powers(c, power, c->upper, &o->ritz);
     if (!status) status = lipsc_ritz_prove(c, &o->ritz, &moments, bound);
     return status;
@@ -190,7 +191,7 @@ typedef struct {
 
 static void begin_rung(lipsc_certifier *c, const rung *r) {
     c->begin = lipsc_seconds();
-    c->total = fmax(r->plan.seconds, 1e-9);
+    c->total = lipsc_max(r->plan.seconds, 1e-9);
     c->done = 0.0;
 }
 
@@ -237,7 +238,7 @@ static lipsc_status climb(lipsc_certifier *c, int way, outlook *o, const char **
         status = rungs[i].power ? climb_moments(c, rungs[i].power, o, &bound)
                                 : lipsc_dense_prove(c, &bound);
         if (!status && bound <= c->goal) {
-            c->upper = fmin(c->upper, bound);
+            c->upper = lipsc_min(c->upper, bound);
             *name = rungs[i].plan.rung;
         }
     }
@@ -274,8 +275,8 @@ static lipsc_status prove(const lipsc_op *op, const lipsc_certify_settings *set,
                          .side = op->m < op->n ? op->m : op->n};
     outlook o = {{0}, {0}, 0};
     const lipsc_status status = climb(&c, way, &o, &out->rung, err);
-    out->upper = fmin(out->upper, lipsc_up(c.upper, 2) * scale);
-    if (out->rung) out->upper = fmin(out->upper, (1.0 + set->eps) * out->lower);
+    out->upper = lipsc_min(out->upper, lipsc_up(c.upper, 2) * scale);
+    if (out->rung) out->upper = lipsc_min(out->upper, (1.0 + set->eps) * out->lower);
     out->vectors = o.ritz.k;
     out->products += (long)(c.applied[0] > c.applied[1] ? c.applied[0] : c.applied[1]);
     lipsc_ritz_free(&o.ritz);
@@ -297,7 +298,7 @@ static lipsc_status prove_zero(const lipsc_op *op, const lipsc_certify_settings 
     const lipsc_status status = lipsc_moments_find(&c, 1, &moments);
     if (status) return status;
     out->products += (long)(c.applied[0] + c.applied[1]);
-    out->upper = fmin(out->upper, moments.root[1]);
+    out->upper = lipsc_min(out->upper, moments.root[1]);
     if (out->upper == 0.0) out->rung = moment_names[1];
     return LIPSC_OK;
 }

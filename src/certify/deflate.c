@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "linalg/dense.h"
@@ -37,7 +38,7 @@ static lipsc_status solve(lipsc_certifier *c, size_t k, lipsc_ritz *out) {
     lipsc_svd_defaults(&set);
     set.count = k;
     set.seed = c->set->seed;
-    set.tol = fmin(1e-2, 0.3 * sqrt(c->set->eps));
+    set.tol = lipsc_min(1e-2, 0.3 * sqrt(c->set->eps));
     set.max_products = 200 + 20 * (long)k;
     lipsc_status status = lipsc_svd(&op, &set, out->value, NULL, out->V, NULL);
     if (status == LIPSC_E_NOCONV) status = LIPSC_OK;
@@ -119,9 +120,9 @@ lipsc_status lipsc_ritz_powers(lipsc_certifier *c, int power, double norm,
     if (!status) memcpy(x, ritz->W, m * k * sizeof *x);
     for (int p = 1; p <= power && !status; p++) {
         ritz->kept[p] =
-            fmax(0.0, lipsc_down((lipsc_down(size, 2 * roundings + 16) - error) /
-                                     lipsc_up(sqrt(1.0 + ritz->defect), 4),
-                                 8));
+            lipsc_max(0.0, lipsc_down((lipsc_down(size, 2 * roundings + 16) - error) /
+                                          lipsc_up(sqrt(1.0 + ritz->defect), 4),
+                                      8));
         ritz->powers = p;
         if (p == power) break;
         status = lipsc_certify_apply(c, p & 1, k, x, y);
@@ -179,7 +180,7 @@ static double bound_rest(const lipsc_ritz *ritz, const lipsc_moments *moments) {
         const double root = moments->root[p], kept = ritz->kept[p];
         if (!isfinite(root) || !(kept <= root)) continue; /* a promise was broken */
         const double rest = lipsc_up((root - kept) * (root + kept), 4);
-        least = fmin(least, lipsc_up(pow(rest, 1.0 / p), 16));
+        least = lipsc_min(least, lipsc_up(pow(rest, 1.0 / p), 16));
     }
     return least;
 }

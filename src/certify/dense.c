@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -78,7 +79,8 @@ lipsc_status lipsc_dense_prove(lipsc_certifier *c, double *bound) {
     if (!status) {
         const double square = lipsc_up(lipsc_sum_squares(rows * side, A), rows * side);
         const double mu = largest_mu(c, rows, square);
-        c->upper = fmin(c->upper, lipsc_up(sqrt(square) + sqrt((double)side) * c->eta, 8));
+        c->upper =
+            lipsc_min(c->upper, lipsc_up(sqrt(square) + sqrt((double)side) * c->eta, 8));
         status = make_gram(c, rows, A, G);
         for (size_t j = 0; !status && j < side; j++) {
             for (size_t i = j; i < side; i++) G[j * side + i] = -G[j * side + i];

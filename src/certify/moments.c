@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/extreme.h"
 #include "core/mem.h"
 
 /* The squares of x_1 .. x_power for unit vectors first .. first+k-1, added to square. */
@@ -37,7 +38,7 @@ static void bound_roots(const lipsc_certifier *c, int power, const double *squar
         const double size = lipsc_up(sqrt(square[p]), roundings);
         error = lipsc_up(c->eta * before + (p > 1 ? norm * error : 0.0), 8);
         out->root[p] = lipsc_up(size + error, 4);
-        norm = fmin(norm, lipsc_up(pow(out->root[p], 1.0 / p), 16));
+        norm = lipsc_min(norm, lipsc_up(pow(out->root[p], 1.0 / p), 16));
         before = size;
     }
 }
@@ -65,6 +66,6 @@ lipsc_status lipsc_moments_find(lipsc_certifier *c, int power, lipsc_moments *ou
 double lipsc_moments_bound(const lipsc_moments *moments) {
     double bound = INFINITY;
     for (int p = 1; p <= LIPSC_MOST_POWER; p++)
-        bound = fmin(bound, lipsc_up(pow(moments->root[p], 1.0 / p), 16));
+        bound = lipsc_min(bound, lipsc_up(pow(moments->root[p], 1.0 / p), 16));
     return bound;
 }

@@ -5,6 +5,7 @@
 #include "measure/gamma.h"
 
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "measure/measure.h"
 #include "ot/check.h"
@@ -97,7 +98,7 @@ static lipsc_status finite_mean(const void *law, size_t at, const double *w, int
             if (f->times && mu->times[j] > f->times[at]) continue;
             for (size_t c = 0; c < mu->d; c++) score += w[c] * y[c];
             if (pass == 0) {
-                top = fmax(top, score);
+                top = lipsc_max(top, score);
                 continue;
             }
             const double e = exp(score - top);

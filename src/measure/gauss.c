@@ -4,6 +4,7 @@
  * e^{w.m + w.S w / 2}.  So one Gaussian is seen by the affine map Gamma(x) = V (m + S A x),
  * and a mixture by a softmax over its parts (docs/maths.md 2). */
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "linalg/dense.h"
@@ -23,11 +24,11 @@ static lipsc_status square_root(size_t d, const double *S, int symmetric, double
     double *scaled = vectors + d * d, *w = scaled + d * d;
     memcpy(vectors, S, d * d * sizeof *S);
     lipsc_status status = lipsc_dense_eigen(d, vectors, w, 1);
-    const double size = status ? 0.0 : fmax(fabs(w[0]), fabs(w[d - 1]));
+    const double size = status ? 0.0 : lipsc_max(fabs(w[0]), fabs(w[d - 1]));
     if (!status && w[0] < -1e-10 * size) status = LIPSC_E_ARG;
     for (size_t k = 0; k < d && !status; k++) /* column-major: vector k */
         for (size_t r = 0; r < d; r++)
-            scaled[k * d + r] = vectors[k * d + r] * sqrt(fmax(w[k], 0.0));
+            scaled[k * d + r] = vectors[k * d + r] * sqrt(lipsc_max(w[k], 0.0));
     if (!status && symmetric)
         lipsc_dense_gemm(0, 1, d, d, d, 1.0, scaled, d, vectors, d, 0.0, root, d);
     else if (!status)
@@ -55,7 +56,7 @@ lipsc_status lipsc_gauss_check(const lipsc_gauss *g, lipsc_error *err) {
             if (!isfinite(S[e]))
                 return lipsc_fail(err, LIPSC_E_NONFIN, "cov[%zu,%zu,%zu] is not finite", k,
                                   e / d, e % d);
-            size = fmax(size, fabs(S[e]));
+            size = lipsc_max(size, fabs(S[e]));
         }
         for (size_t e = 0; e < d * d; e++)
             if (fabs(S[e] - S[e % d * d + e / d]) > 1e-12 * size)
@@ -117,7 +118,7 @@ static lipsc_status gauss_mean(const void *law, size_t at, const double *w, int 
         score[k] = g->mass ? log(g->mass[k]) : 0.0;
         score[k] += 0.5 * times_cov(d, g->cov + k * d * d, w, moved);
         for (size_t c = 0; c < d; c++) score[k] += w[c] * g->mean[k * d + c];
-        top = fmax(top, score[k]);
+        top = lipsc_max(top, score[k]);
     }
     memset(mean, 0, d * sizeof *mean);
     for (size_t k = 0; k < g->parts; k++) {

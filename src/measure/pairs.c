@@ -8,6 +8,7 @@
 #include "bound/construct.h"
 #include "bound/zoo.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "measure/measure.h"
@@ -86,10 +87,10 @@ static void repair(search *s, double *x) {
         for (size_t c = 0; c < s->d; c++) length = hypot(length, x[i * s->d + c]);
         for (size_t c = 0; length > s->set->radius && c < s->d; c++)
             x[i * s->d + c] *= s->set->radius / length;
-        top = fmax(top, t[i]);
+        top = lipsc_max(top, t[i]);
     }
     for (size_t i = 0; i < s->k; i++) {
-        t[i] = fmax(t[i] - top, least_log_mass);
+        t[i] = lipsc_max(t[i] - top, least_log_mass);
         sum += s->weights[i] = exp(t[i]);
     }
     for (size_t i = 0; i < s->k; i++) s->weights[i] /= sum;
@@ -114,7 +115,7 @@ static lipsc_status climb(search *s, lipsc_error *err) {
         status = slope_of(s, &mu, 0.0, &split, NULL, err);
         if (status == LIPSC_E_NONFIN) status = LIPSC_OK; /* a score overflowed: not there */
         const int better = !status && split > here;
-        size = fmin(0.5, size * (e == 0 ? 1.0 : better ? 1.5 : 0.91));
+        size = lipsc_min(0.5, size * (e == 0 ? 1.0 : better ? 1.5 : 0.91));
         if (!better) continue;
         here = split;
         memcpy(s->best, s->now, numbers * sizeof *s->now);

@@ -1,5 +1,6 @@
 /* perturb.c - finite perturbations of a measure that show its local constants. */
 #include "core/error.h"
+#include "core/extreme.h"
 #include "measure/measure.h"
 #include "ot/check.h"
 
@@ -31,7 +32,7 @@ static void move(const lipsc_slopes *s, double step, const lipsc_cloud_parts *pa
         double square = 0.0;
         for (size_t c = 0; c < s->d; c++)
             square += s->direction[i * s->d + c] * s->direction[i * s->d + c];
-        longest = fmax(longest, sqrt(square));
+        longest = lipsc_max(longest, sqrt(square));
     }
     const double factor = longest > farthest ? step * farthest / longest : step;
     for (size_t e = 0; e < s->n * s->d; e++) parts->points[e] += factor * s->direction[e];
@@ -56,7 +57,7 @@ static void split(const lipsc_slopes *s, double step, const lipsc_cloud_parts *p
 
 static void teleport(const lipsc_slopes *s, double step, const lipsc_cloud_parts *parts) {
     const size_t i = s->teleport_atom;
-    part_with(s, i, step * fmin(step, 0.1 * parts->weights[i]), parts);
+    part_with(s, i, step * lipsc_min(step, 0.1 * parts->weights[i]), parts);
     memcpy(parts->points + s->n * s->d, s->target, s->d * sizeof *s->target);
 }
 

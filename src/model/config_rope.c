@@ -6,6 +6,7 @@
 #include "model/config_reader.h"
 
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 #include <math.h>
@@ -109,11 +110,12 @@ static void stretch_yarn(rope_source *s, lipsc_rope *rope) {
         first = floor(first);
         last = ceil(last);
     }
-    first = fmax(first, 0);
-    last = fmin(last, (double)s->dim - 1);
+    first = lipsc_max(first, 0);
+    last = lipsc_min(last, (double)s->dim - 1);
     if (first == last) last += 0.001;
     for (size_t l = 0; l < rope->dim / 2; l++) {
-        const double ramp = fmin(fmax(((double)l - first) / (last - first), 0), 1);
+        const double ramp =
+            lipsc_min(lipsc_max(((double)l - first) / (last - first), 0), 1);
         rope->freq[l] *= ramp / factor + (1 - ramp);
     }
 }

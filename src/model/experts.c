@@ -10,6 +10,7 @@
 #include "model/experts.h"
 
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 #include <math.h>
@@ -110,7 +111,7 @@ static void choose(size_t experts, size_t used, const double *logits, size_t *ch
     for (size_t e = 0; e < experts; e++) {
         int taken = 0;
         for (size_t b = 0; b < used; b++) taken |= chosen[b] == e;
-        if (!taken) *gap = fmin(*gap, logits[chosen[used - 1]] - logits[e]);
+        if (!taken) *gap = lipsc_min(*gap, logits[chosen[used - 1]] - logits[e]);
     }
 }
 
@@ -185,8 +186,8 @@ static void clamped_glu(const lipsc_config *c, size_t count, double *gate, doubl
                         double *value) {
     for (size_t i = 0; i < count; i++) {
         const int open_gate = gate[i] < c->glu_limit, open_up = fabs(up[i]) < c->glu_limit;
-        const double g = fmin(gate[i], c->glu_limit);
-        const double u = fmax(fmin(up[i], c->glu_limit), -c->glu_limit);
+        const double g = lipsc_min(gate[i], c->glu_limit);
+        const double u = lipsc_max(lipsc_min(up[i], c->glu_limit), -c->glu_limit);
         const double s = 1 / (1 + exp(-c->glu_alpha * g));
         value[i] = (u + 1) * g * s;
         gate[i] = open_gate ? (u + 1) * (s + c->glu_alpha * g * s * (1 - s)) : 0;

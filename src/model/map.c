@@ -4,6 +4,7 @@
 #include "model/rounding.h"
 
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "value/value.h"
 
@@ -273,12 +274,14 @@ lipsc_linop lipsc_map_linop(lipsc_map *map) {
 }
 
 double lipsc_map_routing_gap(const lipsc_map *map) {
-    double gap = NAN;
-    for (size_t i = 0; i < map->count; i++)
-        if (map->points[i].experts)
-            gap =
-                fmin(gap, lipsc_experts_gap(map->points[i].experts)); /* passes over NaN */
-    return gap;
+    double gap = INFINITY;
+    int routed = 0;
+    for (size_t i = 0; i < map->count; i++) {
+        if (!map->points[i].experts) continue;
+        gap = lipsc_min(gap, lipsc_experts_gap(map->points[i].experts));
+        routed = 1;
+    }
+    return routed ? gap : NAN;
 }
 
 lipsc_attn *lipsc_map_attn(lipsc_map *map) {

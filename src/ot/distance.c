@@ -2,6 +2,7 @@
  * one scale, and hands over what the solvers give. */
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "ot/block.h"
 #include "ot/check.h"
@@ -79,14 +80,14 @@ static int common_exponent(const lipsc_measure *a, const lipsc_measure *b) {
     for (size_t k = 0; k < a->d; k++) {
         double low = INFINITY, high = -INFINITY;
         for (size_t i = 0; i < a->n; i++) {
-            low = fmin(low, a->points[i * a->d + k]);
-            high = fmax(high, a->points[i * a->d + k]);
+            low = lipsc_min(low, a->points[i * a->d + k]);
+            high = lipsc_max(high, a->points[i * a->d + k]);
         }
         for (size_t j = 0; j < b->n; j++) {
-            low = fmin(low, b->points[j * a->d + k]);
-            high = fmax(high, b->points[j * a->d + k]);
+            low = lipsc_min(low, b->points[j * a->d + k]);
+            high = lipsc_max(high, b->points[j * a->d + k]);
         }
-        widest = fmax(widest, 0.5 * high - 0.5 * low);
+        widest = lipsc_max(widest, 0.5 * high - 0.5 * low);
     }
     if (widest == 0.0) return 0;
     int exponent, of_width;

@@ -9,6 +9,7 @@
  * how good the list was. */
 #include "ot/exact.h"
 
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "ot/simplex.h"
@@ -313,7 +314,7 @@ static lipsc_status make_list(list *to, const lipsc_ot_cost *cost, const double 
     }
     lipsc_status status = guess(cost, a, b, f, g);
     if (!status) status = list_near(to, cost, f, g);
-    to->penalty = fmax(16.0 * mean_key(to), least_penalty);
+    to->penalty = lipsc_max(16.0 * mean_key(to), least_penalty);
     return status;
 }
 
@@ -345,9 +346,9 @@ static lipsc_status polish(lipsc_simplex *simplex, const lipsc_ot_cost *cost, do
         int64_t flow;
         if (lipsc_simplex_flow(simplex, v, &arc, &flow))
             value += (double)flow * unit * arc.cost;
-        largest = fmax(largest, fabs(v < cost->n ? f[v] : g[v - cost->n]));
+        largest = lipsc_max(largest, fabs(v < cost->n ? f[v] : g[v - cost->n]));
     }
-    const double tolerance = fmax(1e-13 * value, 1e-15 * largest);
+    const double tolerance = lipsc_max(1e-13 * value, 1e-15 * largest);
     lipsc_status status = LIPSC_OK;
     size_t added = 1;
     for (int round = 0; round < POLISH && !status && added; round++) {
