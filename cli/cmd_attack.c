@@ -202,12 +202,11 @@ static void fill_row(lipsc_table *t, const json_t *row) {
     }
 }
 
-/* sigma ~ c n^e over the lengths; one value for each, so there is no interval. */
-static json_t *make_fits(const attack_job *job) {
+/* sigma ~ c n^e over the lengths; one value for each, so there is no interval.  slopes:
+ * room for as many.  0 where there is no law to fit. */
+static int fit_growth(const attack_job *job, double *slopes, lipsc_growth *out) {
     const int model = job->source.model != NULL;
-    json_t *fits = json_array();
     lipsc_fit_point *points = lipsc_alloc(job->count, sizeof *points);
-    double *slopes = lipsc_alloc(job->count, sizeof *slopes);
     lipsc_fit fit;
     size_t used = 0;
     for (size_t i = 0; points && i < job->count; i++)
@@ -216,33 +215,31 @@ static json_t *make_fits(const attack_job *job) {
                 .n = job->lengths[i],
                 .x = (double)job->lengths[i],
                 .y = json_number_value(json_object_get(job->rows[i], "sigma"))};
-    if (points && slopes &&
-        !lipsc_fit_power(used, points, job->set->from.seed, &fit, slopes, NULL)) {
-        json_t *row = json_pack(
-            "{s:o, s:o, s:s, s:s}", "layer",
-            model ? json_integer((json_int_t)job->set->from.layer) : json_null(), "head",
-            model && job->source.head >= 0 ? json_integer(job->source.head) : json_null(),
-            "map", cli_map_name(&job->layer), "against", "n");
-        lipsc_fit_set(row, &fit, slopes, NULL);
-        json_array_append_new(fits, row);
+    const int found =
+        points && slopes &&
+        !lipsc_fit_power(used, points, job->set->from.seed, &fit, slopes, NULL);
+    if (found) {
+        lipsc_fields_clear(lipsc_growth_fields(), out);
+        if (model) out->layer = job->set->from.layer;
+        if (model && job->source.head >= 0) out->head = (size_t)job->source.head;
+        out->map = cli_map_name(&job->layer);
+        out->against = "n";
+        lipsc_growth_set(out, &fit, slopes, NULL);
     }
     lipsc_release(points);
-    lipsc_release(slopes);
-    return fits;
+    return found;
 }
 
 /* One value for each length has no interval, and a slope without a straight line is no
  * law. */
-static void say_growth(const json_t *fit) {
-    const double exponent = json_number_value(json_object_get(fit, "exponent"));
-    const int lengths = (int)json_integer_value(json_object_get(fit, "lengths"));
-    if (json_is_true(json_object_get(fit, "law")))
-        printf("\nsigma ~ %.4g n^%.4g over %d lengths, each with one input\n",
-               json_number_value(json_object_get(fit, "coefficient")), exponent, lengths);
+static void say_growth(const lipsc_growth *law) {
+    if (law->law > 0)
+        printf("\nsigma ~ %.4g n^%.4g over %zu lengths, each with one input\n",
+               law->coefficient, law->exponent, law->lengths);
     else
-        printf("\nno power law: slope %.4g over %d lengths, but the local slopes are more "
+        printf("\nno power law: slope %.4g over %zu lengths, but the local slopes are more "
                "than 0.15 apart\n",
-               exponent, lengths);
+               law->exponent, law->lengths);
 }
 
 static int print(const attack_job *job) {
@@ -261,13 +258,15 @@ static int print(const attack_job *job) {
         lipsc_table_free(t);
         return CLI_DONE;
     }
-    json_t *fits = make_fits(job);
-    const json_t *fit = json_array_get(fits, 0);
-    lipsc_table_member(t, "fits", json_incref(fits));
+    double *slopes = lipsc_alloc(job->count, sizeof *slopes);
+    lipsc_growth law;
+    const int fitted = fit_growth(job, slopes, &law);
+    const lipsc_growths laws = {.count = (size_t)fitted, .at = &law};
+    lipsc_table_member(t, "fits", lipsc_growths_json(&laws));
     lipsc_table_member(t, "measure", json_boolean(job->set->atoms > 0));
     const lipsc_status status = lipsc_table_end(t, &err);
-    if (!status && fit && format == LIPSC_FORMAT_TABLE) say_growth(fit);
-    json_decref(fits);
+    if (!status && fitted && format == LIPSC_FORMAT_TABLE) say_growth(&law);
+    lipsc_release(slopes);
     lipsc_table_free(t);
     return status ? cli_failure(job->self, "%s", err.text) : CLI_DONE;
 }

@@ -220,26 +220,24 @@ static lipsc_status restore(measure_job *job, lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; i < job->cell_count && !status; i++) {
         measure_cell *cell = &job->cells[i];
-        char key[MEASURE_KEY], path[4096];
-        measure_key(job, cell, key);
+        char path[4096];
         if (job->set->save_direction && /* its direction is not in the run file */
             (!measure_direction_path(job, cell, path, sizeof path) || access(path, R_OK)))
             continue;
-        status = lipsc_run_get(job->run, key, &cell->row, err);
-        if (cell->row && !json_object_get(cell->row, "start")) /* of the first edition */
-            json_object_set_new(cell->row, "start", json_integer((json_int_t)cell->start));
+        status = measure_restore(job, cell, err);
     }
     return status;
 }
 
 static int open_run(measure_job *job, const char *line) {
     const char *names[MEASURE_FIELDS];
+    lipsc_fields_names(lipsc_row_fields(), names);
     json_t *settings = run_settings(job), *absent = absent_settings();
     const lipsc_run_options how = {.command = cli_cmd_measure.name,
                                    .command_line = line,
                                    .settings = settings,
                                    .absent = absent,
-                                   .field_count = measure_field_names(names),
+                                   .field_count = lipsc_row_fields().count,
                                    .fields = names};
     lipsc_error err;
     lipsc_status status = lipsc_run_open(job->set->run, &how, &job->run, &err);
@@ -270,30 +268,26 @@ static void say_timing(const measure_job *job, size_t computed, double seconds) 
             100.0 * t->forward / busy, 100.0 * t->extras / busy);
 }
 
-static double number(const json_t *row, const char *name) {
-    return json_number_value(json_object_get(row, name));
-}
-
 static int verdict(const measure_job *job) {
     const measure_settings *s = job->set;
     size_t above = 0, loose = 0, open = 0, worst = 0;
     char key[MEASURE_KEY];
     for (size_t i = 0; i < job->cell_count; i++) {
-        const json_t *row = job->cells[i].row;
+        const lipsc_row *row = job->cells[i].row;
         if (!row) continue;
-        if (number(row, "sigma") > s->max_sigma &&
-            (!above++ || number(row, "sigma") > number(job->cells[worst].row, "sigma")))
+        if (row->sigma > s->max_sigma &&
+            (!above++ || row->sigma > job->cells[worst].row->sigma))
             worst = i;
-        loose += !json_is_true(json_object_get(row, "converged"));
-        open += json_is_false(json_object_get(row, "certified"));
+        loose += row->converged != 1;
+        open += row->certified == 0;
     }
     if (above) {
         measure_key(job, &job->cells[worst], key);
         cli_failure(job->self,
                     "%s: sigma %.17g exceeds --max-sigma %.17g (%s; %zu of %zu cells "
                     "do)",
-                    job->spec, number(job->cells[worst].row, "sigma"), s->max_sigma, key,
-                    above, job->cell_count);
+                    job->spec, job->cells[worst].row->sigma, s->max_sigma, key, above,
+                    job->cell_count);
         return CLI_ABOVE_LIMIT;
     }
     if (!loose && !open) return CLI_DONE;
@@ -363,8 +357,7 @@ int measure_begin(measure_job *job, const cli_command *self, const measure_setti
 
 void measure_end(measure_job *job) {
     lipsc_run_close(job->run);
-    for (size_t i = 0; i < job->cell_count; i++) json_decref(job->cells[i].row);
-    lipsc_release(job->cells);
+    measure_cells_free(job);
     cli_source_free(&job->source);
     lipsc_model_free(job->model);
 }

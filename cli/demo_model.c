@@ -9,15 +9,6 @@
 #include "core/mem.h"
 #include "run/growth.h"
 
-static double real(const json_t *row, const char *name) {
-    const json_t *value = json_object_get(row, name);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static size_t whole(const json_t *row, const char *name) {
-    return (size_t)json_integer_value(json_object_get(row, name));
-}
-
 static int by_size(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -30,9 +21,9 @@ static double median(size_t count, double *values) {
 }
 
 /* Medians of `count` rows that share layer and length; values: room for as many. */
-static lipsc_status read_windows(size_t count, json_t *const *rows, double *values,
+static lipsc_status read_windows(size_t count, const lipsc_row *const *rows, double *values,
                                  demo_model *out) {
-    const size_t n = whole(rows[0], "n"), layer = whole(rows[0], "layer");
+    const size_t n = rows[0]->n, layer = rows[0]->layer;
     size_t at = 0;
     while (at < out->length_count && out->lengths[at] != n) at++;
     if (at == DEMO_LENGTHS) return LIPSC_E_RANGE;
@@ -43,69 +34,67 @@ static lipsc_status read_windows(size_t count, json_t *const *rows, double *valu
             (demo_layer){.layer = layer, .exponent = NAN, .low = NAN, .high = NAN};
     }
     demo_layer *to = &out->layers[out->layer_count - 1];
-    for (size_t i = 0; i < count; i++) values[i] = real(rows[i], "sigma");
+    for (size_t i = 0; i < count; i++) values[i] = rows[i]->sigma;
     to->sigma[at] = median(count, values);
-    for (size_t i = 0; i < count; i++) values[i] = real(rows[i], "upper");
+    for (size_t i = 0; i < count; i++) values[i] = rows[i]->upper;
     to->proved = median(count, values); /* rows are sorted: the longest comes last */
     return LIPSC_OK;
 }
 
-static void read_extremes(size_t count, json_t *const *rows, demo_model *out) {
+static void read_extremes(size_t count, const lipsc_row *const *rows, demo_model *out) {
     out->tightest = INFINITY;
     for (size_t i = 0; i < count; i++) {
-        const double sigma = real(rows[i], "sigma");
-        const double ratio = real(rows[i], "upper") / sigma;
-        out->not_converged += !json_is_true(json_object_get(rows[i], "converged"));
+        const double sigma = rows[i]->sigma;
+        const double ratio = rows[i]->upper / sigma;
+        out->not_converged += rows[i]->converged != 1;
         out->tightest = lipsc_min(out->tightest, ratio);
         out->loosest = lipsc_max(out->loosest, ratio);
         if (!(sigma > out->largest)) continue;
         out->largest = sigma;
-        out->largest_layer = whole(rows[i], "layer");
-        out->largest_n = whole(rows[i], "n");
-        out->largest_window = whole(rows[i], "window");
+        out->largest_layer = rows[i]->layer;
+        out->largest_n = rows[i]->n;
+        out->largest_window = rows[i]->window;
     }
 }
 
-static void read_fits(const json_t *fits, demo_model *out) {
-    for (size_t f = 0; f < json_array_size(fits); f++) {
-        const json_t *fit = json_array_get(fits, f);
-        if (strcmp(json_string_value(json_object_get(fit, "against")), "n")) continue;
+static void read_fits(const lipsc_growths *laws, demo_model *out) {
+    for (size_t f = 0; f < laws->count; f++) {
+        const lipsc_growth *fit = &laws->at[f];
+        if (strcmp(fit->against, "n")) continue;
         for (size_t i = 0; i < out->layer_count; i++) {
             demo_layer *to = &out->layers[i];
-            if (to->layer != whole(fit, "layer")) continue;
-            to->exponent = real(fit, "exponent");
-            to->low = real(fit, "exponent_low");
-            to->high = real(fit, "exponent_high");
-            to->law = json_is_true(json_object_get(fit, "law"));
+            if (to->layer != fit->layer) continue;
+            to->exponent = fit->exponent;
+            to->low = fit->exponent_low;
+            to->high = fit->exponent_high;
+            to->law = fit->law > 0;
         }
     }
 }
 
 lipsc_status demo_model_read(const measure_job *job, demo_model *out) {
     const size_t count = job->cell_count;
-    json_t **rows = lipsc_alloc(count, sizeof *rows);
+    const lipsc_row **rows = lipsc_alloc(count, sizeof *rows);
     double *values = lipsc_alloc(count, sizeof *values);
-    json_t *fits = NULL;
+    lipsc_growths laws = {0};
     lipsc_status status = rows && values ? LIPSC_OK : LIPSC_E_NOMEM;
     *out = (demo_model){.rows = count};
     for (size_t i = 0; i < count && !status; i++)
         if (!(rows[i] = job->cells[i].row)) status = LIPSC_E_NOMEM;
     if (!status) {
         lipsc_rows_sort(count, rows);
-        if (!(fits = lipsc_rows_fit(count, rows, job->set->seed))) status = LIPSC_E_NOMEM;
+        status = lipsc_rows_fit(count, rows, job->set->seed, &laws);
     }
     for (size_t at = 0, next; at < count && !status; at = next) {
         for (next = at + 1; next < count; next++)
-            if (whole(rows[next], "n") != whole(rows[at], "n") ||
-                whole(rows[next], "layer") != whole(rows[at], "layer"))
-                break;
+            if (rows[next]->n != rows[at]->n || rows[next]->layer != rows[at]->layer) break;
         status = read_windows(next - at, rows + at, values, out);
     }
     if (!status) {
         read_extremes(count, rows, out);
-        read_fits(fits, out);
+        read_fits(&laws, out);
     }
-    json_decref(fits);
+    lipsc_growths_free(&laws);
     lipsc_release(rows);
     lipsc_release(values);
     return status;

@@ -8,11 +8,10 @@
 #ifndef LIPSC_CLI_MEASURE_H
 #define LIPSC_CLI_MEASURE_H
 
-#include <jansson.h>
-
 #include "args.h"
 #include "certify.h"
 #include "model/model.h"
+#include "row/row.h"
 #include "run/run.h"
 #include "source.h"
 
@@ -39,11 +38,10 @@ typedef struct {
     size_t layer; /* MEASURE_NONE: no layer   */
     size_t head;  /* MEASURE_NONE: all heads  */
     size_t n, window;
-    size_t start;  /* its first token */
-    double cost;   /* floating-point operations of one pair of products, roughly */
-    size_t logged; /* inside measure_sweep.c only */
-    json_t *row;   /* NULL: not finished                                          */
-    int passing;   /* the row is printed but not stored: its certificate was refused */
+    size_t start;         /* its first token */
+    double cost;          /* floating-point operations of one pair of products, roughly */
+    const lipsc_row *row; /* of measure_job.rows; NULL: not finished              */
+    int passing; /* the row is printed but not stored: its certificate was refused */
 } measure_cell;
 
 #define MEASURE_NONE SIZE_MAX
@@ -66,7 +64,9 @@ typedef struct {
     lipsc_dtype dtype;
     int threads;
     size_t cell_count;
-    measure_cell *cells; /* in the order of the computation */
+    measure_cell *cells; /* in the order of the computation       */
+    lipsc_row *rows;     /* (cell_count) room for a row of each   */
+    lipsc_pool pool;     /* what is written in them               */
     size_t stride;       /* from window to window; 0: tiled, or one window only */
     size_t layers_run;   /* blocks that the forward pass needs, 0: all */
     lipsc_run *run;      /* NULL without --run */
@@ -90,6 +90,15 @@ int measure_single(const measure_settings *set);
 /* Fills cells and layers_run; a stride that is set already is that of the run
  * file.  Wrong values of options are said on standard error.  CLI_RUN, or the exit code. */
 int measure_plan(measure_job *job);
+void measure_cells_free(measure_job *job); /* with their rows */
+
+enum { MEASURE_FIELDS = 64 }; /* of a row at most */
+
+/* What a row says that belongs to no other than this one. */
+typedef struct {
+    char rounding[sizeof((lipsc_svd_info *)0)->unknown];
+    double *sigmas;
+} measure_room;
 
 /* measure_cell.c */
 double measure_tol(const measure_job *job);       /* residual to stop at              */
@@ -98,11 +107,18 @@ enum { MEASURE_KEY = 128 };
 void measure_key(const measure_job *job, const measure_cell *cell, char key[MEASURE_KEY]);
 lipsc_status measure_window(measure_job *job, const measure_cell *cell, int threads,
                             lipsc_acts **acts, lipsc_error *err);
-/* Safe to call from several threads.  *row is the finished row; cell->passing says that it
- * shall not be stored. */
+/* Safe to call from several threads.  *row is the finished row, whose texts are the job's
+ * or stand in room; cell->passing says that it shall not be stored. */
 lipsc_status measure_compute(const measure_job *job, measure_cell *cell,
                              const lipsc_acts *acts, int threads, measure_times *times,
-                             json_t **row, lipsc_error *err);
+                             measure_room *room, lipsc_row *row, lipsc_error *err);
+/* The row is finished: keeps it with what stands in its room.  One thread at a time. */
+lipsc_status measure_keep(measure_job *job, measure_cell *cell, const lipsc_row *row,
+                          lipsc_error *err);
+/* The row that an earlier call has stored, if there is one. */
+lipsc_status measure_restore(measure_job *job, measure_cell *cell, lipsc_error *err);
+/* Which parts a row of these settings has. */
+unsigned measure_parts(const measure_settings *set);
 /* The file that --save-direction makes of this cell.  0 when memory is short. */
 int measure_direction_path(const measure_job *job, const measure_cell *cell, char *path,
                            size_t room);
@@ -112,8 +128,5 @@ lipsc_status measure_sweep(measure_job *job, lipsc_error *err);
 
 /* measure_print.c: rows in their order, and fits.  CLI_DONE or the exit code. */
 int measure_print(const measure_job *job);
-/* Names of all fields that a row can have; returns how many. */
-enum { MEASURE_FIELDS = 64 };
-size_t measure_field_names(const char *names[MEASURE_FIELDS]);
 
 #endif

@@ -13,7 +13,6 @@
 #include "interrupt.h"
 #include "layer_save.h"
 #include "names.h"
-#include "out/table.h"
 #include "value/influence.h"
 #include "value/value.h"
 
@@ -108,92 +107,123 @@ typedef struct {
     cli_certified certified;
 } result;
 
-static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-static json_t *place(size_t x) {
-    return x == MEASURE_NONE ? json_null() : json_integer((json_int_t)x);
+static void set_details(lipsc_row *row, const result *r) {
+    if (r->has_spread) {
+        row->entropy = r->spread.entropy;
+        row->sink = r->spread.sink;
+        row->sink_token = r->spread.sink_token;
+    }
+    row->token = r->influence.token;
+    row->token_norm = r->influence.token_norm;
+    row->pair_from = r->influence.pair_from;
+    row->pair_to = r->influence.pair_to;
+    row->pair_norm = r->influence.pair_norm;
 }
 
-static void set_details(json_t *row, const result *r) {
-    json_object_set_new(row, "entropy", real(r->has_spread ? r->spread.entropy : NAN));
-    json_object_set_new(row, "sink", real(r->has_spread ? r->spread.sink : NAN));
-    json_object_set_new(row, "sink_token",
-                        place(r->has_spread ? r->spread.sink_token : MEASURE_NONE));
-    json_object_set_new(row, "token", place(r->influence.token));
-    json_object_set_new(row, "token_norm", real(r->influence.token_norm));
-    json_object_set_new(row, "pair_from", place(r->influence.pair_from));
-    json_object_set_new(row, "pair_to", place(r->influence.pair_to));
-    json_object_set_new(row, "pair_norm", real(r->influence.pair_norm));
-}
-
-static void set_certificate(json_t *row, const lipsc_certificate *found) {
-    json_object_set_new(row, "certified", json_boolean(found->certified));
-    json_object_set_new(row, "certificate",
-                        found->rung ? json_string(found->rung) : json_null());
-    json_object_set_new(row, "certify_products", json_integer(found->products));
+static void set_certificate(lipsc_row *row, const lipsc_certificate *found) {
+    row->certified = found->certified;
+    row->certificate = found->rung;
+    row->certify_products = found->products;
 }
 
 /* What the row says of its origin, so that it can stand alone. */
-static void set_origin(const measure_job *job, json_t *row) {
-    json_object_set_new(row, "version", json_string(lipsc_version()));
-    json_object_set_new(row, "model_hash", json_string(job->info->hash));
-    json_object_set_new(row, "text_hash", json_string(job->source.hash));
-    json_object_set_new(row, "seed", json_integer((json_int_t)job->set->seed));
-    json_object_set_new(row, "tol", real(measure_tol(job)));
+static void set_origin(const measure_job *job, lipsc_row *row) {
+    row->experiment = job->experiment;
+    row->model = job->spec;
+    row->architecture = job->info->architecture;
+    row->version = lipsc_version();
+    row->model_hash = job->info->hash;
+    row->text_hash = job->source.hash;
+    row->seed = (long long)job->set->seed;
+    row->tol = measure_tol(job);
 }
 
-static json_t *make_row(const measure_job *job, const measure_cell *cell,
-                        const lipsc_acts *acts, lipsc_attn *attn, const result *r) {
-    const measure_settings *s = job->set;
-    const double *X = map_input(job, cell, acts);
+static void set_radius(const double *X, size_t n, size_t d, lipsc_row *row) {
     double sum = 0.0, largest = 0.0;
-    for (size_t i = 0; i < cell->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         double square = 0.0;
-        for (size_t c = 0; c < job->info->d; c++)
-            square += X[i * job->info->d + c] * X[i * job->info->d + c];
+        for (size_t c = 0; c < d; c++) square += X[i * d + c] * X[i * d + c];
         sum += square;
         largest = lipsc_max(largest, square);
     }
+    row->radius_rms = sqrt(sum / (double)n);
+    row->radius_max = sqrt(largest);
+}
+
+static void set_value(const result *r, lipsc_row *row) {
+    row->sigma = r->sigma[0];
+    row->lower = r->lower;
+    row->upper = r->upper;
+    row->upper_prob = r->info.upper_prob;
+    row->probability = r->info.probability;
+    row->residual = r->info.residual;
+    row->products = r->info.products;
+    row->converged = r->info.converged;
+    row->released = r->released;
+    row->routing_gap = r->routing_gap;
+    row->seconds = r->seconds;
+}
+
+unsigned measure_parts(const measure_settings *s) {
+    return LIPSC_PART_UPPER | (s->count ? LIPSC_PART_COUNT : 0) |
+           (s->as_released ? LIPSC_PART_RELEASED : 0) |
+           (s->details ? LIPSC_PART_DETAILS : 0) |
+           (s->certify.eps > 0.0 ? LIPSC_PART_CERTIFY : 0);
+}
+
+static void make_row(const measure_job *job, const measure_cell *cell,
+                     const lipsc_acts *acts, lipsc_attn *attn, const result *r,
+                     measure_room *room, lipsc_row *row) {
+    const measure_settings *s = job->set;
     const lipsc_mask mask = attn                 ? attn->layer.mask
                             : job->mask_override ? *job->mask_override
                                                  : job->info->mask;
-    json_t *row = json_object();
-    if (job->experiment)
-        json_object_set_new(row, "experiment", json_string(job->experiment));
-    json_object_set_new(row, "model", lipsc_json_text(job->spec));
-    json_object_set_new(row, "architecture", json_string(job->info->architecture));
-    json_object_set_new(row, "layer", place(cell->layer));
-    json_object_set_new(row, "head", place(cell->head));
-    json_object_set_new(row, "map", json_string(measure_map_names[s->map]));
-    json_object_set_new(row, "mask", json_string(cli_mask_name(mask)));
-    json_object_set_new(row, "n", place(cell->n));
-    json_object_set_new(row, "window", place(cell->window));
-    json_object_set_new(row, "sigma", real(r->sigma[0]));
-    json_object_set_new(row, "lower", real(r->lower));
-    json_object_set_new(row, "upper", real(r->upper));
-    json_object_set_new(row, "upper_prob", real(r->info.upper_prob));
-    json_object_set_new(row, "probability", real(r->info.probability));
-    json_object_set_new(row, "residual", real(r->info.residual));
-    json_object_set_new(row, "products", json_integer(r->info.products));
-    json_object_set_new(row, "converged", json_boolean(r->info.converged));
-    json_object_set_new(row, "dtype", json_string(cli_dtype_name(job->dtype)));
-    json_object_set_new(row, "radius_rms", real(sqrt(sum / (double)cell->n)));
-    json_object_set_new(row, "radius_max", real(sqrt(largest)));
-    json_object_set_new(row, "seconds", real(r->seconds));
-    json_object_set_new(row, "start", place(cell->start));
-    json_object_set_new(row, "routing_gap", real(r->routing_gap));
-    json_object_set_new(row, "rounding",
-                        *r->info.unknown ? json_string(r->info.unknown) : json_null());
-    if (s->count) {
-        json_t *sigmas = json_array();
-        for (size_t i = 0; i < s->count; i++)
-            json_array_append_new(sigmas, real(r->sigma[i]));
-        json_object_set_new(row, "sigmas", sigmas);
+    lipsc_fields_clear(lipsc_row_fields(), row);
+    row->parts = measure_parts(s) | (job->experiment ? LIPSC_PART_EXPERIMENT : 0);
+    row->layer = cell->layer;
+    row->head = cell->head;
+    row->map = measure_map_names[s->map];
+    row->mask = cli_mask_name(mask);
+    row->n = cell->n;
+    row->window = cell->window;
+    row->start = cell->start;
+    row->dtype = cli_dtype_name(job->dtype);
+    set_value(r, row);
+    set_radius(map_input(job, cell, acts), cell->n, job->info->d, row);
+    if (*r->info.unknown) {
+        memcpy(room->rounding, r->info.unknown, sizeof room->rounding);
+        row->rounding = room->rounding;
     }
-    if (s->as_released) json_object_set_new(row, "released", real(r->released));
+    if (s->count) row->sigmas = (lipsc_reals){s->count, room->sigmas};
     if (s->details) set_details(row, r);
     if (s->certify.eps > 0.0) set_certificate(row, &r->certified.found);
     set_origin(job, row);
-    return row;
+}
+
+lipsc_status measure_keep(measure_job *job, measure_cell *cell, const lipsc_row *row,
+                          lipsc_error *err) {
+    lipsc_row *kept = &job->rows[cell - job->cells];
+    *kept = *row;
+    if (row->rounding) kept->rounding = lipsc_pool_text(&job->pool, row->rounding);
+    if (row->sigmas.at)
+        kept->sigmas.at = lipsc_pool_reals(&job->pool, row->sigmas.count, row->sigmas.at);
+    if ((row->rounding && !kept->rounding) || (row->sigmas.at && !kept->sigmas.at))
+        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
+    cell->row = kept;
+    return LIPSC_OK;
+}
+
+lipsc_status measure_restore(measure_job *job, measure_cell *cell, lipsc_error *err) {
+    lipsc_row *row = &job->rows[cell - job->cells];
+    char key[MEASURE_KEY];
+    json_t *stored;
+    measure_key(job, cell, key);
+    lipsc_status status = lipsc_run_get(job->run, key, &stored, err);
+    if (status || !stored) return status;
+    status = lipsc_row_read(stored, &job->pool, row, err);
+    json_decref(stored);
+    if (!status) cell->row = row;
+    return status;
 }
 
 /* ---- The solve --------------------------------------------------------------------- */
@@ -327,7 +357,7 @@ static lipsc_status solve(const measure_job *job, const measure_cell *cell,
 
 lipsc_status measure_compute(const measure_job *job, measure_cell *cell,
                              const lipsc_acts *acts, int threads, measure_times *times,
-                             json_t **row, lipsc_error *err) {
+                             measure_room *room, lipsc_row *row, lipsc_error *err) {
     const double begin = lipsc_seconds();
     const lipsc_map_options how = {.map = (lipsc_map_kind)job->set->map,
                                    .layer = cell->layer == MEASURE_NONE ? 0 : cell->layer,
@@ -339,6 +369,7 @@ lipsc_status measure_compute(const measure_job *job, measure_cell *cell,
     lipsc_map *map = NULL;
     result r = {.upper = NAN, .released = NAN};
     r.sigma = lipsc_alloc_zero(job->set->count ? job->set->count : 1, sizeof *r.sigma);
+    room->sigmas = r.sigma;
     lipsc_status status =
         r.sigma ? lipsc_map_new(job->model, acts, &how, &map, err)
                 : lipsc_fail(err, LIPSC_E_NOMEM, "%s", lipsc_strerror(LIPSC_E_NOMEM));
@@ -347,12 +378,8 @@ lipsc_status measure_compute(const measure_job *job, measure_cell *cell,
     r.seconds = lipsc_seconds() - begin;
     cell->passing = r.certified.refused;
     r.routing_gap = map ? lipsc_map_routing_gap(map) : NAN;
-    if (!status) {
-        *row = make_row(job, cell, acts, lipsc_map_attn(map), &r);
-        if (!*row) status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
-    }
+    if (!status) make_row(job, cell, acts, lipsc_map_attn(map), &r, room, row);
     lipsc_map_free(map);
-    lipsc_release(r.sigma);
     lipsc_release(r.v);
     return status;
 }

@@ -193,7 +193,8 @@ static int make_cells(measure_job *job, const lists *l) {
     if (!lipsc_mul_size(l->layers.count, l->heads.count, &room) ||
         !lipsc_mul_size(room, l->lengths.count, &room) ||
         !lipsc_mul_size(room, l->windows.count, &room) ||
-        !(job->cells = lipsc_alloc_zero(room, sizeof *job->cells)))
+        !(job->cells = lipsc_alloc_zero(room, sizeof *job->cells)) ||
+        !(job->rows = lipsc_alloc(room, sizeof *job->rows)))
         return cli_failure(job->self, "out of memory for so many cells");
     size_t missing = 0;
     for (size_t w = 0; w < l->windows.count; w++)
@@ -237,6 +238,12 @@ static int image_length(measure_job *job, size_t *n) {
     *n = lipsc_acts_length(acts);
     lipsc_acts_free(acts);
     return CLI_RUN;
+}
+
+void measure_cells_free(measure_job *job) {
+    lipsc_release(job->cells);
+    lipsc_release(job->rows);
+    lipsc_pool_free(&job->pool);
 }
 
 int measure_single(const measure_settings *set) {

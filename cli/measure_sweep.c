@@ -37,11 +37,6 @@ typedef struct {
     double done_cost, open_cost; /* the same in operations                       */
     int status;                  /* lipsc_status of the first failure, which ends it */
     lipsc_error err;
-    /* Rows as text, one behind the other, until the end of the sweep: thousands of small
-     * objects among the large arrays that come and go would keep glibc from using the
-     * space of the latter again. */
-    char *log;
-    size_t log_used, log_room;
 } sweep;
 
 static int ended(sweep *s) {
@@ -76,49 +71,25 @@ static void show_progress(sweep *s) {
                      time_left);
 }
 
-static int write_log(sweep *s, measure_cell *cell, const json_t *row) {
-    char *text = json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    const size_t size = text ? strlen(text) + 1 : 0;
-    if (text && s->log_used + size > s->log_room) {
-        const size_t room = 2 * (s->log_room + size) + (1 << 20);
-        char *larger = realloc(s->log, room);
-        if (larger) {
-            s->log = larger;
-            s->log_room = room;
-        }
-    }
-    const int fits = text && s->log_used + size <= s->log_room;
-    if (fits) {
-        memcpy(s->log + s->log_used, text, size);
-        cell->logged = s->log_used + 1;
-        s->log_used += size;
-    }
-    free(text);
-    return fits;
-}
-
-static void read_log(sweep *s) {
-    for (size_t i = 0; i < s->job->cell_count; i++) {
-        measure_cell *cell = &s->job->cells[i];
-        if (cell->logged) cell->row = json_loads(s->log + cell->logged - 1, 0, NULL);
-    }
-    free(s->log);
-}
-
-/* Takes over row.  One thread at a time. */
-static void finish(sweep *s, measure_cell *cell, json_t *row, const measure_times *times) {
-    measure_job *job = s->job;
+static lipsc_status store(measure_job *job, const measure_cell *cell, lipsc_error *err) {
     char key[MEASURE_KEY];
-    lipsc_error err = {.text = "out of memory for a row"};
+    json_t *row = lipsc_row_json(cell->row);
+    if (!row) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
+    measure_key(job, cell, key);
+    const lipsc_status status = lipsc_run_put(job->run, key, row, err);
+    json_decref(row);
+    return status;
+}
+
+static void finish(sweep *s, measure_cell *cell, const lipsc_row *row,
+                   const measure_times *times) {
+    measure_job *job = s->job;
+    lipsc_error err;
     lipsc_status status;
 #pragma omp critical(measure_finish)
     {
-        status = write_log(s, cell, row) ? LIPSC_OK : LIPSC_E_NOMEM;
-        if (job->run && !status && !cell->passing) {
-            measure_key(job, cell, key);
-            status = lipsc_run_put(job->run, key, row, &err);
-        }
-        json_decref(row);
+        status = measure_keep(job, cell, row, &err);
+        if (job->run && !status && !cell->passing) status = store(job, cell, &err);
         job->times.prepare += times->prepare;
         job->times.solve += times->solve;
         job->times.extras += times->extras;
@@ -143,16 +114,18 @@ static void compute_window(sweep *s, group *g, int threads) {
 
 static void compute_cell(sweep *s, const group *g, measure_cell *cell, int threads) {
     lipsc_error err = {.text = "interrupted"};
-    json_t *row = NULL;
+    lipsc_row row;
+    measure_room room = {.sigmas = NULL};
     measure_times times = {0};
     if (ended(s) || cell->row || !g->acts) return;
     lipsc_status status = LIPSC_E_STOPPED;
     if (!cli_interrupted(NULL))
-        status = measure_compute(s->job, cell, g->acts, threads, &times, &row, &err);
+        status = measure_compute(s->job, cell, g->acts, threads, &times, &room, &row, &err);
     if (status)
         fail(s, status, &err);
     else
-        finish(s, cell, row, &times);
+        finish(s, cell, &row, &times);
+    lipsc_release(room.sigmas);
 }
 
 /* A thread that has run a window takes its cells first, so that values come early and no
@@ -249,7 +222,6 @@ lipsc_status measure_sweep(measure_job *job, lipsc_error *err) {
     run_groups(&s, find_groups(job, groups), groups);
     cli_progress_end(&s.progress);
     lipsc_release(groups);
-    read_log(&s);
     if (s.status == LIPSC_OK && s.done < s.open) s.status = LIPSC_E_STOPPED;
     if (s.status) *err = s.err;
     return (lipsc_status)s.status;

@@ -37,9 +37,7 @@ typedef struct {
 static lipsc_status restore(measure_job *job, lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; i < job->cell_count && !status; i++) {
-        char key[MEASURE_KEY];
-        measure_key(job, &job->cells[i], key);
-        status = lipsc_run_get(job->run, key, &job->cells[i].row, err);
+        status = measure_restore(job, &job->cells[i], err);
     }
     return status;
 }
@@ -99,9 +97,12 @@ static void sweep(repro *r, const curve *c, measure_settings *s, measure_job *jo
 
 /* ---- Laws ---------------------------------------------------------------------------- */
 
-static double number(const json_t *row, const char *name) {
-    const json_t *value = json_object_get(row, name);
-    return json_is_number(value) ? json_number_value(value) : NAN;
+/* Of a row, by its name. */
+static double number(const lipsc_row *row, const char *name) {
+    json_t *value = lipsc_fields_get(lipsc_row_fields(), row, name);
+    const double x = json_is_number(value) ? json_number_value(value) : NAN;
+    json_decref(value);
+    return x;
 }
 
 static const lipsc_fit no_fit = {
@@ -173,8 +174,7 @@ static double correlation(const measure_job *job, size_t layer) {
     for (size_t i = 0; i < job->cell_count; i++) {
         const measure_cell *cell = &job->cells[i];
         if (cell->layer != layer || cell->n < 8) continue;
-        const double x = log(number(cell->row, "radius_rms")),
-                     y = log(number(cell->row, "sigma"));
+        const double x = log(cell->row->radius_rms), y = log(cell->row->sigma);
         count += 1.0;
         sx += x;
         sy += y;
@@ -305,7 +305,7 @@ static double longest_median(const measure_job *job, size_t layer) {
         if (job->cells[i].n > n) n = job->cells[i].n;
     for (size_t i = 0; i < job->cell_count && count < 64; i++) {
         if (job->cells[i].n != n || job->cells[i].layer != layer) continue;
-        const double value = number(job->cells[i].row, "sigma");
+        const double value = job->cells[i].row->sigma;
         size_t at = count++;
         for (; at > 0 && values[at - 1] > value; at--) values[at] = values[at - 1];
         values[at] = value;
@@ -340,13 +340,12 @@ static outcome draw_curve(repro *r, const curve *c) {
     if (!r->status) {
         const size_t middle = job.info->layers / 2;
         for (size_t i = 0; i < job.cell_count; i++)
-            r->loose += !json_is_true(json_object_get(job.cells[i].row, "converged"));
+            r->loose += job.cells[i].row->converged != 1;
         if (c->first && middle > 0) layer_lines(r, c, &job, 0, 0);
         out.fit = layer_lines(r, c, &job, middle, 1);
         out.median = longest_median(&job, middle);
     }
-    for (size_t i = 0; i < job.cell_count; i++) json_decref(job.cells[i].row);
-    lipsc_release(job.cells);
+    measure_cells_free(&job);
     cli_source_free(&job.source);
     cli_sizes_free(&s.lengths);
     repro_model_close(r, job.model);

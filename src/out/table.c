@@ -5,7 +5,6 @@
 #include "out/table.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,38 +64,6 @@ static void set(lipsc_table *t, const char *column, lipsc_column_kind kind, json
     }
 }
 
-static json_t *real_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
-/* Length of the well-formed UTF-8 sequence at s, 0 when there is none.  jansson refuses
- * overlong forms, surrogates and everything above U+10FFFF. */
-static size_t sequence_length(const char *s) {
-    for (size_t k = 1; k <= 4 && s[k - 1]; k++) {
-        json_t *probe = json_stringn(s, k);
-        json_decref(probe);
-        if (probe) return k;
-    }
-    return 0;
-}
-
-json_t *lipsc_json_text(const char *text) {
-    if (!text) return json_null();
-    json_t *whole = json_string(text);
-    if (whole) return whole;
-    char *clean = malloc(3 * strlen(text) + 1); /* U+FFFD has three bytes */
-    if (!clean) return NULL;
-    char *end = clean;
-    while (*text) {
-        size_t k = sequence_length(text);
-        memcpy(end, k ? text : "\xEF\xBF\xBD", k ? k : 3);
-        end += k ? k : 3;
-        text += k ? k : 1;
-    }
-    *end = '\0';
-    whole = json_string(clean);
-    free(clean);
-    return whole;
-}
-
 void lipsc_table_string(lipsc_table *t, const char *column, const char *value) {
     set(t, column, LIPSC_COLUMN_STRING, lipsc_json_text(value));
 }
@@ -106,7 +73,7 @@ void lipsc_table_integer(lipsc_table *t, const char *column, long long value) {
 }
 
 void lipsc_table_real(lipsc_table *t, const char *column, double value) {
-    set(t, column, LIPSC_COLUMN_REAL, real_or_null(value));
+    set(t, column, LIPSC_COLUMN_REAL, lipsc_json_real(value));
 }
 
 void lipsc_table_bool(lipsc_table *t, const char *column, int value) {
@@ -117,9 +84,38 @@ void lipsc_table_reals(lipsc_table *t, const char *column, size_t count,
                        const double *values) {
     json_t *list = json_array();
     for (size_t i = 0; list && i < count; i++)
-        if (json_array_append_new(list, real_or_null(values[i])))
+        if (json_array_append_new(list, lipsc_json_real(values[i])))
             keep_first(t, LIPSC_E_NOMEM);
     set(t, column, LIPSC_COLUMN_REALS, list);
+}
+
+void lipsc_table_record(lipsc_table *t, lipsc_fields fields, const void *record) {
+    lipsc_table_row(t);
+    json_t *row = json_array_get(t->rows, json_array_size(t->rows) - 1);
+    for (size_t i = 0; row && i < fields.count; i++) {
+        const lipsc_field *f = &fields.at[i];
+        if (json_object_get(row, f->name) &&
+            json_object_set_new(row, f->name, lipsc_field_json(f, record)))
+            keep_first(t, LIPSC_E_NOMEM);
+    }
+}
+
+size_t lipsc_table_columns(lipsc_fields fields, unsigned parts, lipsc_format format,
+                           lipsc_column *columns) {
+    static const lipsc_column_kind kinds[] = {[LIPSC_FIELD_TEXT] = LIPSC_COLUMN_STRING,
+                                              [LIPSC_FIELD_COUNT] = LIPSC_COLUMN_INTEGER,
+                                              [LIPSC_FIELD_WHOLE] = LIPSC_COLUMN_INTEGER,
+                                              [LIPSC_FIELD_REAL] = LIPSC_COLUMN_REAL,
+                                              [LIPSC_FIELD_FLAG] = LIPSC_COLUMN_BOOL,
+                                              [LIPSC_FIELD_REALS] = LIPSC_COLUMN_REALS};
+    size_t count = 0;
+    for (size_t i = 0; i < fields.count; i++) {
+        const lipsc_field *f = &fields.at[i];
+        if (f->part && !(f->part & parts)) continue;
+        if (format == LIPSC_FORMAT_TABLE && !f->shown) continue;
+        columns[count++] = (lipsc_column){f->name, kinds[f->kind]};
+    }
+    return count;
 }
 
 void lipsc_table_member(lipsc_table *t, const char *name, json_t *value) {

@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "lipscope.h"
+#include "row/field.h"
 
 typedef enum { LIPSC_FORMAT_TABLE = 0, LIPSC_FORMAT_TSV, LIPSC_FORMAT_JSON } lipsc_format;
 
@@ -55,12 +56,18 @@ void lipsc_table_bool(lipsc_table *table, const char *column, int value);
 void lipsc_table_reals(lipsc_table *table, const char *column, size_t count,
                        const double *values);
 
+/* A row from a record: of its fields those that are columns. */
+void lipsc_table_record(lipsc_table *table, lipsc_fields fields, const void *record);
+
+/* The columns of a table from a list of fields: of every record or of the parts asked for,
+ * and for people those that are shown.  columns: room for all of them.  Returns how many.
+ */
+size_t lipsc_table_columns(lipsc_fields fields, unsigned parts, lipsc_format format,
+                           lipsc_column *columns);
+
 /* A further member of the JSON object, behind "rows"; takes over the reference.  The
  * other formats do not show it. */
 void lipsc_table_member(lipsc_table *table, const char *name, json_t *value);
-
-/* A string as JSON; bytes that are not UTF-8 become U+FFFD.  NULL gives null. */
-json_t *lipsc_json_text(const char *text);
 
 /* Prints what is ready: rows of `table` and `tsv` need not wait for the end. */
 void lipsc_table_flush(lipsc_table *table);

@@ -78,76 +78,82 @@ static void add_columns(json_t *run, size_t count, json_t *const *rows) {
 
 /* Rows that differ in one of these are not points of one curve; curves that differ only in
  * the last one can be fitted together. */
-static const char *const group[] = {"experiment", "model", "map", "mask", "text_hash"};
-enum { GROUP = sizeof group / sizeof *group, SAME = GROUP - 1 };
+enum { GROUP = 5, SAME = GROUP - 1 };
+static const char *const group[GROUP] = {"experiment", "model", "map", "mask", "text_hash"};
 
-static int compare(const json_t *const *left, const json_t *const *right, size_t fields) {
+static int compare(const lipsc_row *left, const lipsc_row *right, size_t fields) {
+    const char *const x[GROUP] = {left->experiment, left->model, left->map, left->mask,
+                                  left->text_hash},
+                      *const y[GROUP] = {right->experiment, right->model, right->map,
+                                         right->mask, right->text_hash};
     for (size_t i = 0; i < fields; i++) {
-        const char *x = json_string_value(json_object_get(*left, group[i]));
-        const char *y = json_string_value(json_object_get(*right, group[i]));
-        const int order = strcmp(x ? x : "", y ? y : "");
+        const int order = strcmp(x[i] ? x[i] : "", y[i] ? y[i] : "");
         if (order) return order;
     }
     return 0;
 }
 
-static int by_group(const void *a, const void *b) { return compare(a, b, GROUP); }
-static int by_same(const void *a, const void *b) { return compare(a, b, SAME); }
+static int by_group(const void *a, const void *b) {
+    return compare(*(const lipsc_row *const *)a, *(const lipsc_row *const *)b, GROUP);
+}
 
 /* Adds to `all` the fits of these rows, with the first `fields` of their group. */
-static void add_fits(size_t count, json_t **rows, uint64_t seed, size_t fields,
-                     json_t *all) {
-    json_t *fits = lipsc_rows_fit(count, rows, seed), *fit;
+static lipsc_status add_fits(size_t count, const lipsc_row **rows, uint64_t seed,
+                             size_t fields, json_t *all) {
+    lipsc_growths laws;
+    lipsc_rows_sort(count, rows);
+    lipsc_status status = lipsc_rows_fit(count, rows, seed, &laws);
+    json_t *fits = status ? NULL : lipsc_growths_json(&laws), *fit;
     size_t i;
     json_array_foreach(fits, i, fit) {
         for (size_t g = 0; g < fields; g++) {
-            json_t *value = json_object_get(rows[0], group[g]);
-            if (value) json_object_set(fit, group[g], value);
+            json_t *value = lipsc_fields_get(lipsc_row_fields(), rows[0], group[g]);
+            if (json_is_null(value))
+                json_decref(value);
+            else
+                json_object_set_new(fit, group[g], value);
         }
     }
-    json_array_extend(all, fits);
+    if (!fits || json_array_extend(all, fits)) status = LIPSC_E_NOMEM;
     json_decref(fits);
+    lipsc_growths_free(&laws);
+    return status;
 }
 
-/* Sorts the rows as well: by group, and inside as lipsc_rows_sort does. */
-static json_t *fit_groups(size_t count, json_t **rows, uint64_t seed) {
+/* Reorders the rows.  NULL when memory is short. */
+static json_t *fit_groups(size_t count, const lipsc_row **rows, uint64_t seed) {
     json_t *all = json_array();
+    lipsc_status status = all ? LIPSC_OK : LIPSC_E_NOMEM;
     if (count) qsort(rows, count, sizeof *rows, by_group);
-    for (size_t at = 0, length; at < count; at += length) {
+    for (size_t at = 0, length; at < count && !status; at += length) {
         for (length = 1; at + length < count; length++)
-            if (by_group(&rows[at], &rows[at + length])) break;
-        lipsc_rows_sort(length, rows + at);
-        add_fits(length, rows + at, seed, GROUP, all);
+            if (compare(rows[at], rows[at + length], GROUP)) break;
+        status = add_fits(length, rows + at, seed, GROUP, all);
     }
-    return all;
+    if (!status) return all;
+    json_decref(all);
+    return NULL;
 }
 
 /* Curves of several texts that agree in all else, from all runs: the joint fits, each
- * followed by those of its texts.  NULL when memory is short. */
-static json_t *fit_texts(const json_t *lists, uint64_t seed) {
-    json_t *all = json_array(), *list, *row;
-    size_t i, j, count = 0, used = 0;
-    json_array_foreach(lists, i, list) count += json_array_size(list);
-    json_t **rows = lipsc_alloc(count, sizeof *rows);
-    if (!rows) {
-        json_decref(all);
-        return NULL;
-    }
-    json_array_foreach(lists, i, list) json_array_foreach(list, j, row) {
-        if (json_is_string(json_object_get(row, "text_hash"))) rows[used++] = row;
-    }
+ * followed by those of its texts.  Reorders the rows.  NULL when memory is short. */
+static json_t *fit_texts(size_t count, const lipsc_row **rows, uint64_t seed) {
+    json_t *all = json_array();
+    lipsc_status status = all ? LIPSC_OK : LIPSC_E_NOMEM;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++)
+        if (rows[i]->text_hash) rows[used++] = rows[i];
     if (used) qsort(rows, used, sizeof *rows, by_group);
-    for (size_t at = 0, length; at < used; at += length) {
+    for (size_t at = 0, length; at < used && !status; at += length) {
         size_t texts = 1;
-        for (length = 1; at + length < used && !by_same(&rows[at], &rows[at + length]);
+        for (length = 1; at + length < used && !compare(rows[at], rows[at + length], SAME);
              length++)
-            texts += by_group(&rows[at + length - 1], &rows[at + length]) != 0;
-        if (texts < 2) continue;
-        lipsc_rows_sort(length, rows + at);
-        add_fits(length, rows + at, seed, SAME, all);
+            texts += compare(rows[at + length - 1], rows[at + length], GROUP) != 0;
+        if (texts > 1) status = add_fits(length, rows + at, seed, SAME, all);
     }
-    lipsc_release(rows);
-    return all;
+    if (!status) return all;
+    json_decref(all);
+    return NULL;
 }
 
 static uint64_t seed_of(const json_t *head) {
@@ -155,30 +161,81 @@ static uint64_t seed_of(const json_t *head) {
     return json_is_integer(seed) ? (uint64_t)json_integer_value(seed) : 1;
 }
 
-/* *list: its rows. */
-static lipsc_status read_run(const char *path, json_t **out, json_t **list_out,
-                             lipsc_error *err) {
-    json_t *list;
-    lipsc_status status = lipsc_run_read(path, out, &list, err);
+/* A run file with its rows as they are stored, and as points of curves. */
+typedef struct {
+    json_t *head, *list;
+    size_t count;
+    lipsc_row *rows; /* (count) */
+    lipsc_pool pool;
+} source;
+
+static void close_source(source *s) {
+    json_decref(s->head);
+    json_decref(s->list);
+    lipsc_release(s->rows);
+    lipsc_pool_free(&s->pool);
+}
+
+/* Rows of an attack are no rows of cells: each length has one input. */
+static lipsc_status read_row(int attack, const json_t *object, lipsc_pool *pool,
+                             lipsc_row *row, lipsc_error *err) {
+    if (!attack) return lipsc_row_read(object, pool, row, err);
+    const json_t *n = json_object_get(object, "n"),
+                 *sigma = json_object_get(object, "sigma");
+    lipsc_fields_clear(lipsc_row_fields(), row);
+    if (json_is_integer(n)) row->n = (size_t)json_integer_value(n);
+    if (json_is_number(sigma)) row->sigma = json_number_value(sigma);
+    return LIPSC_OK;
+}
+
+static lipsc_status open_source(const char *path, source *s, lipsc_error *err) {
+    *s = (source){0};
+    lipsc_status status = lipsc_run_read(path, &s->head, &s->list, err);
     if (status) return status;
-    const size_t count = json_array_size(list);
-    json_t **rows = lipsc_alloc(count, sizeof *rows);
-    if (rows) {
-        for (size_t i = 0; i < count; i++) rows[i] = json_array_get(list, i);
-        json_object_set_new(*out, "file", lipsc_json_text(path));
-        json_object_set_new(*out, "count", json_integer((json_int_t)count));
-        json_object_set_new(*out, "fits", fit_groups(count, rows, seed_of(*out)));
-        add_columns(*out, count, rows);
-    } else {
-        status = lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
-        json_decref(*out);
+    const char *command = json_string_value(json_object_get(s->head, "command"));
+    const int attack = command && !strcmp(command, "attack");
+    s->count = json_array_size(s->list);
+    s->rows = lipsc_alloc(s->count, sizeof *s->rows);
+    if (!s->rows) status = lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
+    for (size_t i = 0; i < s->count && !status; i++) {
+        lipsc_error why;
+        status = read_row(attack, json_array_get(s->list, i), &s->pool, &s->rows[i], &why);
+        if (status) lipsc_fail(err, status, "%s: %s", path, why.text);
+    }
+    return status;
+}
+
+/* What the page is told of a run. */
+static json_t *describe(const char *path, const source *s) {
+    const lipsc_row **rows = lipsc_alloc(s->count, sizeof *rows);
+    json_t **stored = lipsc_alloc(s->count, sizeof *stored), *out = NULL, *fits = NULL;
+    for (size_t i = 0; rows && i < s->count; i++) rows[i] = &s->rows[i];
+    if (rows && stored) fits = fit_groups(s->count, rows, seed_of(s->head));
+    if (fits) out = json_incref(s->head);
+    if (out) {
+        /* in the order of the fits, which is that of the curves */
+        for (size_t i = 0; i < s->count; i++)
+            stored[i] = json_array_get(s->list, (size_t)(rows[i] - s->rows));
+        json_object_set_new(out, "file", lipsc_json_text(path));
+        json_object_set_new(out, "count", json_integer((json_int_t)s->count));
+        json_object_set_new(out, "fits", fits);
+        add_columns(out, s->count, stored);
     }
     lipsc_release(rows);
-    if (status)
-        json_decref(list);
-    else
-        *list_out = list;
-    return status;
+    lipsc_release(stored);
+    return out;
+}
+
+static json_t *describe_texts(size_t count, const source *sources) {
+    size_t total = 0, used = 0;
+    for (size_t s = 0; s < count; s++) total += sources[s].count;
+    const lipsc_row **rows = lipsc_alloc(total, sizeof *rows);
+    if (!rows) return NULL;
+    for (size_t s = 0; s < count; s++)
+        for (size_t i = 0; i < sources[s].count; i++) rows[used++] = &sources[s].rows[i];
+    json_t *all = fit_texts(total, rows, seed_of(sources[0].head));
+    lipsc_release(rows);
+    return all;
 }
 
 static json_t *now(void) { /* UTC, ISO 8601 */
@@ -190,28 +247,32 @@ static json_t *now(void) { /* UTC, ISO 8601 */
     return json_string(text);
 }
 
+/* Takes over nothing. */
+static json_t *describe_all(size_t count, const char *const *paths, const source *sources) {
+    json_t *runs = json_array(), *texts = describe_texts(count, sources);
+    int good = runs && texts;
+    for (size_t i = 0; i < count && good; i++)
+        good = !json_array_append_new(runs, describe(paths[i], &sources[i]));
+    if (good)
+        return json_pack("{s:s, s:i, s:o, s:o, s:o}", "lipscope", lipsc_version(), "schema",
+                         LIPSC_SCHEMA, "created", now(), "runs", runs, "texts", texts);
+    json_decref(runs);
+    json_decref(texts);
+    return NULL;
+}
+
 static lipsc_status gather(size_t count, const char *const *paths, json_t **out,
                            lipsc_error *err) {
-    json_t *runs = json_array(), *lists = json_array();
-    lipsc_status status = LIPSC_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        json_t *run, *list;
-        status = read_run(paths[i], &run, &list, err);
-        if (status) break;
-        json_array_append_new(runs, run);
-        json_array_append_new(lists, list);
-    }
-    json_t *texts =
-        status ? NULL : fit_texts(lists, count ? seed_of(json_array_get(runs, 0)) : 1);
-    json_decref(lists);
-    if (status) {
-        json_decref(runs);
-        return status;
-    }
-    *out = json_pack("{s:s, s:i, s:o, s:o, s:o}", "lipscope", lipsc_version(), "schema",
-                     LIPSC_SCHEMA, "created", now(), "runs", runs, "texts",
-                     texts ? texts : json_array());
-    return *out ? LIPSC_OK : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a report");
+    source *sources = lipsc_alloc_zero(count, sizeof *sources);
+    lipsc_status status =
+        sources ? LIPSC_OK : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a report");
+    for (size_t i = 0; i < count && !status; i++)
+        status = open_source(paths[i], &sources[i], err);
+    if (!status && !(*out = describe_all(count, paths, sources)))
+        status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a report");
+    for (size_t i = 0; sources && i < count; i++) close_source(&sources[i]);
+    lipsc_release(sources);
+    return status;
 }
 
 /* ---- The page ----------------------------------------------------------------------- */

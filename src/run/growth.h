@@ -1,38 +1,61 @@
-/* growth.h - rows of sigma in their order, and the growth laws fitted to them. */
+/* growth.h - the growth laws fitted to rows of sigma. */
 #ifndef LIPSC_RUN_GROWTH_H
 #define LIPSC_RUN_GROWTH_H
 
-#include <jansson.h>
-
-#include "lipscope.h"
+#include "row/row.h"
 #include "run/fit.h"
 
-/* By layer, head, length n, window; null comes first, so all heads before single ones. */
-void lipsc_rows_sort(size_t count, json_t **rows);
+/* X(member, kind, part, shown, unit, what it says); the exponents as in fit.h */
+#define LIPSC_GROWTH_LIST(X)                                                  \
+    X(layer, COUNT, 0, 1, "", "of the rows")                                  \
+    X(head, COUNT, 0, 1, "", "of the rows; null: all heads together")         \
+    X(map, TEXT, 0, 0, "", "of the rows")                                     \
+    X(text, TEXT, 0, 0, "", "its hash; null: all texts of the rows together") \
+    X(against, TEXT, 0, 1, "", "n or radius")                                 \
+    X(exponent, REAL, 0, 1, "", "slope of ln(median sigma) against ln x")     \
+    X(exponent_low, REAL, 0, 1, "", "lower end of its 95 % interval")         \
+    X(exponent_high, REAL, 0, 1, "", "upper end")                             \
+    X(coefficient, REAL, 0, 1, "", "sigma ~ coefficient x^exponent")          \
+    X(lengths, COUNT, 0, 1, "", "that entered")                               \
+    X(starts, COUNT, 0, 1, "", "that have every length")                      \
+    X(texts, COUNT, 0, 0, "", "that entered")                                 \
+    X(law, FLAG, 0, 0, "", "a straight line fits")                            \
+    X(lack_of_fit, REAL, 0, 1, "", "p value of a straight line")              \
+    X(slopes, REALS, 0, 1, "", "from each length to the next")                \
+    X(refused, TEXT, 0, 0, "", "why there is no exponent")
+
+typedef struct {
+#define LIPSC_EXPAND(name, kind, part, shown, unit, says) lipsc_type_##kind name;
+    LIPSC_GROWTH_LIST(LIPSC_EXPAND)
+#undef LIPSC_EXPAND
+} lipsc_growth;
+
+lipsc_fields lipsc_growth_fields(void);
+
+typedef struct {
+    size_t count;
+    lipsc_growth *at;
+    lipsc_pool pool;
+} lipsc_growths;
 
 /* For each layer and head of the sorted rows the laws sigma ~ coefficient x^exponent
- * against n and against the radius: an array of objects
- *
- *     layer, head, map, against (n|radius)
- *     text                            null: all texts of the rows together
- *     exponent, exponent_low, exponent_high, coefficient   (fit.h)
- *     lengths, starts, texts          how many entered
- *     law, lack_of_fit, slopes        whether a straight line fits, and what says so
- *     refused                         why there is no exponent, null where there is one
- *
- * With several texts (text_hash) those of each text follow the joint ones.  Windows that
- * begin at the same token are one start; tiled ones do so too rarely for an interval.
- * Fewer than three lengths: nothing.  NULL when memory is short; json_decref it. */
-json_t *lipsc_rows_fit(size_t count, json_t *const *rows, uint64_t seed);
+ * against n and against the radius.  With several texts (text_hash) those of each text
+ * follow the joint ones.  Windows that begin at the same token are one start; tiled ones do
+ * so too rarely for an interval.  Fewer than three lengths: nothing.  LIPSC_E_NOMEM; free
+ * with lipsc_growths_free either way.  The texts of the rows must outlive the laws. */
+lipsc_status lipsc_rows_fit(size_t count, const lipsc_row *const *rows, uint64_t seed,
+                            lipsc_growths *out);
+void lipsc_growths_free(lipsc_growths *laws);
 
-/* The fields of one fit, from exponent to refused (NULL: it is not), into an object.
- * slopes: lengths - 1 of them, as lipsc_fit_power gives them. */
-void lipsc_fit_set(json_t *out, const lipsc_fit *fit, const double *slopes,
-                   const char *refused);
+/* The members of one fit, from exponent to refused (NULL: it is not).  slopes: lengths - 1
+ * of them, as lipsc_fit_power gives them; kept, not copied. */
+void lipsc_growth_set(lipsc_growth *out, const lipsc_fit *fit, const double *slopes,
+                      const char *refused);
 
-/* The verdict on a fit of lipsc_rows_fit in a few words: "power law"; "no power law", with
- * "shown" behind it where there are too few starts for a test; or why there is no
- * exponent. */
-const char *lipsc_fit_verdict(const json_t *fit);
+json_t *lipsc_growths_json(const lipsc_growths *laws); /* NULL when memory is short */
+
+/* The verdict in a few words: "power law"; "no power law", with "shown" behind it where
+ * there are too few starts for a test; or why there is no exponent. */
+const char *lipsc_growth_verdict(const lipsc_growth *law);
 
 #endif

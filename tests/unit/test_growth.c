@@ -3,96 +3,101 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "run/growth.h"
 
-/* sigma = (1 + layer) n^e, e = 0.25 for all heads and 0.5 for head 0; head -1: all. */
-static json_t *row(int layer, int head, int n, int window) {
-    const double exponent = head < 0 ? 0.25 : 0.5;
-    return json_pack("{s:i, s:o, s:s, s:i, s:i, s:f, s:f, s:i}", "layer", layer, "head",
-                     head < 0 ? json_null() : json_integer(head), "map", "attention", "n",
-                     n, "window", window, "sigma", (1 + layer) * pow(n, exponent),
-                     "radius_rms", 3.0 * n, "start", 64 * window);
+/* sigma = (1 + layer) n^e, e = 0.25 for all heads and 0.5 for head 0. */
+static lipsc_row row(size_t layer, size_t head, size_t n, size_t window) {
+    const double exponent = head == LIPSC_NONE ? 0.25 : 0.5;
+    lipsc_row r;
+    lipsc_fields_clear(lipsc_row_fields(), &r);
+    r.layer = layer;
+    r.head = head;
+    r.map = "attention";
+    r.n = n;
+    r.window = window;
+    r.sigma = (double)(1 + layer) * pow((double)n, exponent);
+    r.radius_rms = 3.0 * (double)n;
+    r.start = 64 * window;
+    return r;
 }
 
 enum { LAYERS = 2, HEADS = 2, LENGTHS = 4, WINDOWS = 6 };
 enum { COUNT = LAYERS * HEADS * LENGTHS * WINDOWS };
 
-/* Last first, as far from the order as can be. */
-static void make_rows(json_t *rows[COUNT]) {
-    size_t at = COUNT;
-    for (int layer = 0; layer < LAYERS; layer++)
-        for (int head = 0; head < HEADS; head++)
-            for (int l = 0; l < LENGTHS; l++)
-                for (int window = 0; window < WINDOWS; window++)
-                    rows[--at] = row(layer, head - 1, 8 << l, window);
+static void point_at(size_t count, const lipsc_row *rows, const lipsc_row **at) {
+    for (size_t i = 0; i < count; i++) at[i] = &rows[i];
 }
 
-static long long place(const json_t *object, const char *name) {
-    const json_t *value = json_object_get(object, name);
-    return json_is_null(value) ? -1 : json_integer_value(value);
+/* Last first, as far from the order as can be.  Head h - 1; -1 is LIPSC_NONE. */
+static void make_rows(lipsc_row rows[COUNT], const lipsc_row *at[COUNT]) {
+    size_t i = COUNT;
+    for (size_t layer = 0; layer < LAYERS; layer++)
+        for (size_t head = 0; head < HEADS; head++)
+            for (size_t l = 0; l < LENGTHS; l++)
+                for (size_t window = 0; window < WINDOWS; window++)
+                    rows[--i] = row(layer, head - 1, (size_t)8 << l, window);
+    point_at(COUNT, rows, at);
 }
 
 static void test_order(void **state) {
     (void)state;
-    json_t *rows[COUNT];
-    size_t at = 0;
-    make_rows(rows);
-    lipsc_rows_sort(COUNT, rows);
-    for (int layer = 0; layer < LAYERS; layer++)
-        for (int head = -1; head < HEADS - 1; head++)
-            for (int n = 8; n < 8 << LENGTHS; n *= 2)
-                for (int window = 0; window < WINDOWS; window++, at++) {
-                    assert_int_equal(place(rows[at], "layer"), layer);
-                    assert_int_equal(place(rows[at], "head"), head);
-                    assert_int_equal(place(rows[at], "n"), n);
-                    assert_int_equal(place(rows[at], "window"), window);
+    lipsc_row rows[COUNT];
+    const lipsc_row *at[COUNT];
+    size_t i = 0;
+    make_rows(rows, at);
+    lipsc_rows_sort(COUNT, at);
+    for (size_t layer = 0; layer < LAYERS; layer++)
+        for (size_t head = 0; head < HEADS; head++)
+            for (size_t l = 0; l < LENGTHS; l++)
+                for (size_t window = 0; window < WINDOWS; window++, i++) {
+                    assert_true(at[i]->layer == layer);
+                    assert_true(at[i]->head == head - 1);
+                    assert_true(at[i]->n == (size_t)8 << l);
+                    assert_true(at[i]->window == window);
                 }
-    for (size_t i = 0; i < COUNT; i++) json_decref(rows[i]);
     lipsc_rows_sort(0, NULL);
 }
 
 /* The medians lie on the law, so only the logarithms and five sums round: 1e-12. */
-static void near(const json_t *fit, const char *name, double want) {
-    assert_true(fabs(json_number_value(json_object_get(fit, name)) - want) < 1e-12);
-}
+static void near(double x, double want) { assert_true(fabs(x - want) < 1e-12); }
 
 static void test_laws(void **state) {
     (void)state;
-    json_t *rows[COUNT];
-    make_rows(rows);
-    lipsc_rows_sort(COUNT, rows);
-    json_t *fits = lipsc_rows_fit(COUNT, rows, 1);
-    assert_int_equal(json_array_size(fits), LAYERS * HEADS * 2);
-    for (size_t i = 0; i < json_array_size(fits); i++) {
-        const json_t *fit = json_array_get(fits, i);
-        const long long layer = (long long)i / 4, head = (long long)i / 2 % 2 - 1;
-        const double exponent = head < 0 ? 0.25 : 0.5;
+    lipsc_row rows[COUNT];
+    const lipsc_row *at[COUNT];
+    lipsc_growths laws;
+    make_rows(rows, at);
+    lipsc_rows_sort(COUNT, at);
+    assert_int_equal(lipsc_rows_fit(COUNT, at, 1, &laws), LIPSC_OK);
+    assert_int_equal(laws.count, LAYERS * HEADS * 2);
+    for (size_t i = 0; i < laws.count; i++) {
+        const lipsc_growth *law = &laws.at[i];
+        const size_t layer = i / 4, head = i / 2 % 2 - 1;
+        const double exponent = head == LIPSC_NONE ? 0.25 : 0.5;
         const int radius = i % 2;
-        assert_int_equal(place(fit, "layer"), layer);
-        assert_int_equal(place(fit, "head"), head);
-        assert_string_equal(json_string_value(json_object_get(fit, "against")),
-                            radius ? "radius" : "n");
-        near(fit, "exponent", exponent);
-        near(fit, "exponent_low", exponent);
-        near(fit, "exponent_high", exponent);
-        near(fit, "coefficient", (double)(1 + layer) / (radius ? pow(3.0, exponent) : 1.0));
-        assert_int_equal(place(fit, "lengths"), LENGTHS);
-        assert_int_equal(place(fit, "starts"), WINDOWS);
-        assert_int_equal(place(fit, "texts"), 1);
-        assert_true(json_is_true(json_object_get(fit, "law")));
-        near(fit, "lack_of_fit", 1.0);
-        assert_int_equal(json_array_size(json_object_get(fit, "slopes")), LENGTHS - 1);
-        assert_true(json_is_null(json_object_get(fit, "text")));
-        assert_true(json_is_null(json_object_get(fit, "refused")));
-        assert_string_equal(lipsc_fit_verdict(fit), "power law");
+        assert_true(law->layer == layer && law->head == head);
+        assert_string_equal(law->against, radius ? "radius" : "n");
+        assert_string_equal(law->map, "attention");
+        near(law->exponent, exponent);
+        near(law->exponent_low, exponent);
+        near(law->exponent_high, exponent);
+        near(law->coefficient, (double)(1 + layer) / (radius ? pow(3.0, exponent) : 1.0));
+        assert_int_equal(law->lengths, LENGTHS);
+        assert_int_equal(law->starts, WINDOWS);
+        assert_int_equal(law->texts, 1);
+        assert_int_equal(law->law, 1);
+        near(law->lack_of_fit, 1.0);
+        assert_int_equal(law->slopes.count, LENGTHS - 1);
+        near(law->slopes.at[LENGTHS - 2], exponent);
+        assert_null(law->text);
+        assert_null(law->refused);
+        assert_string_equal(lipsc_growth_verdict(law), "power law");
     }
-    json_decref(fits);
-    for (size_t i = 0; i < COUNT; i++) json_decref(rows[i]);
+    lipsc_growths_free(&laws);
 }
 
 /* Two texts, the second with exponent 0.75 where the first has 0.25, a level of its own and
@@ -100,101 +105,106 @@ static void test_laws(void **state) {
 static void test_texts(void **state) {
     (void)state;
     enum { TWO = 2 * LENGTHS * WINDOWS };
-    json_t *rows[TWO];
-    for (int i = 0; i < TWO; i++) {
-        const int n = 8 << i % LENGTHS, text = i / (LENGTHS * WINDOWS);
-        rows[i] = row(0, -1, n, i / LENGTHS % WINDOWS);
-        json_object_set_new(rows[i], "text_hash", json_string(text ? "bb" : "aa"));
-        json_object_set_new(rows[i], "radius_rms", json_real(14.0 + 0.01 * n));
-        if (text) json_object_set_new(rows[i], "sigma", json_real(100.0 * pow(n, 0.75)));
+    lipsc_row rows[TWO];
+    const lipsc_row *at[TWO];
+    lipsc_growths laws;
+    for (size_t i = 0; i < TWO; i++) {
+        const size_t n = (size_t)8 << i % LENGTHS, text = i / (LENGTHS * WINDOWS);
+        rows[i] = row(0, LIPSC_NONE, n, i / LENGTHS % WINDOWS);
+        rows[i].text_hash = text ? "bb" : "aa";
+        rows[i].radius_rms = 14.0 + 0.01 * (double)n;
+        if (text) rows[i].sigma = 100.0 * pow((double)n, 0.75);
     }
-    lipsc_rows_sort(TWO, rows);
-    json_t *fits = lipsc_rows_fit(TWO, rows, 1);
-    assert_int_equal(json_array_size(fits), 6);
+    point_at(TWO, rows, at);
+    lipsc_rows_sort(TWO, at);
+    assert_int_equal(lipsc_rows_fit(TWO, at, 1, &laws), LIPSC_OK);
+    assert_int_equal(laws.count, 6);
     const double want[] = {0.5, 0.25, 0.75};
     const char *const texts[] = {NULL, "aa", "bb"};
     for (size_t i = 0; i < 6; i++) {
-        const json_t *fit = json_array_get(fits, i);
-        const char *text = json_string_value(json_object_get(fit, "text"));
-        assert_true(texts[i / 2] ? !strcmp(text, texts[i / 2]) : !text);
-        assert_int_equal(place(fit, "texts"), i < 2 ? 2 : 1);
-        assert_int_equal(place(fit, "starts"), i < 2 ? 2 * WINDOWS : WINDOWS);
+        const lipsc_growth *law = &laws.at[i];
+        assert_true(texts[i / 2] ? !strcmp(law->text, texts[i / 2]) : !law->text);
+        assert_int_equal(law->texts, i < 2 ? 2 : 1);
+        assert_int_equal(law->starts, i < 2 ? 2 * WINDOWS : WINDOWS);
         if (i % 2 == 0) {
-            near(fit, "exponent", want[i / 2]);
+            near(law->exponent, want[i / 2]);
             continue;
         }
-        for (const char *const *name =
-                 (const char *const[]){"exponent", "exponent_low", "law", "slopes", NULL};
-             *name; name++)
-            assert_true(json_is_null(json_object_get(fit, *name)));
-        assert_string_equal(lipsc_fit_verdict(fit),
+        assert_true(isnan(law->exponent) && isnan(law->exponent_low) && law->law < 0 &&
+                    !law->slopes.at);
+        assert_string_equal(lipsc_growth_verdict(law),
                             "the radius varies only by a factor 1.040");
     }
-    json_decref(fits);
-    for (size_t i = 0; i < TWO; i++) json_decref(rows[i]);
+    lipsc_growths_free(&laws);
 }
 
-/* Tiled windows, whether they say where they start or not, have no common starts but the
- * first: an exponent, no interval. */
+/* Tiled windows have no common starts but the first: an exponent, no interval.  Stored rows
+ * of the first edition do not say where they start. */
 static void test_tiled(void **state) {
     (void)state;
     for (int say = 0; say < 2; say++) {
-        json_t *rows[COUNT];
-        make_rows(rows);
+        lipsc_row rows[COUNT];
+        const lipsc_row *at[COUNT];
+        lipsc_growths laws;
+        lipsc_pool pool = {NULL};
+        make_rows(rows, at);
         for (size_t i = 0; i < COUNT; i++) {
-            const long long n = place(rows[i], "n"), window = place(rows[i], "window");
-            json_object_del(rows[i], "start");
-            if (say) json_object_set_new(rows[i], "start", json_integer(n * window));
+            rows[i].start = say ? rows[i].n * rows[i].window : LIPSC_NONE;
+            rows[i].parts = 0;
+            json_t *stored = lipsc_row_json(&rows[i]);
+            assert_int_equal(lipsc_row_read(stored, &pool, &rows[i], NULL), LIPSC_OK);
+            json_decref(stored);
         }
-        lipsc_rows_sort(COUNT, rows);
-        json_t *fits = lipsc_rows_fit(COUNT, rows, 1);
-        const json_t *fit = json_array_get(fits, 0);
-        near(fit, "exponent", 0.25);
-        assert_int_equal(place(fit, "starts"), 1);
-        assert_true(json_is_null(json_object_get(fit, "exponent_low")));
-        assert_true(json_is_null(json_object_get(fit, "lack_of_fit")));
-        json_decref(fits);
-        for (size_t i = 0; i < COUNT; i++) json_decref(rows[i]);
+        lipsc_rows_sort(COUNT, at);
+        assert_int_equal(lipsc_rows_fit(COUNT, at, 1, &laws), LIPSC_OK);
+        near(laws.at[0].exponent, 0.25);
+        assert_int_equal(laws.at[0].starts, 1);
+        assert_true(isnan(laws.at[0].exponent_low) && isnan(laws.at[0].lack_of_fit));
+        lipsc_growths_free(&laws);
+        lipsc_pool_free(&pool);
     }
 }
 
 /* Slopes that differ and no starts to test them with: no law. */
 static void test_bent(void **state) {
     (void)state;
-    json_t *rows[LENGTHS];
-    for (int i = 0; i < LENGTHS; i++) {
-        rows[i] = row(0, -1, 8 << i, 0);
-        json_object_set_new(rows[i], "sigma", json_real(i * i + 1.0));
+    lipsc_row rows[LENGTHS];
+    const lipsc_row *at[LENGTHS];
+    lipsc_growths laws;
+    for (size_t i = 0; i < LENGTHS; i++) {
+        rows[i] = row(0, LIPSC_NONE, (size_t)8 << i, 0);
+        rows[i].sigma = (double)(i * i) + 1.0;
     }
-    json_t *fits = lipsc_rows_fit(LENGTHS, rows, 1);
-    const json_t *fit = json_array_get(fits, 0);
-    assert_true(json_is_false(json_object_get(fit, "law")));
-    assert_true(json_is_null(json_object_get(fit, "exponent_low")));
-    assert_true(json_is_null(json_object_get(fit, "lack_of_fit")));
-    assert_string_equal(lipsc_fit_verdict(fit), "no power law shown");
-    json_object_set_new((json_t *)fit, "lack_of_fit", json_real(0.01));
-    assert_string_equal(lipsc_fit_verdict(fit), "no power law");
-    json_decref(fits);
-    for (size_t i = 0; i < LENGTHS; i++) json_decref(rows[i]);
+    point_at(LENGTHS, rows, at);
+    assert_int_equal(lipsc_rows_fit(LENGTHS, at, 1, &laws), LIPSC_OK);
+    lipsc_growth law = laws.at[0];
+    assert_int_equal(law.law, 0);
+    assert_true(isnan(law.exponent_low) && isnan(law.lack_of_fit));
+    assert_string_equal(lipsc_growth_verdict(&law), "no power law shown");
+    law.lack_of_fit = 0.01;
+    assert_string_equal(lipsc_growth_verdict(&law), "no power law");
+    lipsc_growths_free(&laws);
 }
 
 /* Rows without a value, a length or anything are no points, and no rows no fits. */
 static void test_nothing(void **state) {
     (void)state;
-    json_t *rows[12];
-    for (int i = 0; i < 12; i++) rows[i] = json_object();
-    for (int i = 0; i < 8; i++) {
-        json_object_set_new(rows[i], "n", json_integer(i < 4 ? 8 << i : -8));
-        json_object_set_new(rows[i], "sigma", i < 4 ? json_null() : json_real(1.0));
+    lipsc_row rows[12];
+    const lipsc_row *at[12];
+    lipsc_growths laws;
+    for (size_t i = 0; i < 12; i++) {
+        lipsc_fields_clear(lipsc_row_fields(), &rows[i]);
+        if (i < 4) rows[i].n = (size_t)8 << i;
+        if (i >= 4 && i < 8) rows[i].sigma = 1.0;
     }
-    lipsc_rows_sort(12, rows);
-    json_t *fits = lipsc_rows_fit(12, rows, 1);
-    assert_int_equal(json_array_size(fits), 0);
-    json_decref(fits);
-    for (int i = 0; i < 12; i++) json_decref(rows[i]);
-    fits = lipsc_rows_fit(0, NULL, 1);
-    assert_int_equal(json_array_size(fits), 0);
-    json_decref(fits);
+    point_at(12, rows, at);
+    lipsc_rows_sort(12, at);
+    assert_int_equal(lipsc_rows_fit(12, at, 1, &laws), LIPSC_OK);
+    assert_int_equal(laws.count, 0);
+    lipsc_growths_free(&laws);
+    assert_int_equal(lipsc_rows_fit(0, NULL, 1, &laws), LIPSC_OK);
+    assert_int_equal(laws.count, 0);
+    lipsc_growths_free(&laws);
 }
 
 int main(void) {
