@@ -40,6 +40,17 @@ lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
                            const lipsc_input *input, lipsc_dtype dtype, int threads,
                            lipsc_attn **out, lipsc_error *err);
 
+/* attn in double, at projections in twice the precision, and borrowing from attn: for where
+ * plain ones are not known well enough.  Its products are those of its handle alone, not of
+ * the definition.  LIPSC_E_NONFIN where a score overflows. */
+lipsc_status lipsc_attn_refined(const lipsc_attn *attn, lipsc_attn **out);
+
+/* lipsc_ref_apply with queries, keys and values in twice the precision before they are
+ * rounded: where they cancel. */
+lipsc_status lipsc_ref_apply_twice(const lipsc_layer *layer, const lipsc_input *input,
+                                   int trans, size_t k, const double *x, double *y,
+                                   lipsc_error *err);
+
 /* Sizes, finite values, positive weights, windows: the sentence names what is wrong.
  * Resolves defaults (kv_heads, scale, out_dim) into *resolved. */
 lipsc_status lipsc_layer_check(const lipsc_layer *layer, lipsc_layer *resolved,

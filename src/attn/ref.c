@@ -135,8 +135,9 @@ lipsc_status lipsc_ref_output(const lipsc_layer *layer, const lipsc_input *input
     return status;
 }
 
-lipsc_status lipsc_ref_apply(const lipsc_layer *layer, const lipsc_input *input, int trans,
-                             size_t k, const double *x, double *y, lipsc_error *err) {
+static lipsc_status apply(const lipsc_layer *layer, const lipsc_input *input, int twice,
+                          int trans, size_t k, const double *x, double *y,
+                          lipsc_error *err) {
     lipsc_layer resolved;
     lipsc_status status = lipsc_layer_check(layer, &resolved, err);
     if (!status) status = lipsc_input_check(&resolved, input, err);
@@ -149,6 +150,7 @@ lipsc_status lipsc_ref_apply(const lipsc_layer *layer, const lipsc_input *input,
     const size_t from = trans ? out : in, to = trans ? in : out;
     head h;
     if (head_alloc(&h, &resolved, input) == LIPSC_OK) {
+        h.twice = twice;
         memset(y, 0, k * to * sizeof *y);
         for (size_t index = 0; index < resolved.heads; index++) {
             head_enter(&h, index);
@@ -161,4 +163,15 @@ lipsc_status lipsc_ref_apply(const lipsc_layer *layer, const lipsc_input *input,
     }
     head_release(&h);
     return status;
+}
+
+lipsc_status lipsc_ref_apply(const lipsc_layer *layer, const lipsc_input *input, int trans,
+                             size_t k, const double *x, double *y, lipsc_error *err) {
+    return apply(layer, input, 0, trans, k, x, y, err);
+}
+
+lipsc_status lipsc_ref_apply_twice(const lipsc_layer *layer, const lipsc_input *input,
+                                   int trans, size_t k, const double *x, double *y,
+                                   lipsc_error *err) {
+    return apply(layer, input, 1, trans, k, x, y, err);
 }

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/twice.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,6 +34,7 @@ typedef struct {
     double *q, *k, *z;     /* (n, key_dim) twice, (n, value_dim)     */
     double *dq, *dk, *dz;  /* directions or gradients of these       */
     size_t index;          /* which query head                       */
+    int twice;             /* projections in twice the precision     */
     double *p, *ds;        /* (n) a row of P and of dS               */
     double *cap, *slope;   /* (n) tanh of a row, its derivative      */
     double *sink;          /* (1) 1 - sum of the row of P            */
@@ -52,6 +54,18 @@ static inline void affine(size_t rows, size_t cols, const double *W, const doubl
         y[r] = W ? dot(cols, W + r * cols, x) : x[r];
         if (b) y[r] += b[r];
     }
+}
+
+/* The same of a token: in twice the precision where the head asks for it. */
+static inline void affine_token(const head *h, size_t rows, const double *W,
+                                const double *b, const double *x, double *y) {
+    const size_t d = h->layer->d;
+    if (!h->twice || !W) {
+        affine(rows, d, W, b, x, y);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++)
+        y[r] = lipsc_twice_minus(lipsc_twice_dot(b ? b[r] : 0.0, d, W + r * d, x), 0.0);
 }
 
 /* x += W^T y */
@@ -114,7 +128,7 @@ static inline void rotate(const head *h, size_t token, double direction, double 
 static inline void side_value(const head *h, const side *s, size_t i, const double *x,
                               double *y) {
     double *raw = s->raw + i * s->width;
-    affine(s->width, h->layer->d, s->W, s->b, x, raw);
+    affine_token(h, s->width, s->W, s->b, x, raw);
     memcpy(h->wide, raw, s->width * sizeof *raw);
     if (s->gain) norm(s->width, s->gain, h->layer->norm_eps, h->wide);
     memcpy(y, h->wide + s->first, h->layer->key_dim * sizeof *y);
@@ -147,7 +161,7 @@ static inline void project(const head *h) {
         double *q = h->q + i * k, *key = h->k + i * k;
         side_value(h, &h->query, i, x, q);
         side_value(h, &h->key, i, x, key);
-        affine(dv, d, h->V, h->bv, x, h->z + i * dv);
+        affine_token(h, dv, h->V, h->bv, x, h->z + i * dv);
         rotate(h, i, 1.0, q);
         rotate(h, i, 1.0, key);
         for (size_t l = 0; l < k; l++) q[l] *= layer->scale;
@@ -333,6 +347,7 @@ static inline lipsc_status head_alloc(head *h, const lipsc_layer *layer,
     }
     h->layer = layer;
     h->input = input;
+    h->twice = 0;
     return short_of_memory ? LIPSC_E_NOMEM : LIPSC_OK;
 }
 

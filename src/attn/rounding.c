@@ -76,6 +76,7 @@ typedef struct {
     double bias; /* |b| */
     const double *gain;
     double scale, norm_eps;
+    const double *raw; /* (n, dim) W x + b in twice the precision; NULL: plain */
 } projection;
 
 static size_t place(work *w, size_t n, size_t k, size_t dv, double *base) {
@@ -128,11 +129,17 @@ static double spread_of(size_t n, size_t width, const double *y, const double *e
     return widest;
 }
 
-/* Error of W x + b for |x| = size, by products in one precision. */
-static double raw_error(const projection *p, size_t d, precision in, double size) {
-    const double terms = (double)d + 4.0;
-    return gamma_of(terms, in.unit) * (p->weight.frobenius * size + p->bias) +
-           terms * sqrt((double)p->dim) * in.tiny * (1.0 + size + p->weight.frobenius);
+/* Error of W x_i + b for |x_i| = size, by products in one precision, or in twice that and
+ * rounded once. */
+static double raw_error(const projection *p, size_t i, size_t d, precision in,
+                        double size) {
+    const double terms = (double)d + 4.0, gamma = gamma_of(terms, in.unit);
+    const double most = p->weight.frobenius * size + p->bias;
+    const double lost =
+        2.0 * terms * sqrt((double)p->dim) * in.tiny * (1.0 + size + p->weight.frobenius);
+    if (!p->raw) return gamma * most + lost;
+    return 2.0 * in.unit * lipsc_length(p->dim, p->raw + i * p->dim) +
+           gamma * gamma * most + lost;
 }
 
 /* over_i = sqrt(dim) / r_i of the norm.  See docs/maths.md 7.6, "Projections". */
@@ -145,7 +152,8 @@ static void project_errors(const projection *p, size_t n, size_t d, const double
     out->longest = out->longest_error = out->most_stretch = out->most_stretch_error = 0.0;
     for (size_t i = 0; i < n; i++) {
         const double size = sizes[i];
-        const double raw = raw_error(p, d, in, size), raw_own = raw_error(p, d, own, size);
+        const double raw = raw_error(p, i, d, in, size);
+        const double raw_own = raw_error(p, i, d, own, size);
         double factor = scale, moved = raw, moved_own = raw_own, bend = 0.0;
         if (p->gain) {
             const double radius = root / over[i] * (1.0 - turns * own.unit);
@@ -189,22 +197,26 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
     const lipsc_layer *l = &attn->layer;
     const size_t n = attn->rows.n, d = l->d, k = l->key_dim, dv = l->value_dim;
     const size_t g = h * l->kv_heads / l->heads;
+    const lipsc_raw raw = attn->rows.raw;
     const projection query = {.dim = k,
                               .weight = norms->query,
                               .bias = l->bq ? lipsc_length(k, l->bq + h * k) : 0.0,
                               .gain = l->q_gain,
                               .scale = l->scale,
-                              .norm_eps = l->norm_eps};
+                              .norm_eps = l->norm_eps,
+                              .raw = raw.q ? raw.q + h * n * k : NULL};
     const projection key = {.dim = k,
                             .weight = norms->key,
                             .bias = l->bk ? lipsc_length(k, l->bk + g * k) : 0.0,
                             .gain = l->k_gain,
                             .scale = 1.0,
-                            .norm_eps = l->norm_eps};
+                            .norm_eps = l->norm_eps,
+                            .raw = raw.q ? raw.key + g * n * k : NULL};
     const projection value = {.dim = dv,
                               .weight = norms->value,
                               .bias = l->bv ? lipsc_length(dv, l->bv + g * dv) : 0.0,
-                              .scale = 1.0};
+                              .scale = 1.0,
+                              .raw = raw.q ? raw.z + g * n * dv : NULL};
     lipsc_rounded_head *r = &w->rows;
     project_errors(&query, n, d, sizes, w->q, w->q_over, in, own, &r->q);
     project_errors(&key, n, d, sizes, w->key, w->k_over, in, own, &r->k);
@@ -213,8 +225,8 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
     r->z_error = r->z_longest = r->z_widest = 0.0;
     for (size_t i = 0; i < n; i++) {
         const double size = sizes[i], length = lipsc_length(dv, w->z + i * dv);
-        r->z_error = larger(r->z_error, raw_error(&value, d, in, size));
-        w->near[i] = raw_error(&value, d, own, size); /* a free array */
+        r->z_error = larger(r->z_error, raw_error(&value, i, d, in, size));
+        w->near[i] = raw_error(&value, i, d, own, size); /* a free array */
         r->z_longest = larger(r->z_longest, length + w->near[i]);
     }
     r->z_longest += r->z_error;

@@ -29,6 +29,10 @@ lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_roun
 lipsc_status lipsc_attn_rounding_within(lipsc_attn *attn, lipsc_dtype dtype, double enough,
                                         lipsc_rounding *out);
 
+/* Beyond this part of the value its rounding is worth projections in twice the precision
+ * (lipsc_attn_refined). */
+#define LIPSC_BLURRED 1e-3
+
 /* Where undecided: why there is no enclosure, in one sentence. */
 void lipsc_rounding_reason(const lipsc_rounding *rounding, char *text, size_t size);
 

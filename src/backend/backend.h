@@ -12,6 +12,12 @@
  * sees the keys lo[i] .. hi[i]-1; that range is never empty, and lo and hi do not
  * decrease.  Vectors x, y of the products are in the caller's order: row i here is
  * row order[i] there (NULL: the same order). */
+/* Projections W x + b, before norm, scale and rotation, that were found elsewhere. */
+typedef struct {
+    const double *q, *key; /* (heads, n, key_dim), (kv_heads, n, key_dim)  */
+    const double *z;       /* (kv_heads, n, value_dim)                     */
+} lipsc_raw;
+
 typedef struct {
     size_t n;
     const double *X;           /* (n, d)                                              */
@@ -24,6 +30,7 @@ typedef struct {
                                 * an order                                           */
     const size_t *lo, *hi;     /* (n)                                                 */
     const size_t *order;       /* (n) or NULL                                         */
+    lipsc_raw raw;             /* to be taken instead of W x + b; q NULL: none         */
 } lipsc_rows;
 
 typedef enum {

@@ -99,13 +99,15 @@ static double copy_scaled(size_t rows, size_t cols, const double *a, size_t ld,
 
 /* ---- Projections ----------------------------------------------------------------- */
 
-/* y (n, width) = X W^T + b, then norm and rotation.  W NULL: the identity.  Blocks of
- * tokens, so that the sums do not depend on the number of threads. */
+/* y (n, width) = X W^T + b, then norm and rotation.  W NULL: the identity; raw: what has
+ * been found already of X W^T + b, or NULL.  Blocks of tokens, so that the sums do not
+ * depend on the number of threads. */
 static void project(const lipsc_head *head, size_t width, const double *W, const double *b,
-                    const lipsc_turn *turn, double eps, double *y) {
+                    const double *raw, const lipsc_turn *turn, double eps, double *y) {
     const size_t n = head->n, d = head->d;
     const double *X = head->rows->X;
-    if (!W) memcpy(y, X, n * d * sizeof *y);
+    if (raw || !W) memcpy(y, raw ? raw : X, n * width * sizeof *y);
+    if (raw) W = b = NULL;
 #pragma omp parallel for schedule(static) num_threads(head->threads)
     for (size_t first = 0; first < n; first += ROW_BLOCK) {
         const size_t count = smaller(ROW_BLOCK, n - first);
@@ -146,17 +148,19 @@ lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *
     const double *K = layer->K ? layer->K + g * k * d : NULL;
     const double eps = layer->norm_eps;
 
-    project(head, k, Q, layer->bq ? layer->bq + index * k : NULL, &head->query_turn, eps,
-            head->q);
+    const lipsc_raw raw = head->rows->raw;
+    project(head, k, Q, layer->bq ? layer->bq + index * k : NULL,
+            raw.q ? raw.q + index * n * k : NULL, &head->query_turn, eps, head->q);
     for (size_t e = 0; e < n * k; e++) head->q[e] *= head->scale;
-    project(head, k, K, layer->bk ? layer->bk + g * k : NULL, &head->key_turn, eps,
-            head->key);
+    project(head, k, K, layer->bk ? layer->bk + g * k : NULL,
+            raw.q ? raw.key + g * n * k : NULL, &head->key_turn, eps, head->key);
     head->score_size = longest_row(n, k, head->q) * longest_row(n, k, head->key);
 
     /* V is (dv, d) row-major: as a column-major matrix it is V^T (d x dv). */
     double *V = head->scratch;
     head->unit = copy_scaled(dv, d, layer->V + g * dv * d, d, V);
-    project(head, dv, V, NULL, NULL, eps, head->z);
+    project(head, dv, V, NULL, raw.q ? raw.z + g * n * dv : NULL, NULL, eps, head->z);
+    for (size_t e = 0; raw.q && e < n * dv; e++) head->z[e] *= head->unit;
     if (!(head->score_size < INFINITY && longest_row(n, dv, head->z) < INFINITY))
         return LIPSC_E_RANGE;
     lipsc_dense_gemm(1, 0, dv, dv, d, 1.0, V, d, V, d, 0.0, head->VVt, dv);

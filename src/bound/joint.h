@@ -11,7 +11,9 @@
  * largest column. */
 lipsc_status lipsc_joint_bound(const lipsc_attn *attn, double *value, size_t *worst_head);
 
-/* lipsc_attn_upper, with every inequality at any length where `all` is nonzero. */
-lipsc_status lipsc_upper_at(lipsc_attn *attn, int all, lipsc_upper *out, lipsc_error *err);
+/* lipsc_attn_upper, with every inequality at any length where `all` is nonzero.  *used (or
+ * NULL): the handle that knew more than attn, to be freed; NULL where attn knew enough. */
+lipsc_status lipsc_upper_at(lipsc_attn *attn, int all, lipsc_upper *out, lipsc_attn **used,
+                            lipsc_error *err);
 
 #endif

@@ -293,11 +293,9 @@ static lipsc_status heads_apart(const lipsc_attn *attn, lipsc_upper *result) {
     return LIPSC_OK;
 }
 
-lipsc_status lipsc_upper_at(lipsc_attn *attn, int all, lipsc_upper *out, lipsc_error *err) {
-    const char *beyond = lipsc_layer_beyond(&attn->layer);
-    if (beyond)
-        return lipsc_fail(err, LIPSC_E_REFUSED, "%s: no upper bound is proved for these",
-                          beyond);
+/* With the projections that attn has. */
+static lipsc_status upper_of(lipsc_attn *attn, int all, lipsc_upper *out,
+                             lipsc_error *err) {
     lipsc_upper result = {.columns = NAN, .rows = NAN, .value = INFINITY};
     lipsc_status status = rounding_of(attn, &result.rounding, err);
     if (status) return status;
@@ -315,7 +313,31 @@ lipsc_status lipsc_upper_at(lipsc_attn *attn, int all, lipsc_upper *out, lipsc_e
     return LIPSC_OK;
 }
 
+/* Once more with projections in twice the precision, where the plain ones leave too much
+ * open. */
+lipsc_status lipsc_upper_at(lipsc_attn *attn, int all, lipsc_upper *out, lipsc_attn **used,
+                            lipsc_error *err) {
+    if (used) *used = NULL;
+    const char *beyond = lipsc_layer_beyond(&attn->layer);
+    if (beyond)
+        return lipsc_fail(err, LIPSC_E_REFUSED, "%s: no upper bound is proved for these",
+                          beyond);
+    lipsc_upper plain = {.value = INFINITY}, fine;
+    const lipsc_status status = upper_of(attn, all, &plain, err);
+    lipsc_attn *refined;
+    if (!status) *out = plain;
+    if (!status && plain.rounding <= LIPSC_BLURRED * plain.value) return LIPSC_OK;
+    if (status == LIPSC_E_NOMEM || lipsc_attn_refined(attn, &refined)) return status;
+    const int better = !upper_of(refined, all, &fine, NULL) && fine.value < plain.value;
+    if (better) *out = fine;
+    if (better && used)
+        *used = refined;
+    else
+        lipsc_attn_free(refined);
+    return better ? LIPSC_OK : status;
+}
+
 lipsc_status lipsc_attn_upper(lipsc_attn *attn, lipsc_upper *out, lipsc_error *err) {
     if (!attn || !out) return lipsc_fail(err, LIPSC_E_ARG, "attn or out is NULL");
-    return lipsc_upper_at(attn, 0, out, err);
+    return lipsc_upper_at(attn, 0, out, NULL, err);
 }

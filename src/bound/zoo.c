@@ -227,7 +227,12 @@ lipsc_status lipsc_zoo_case_make(lipsc_attn *attn, double radius, double p,
         status = lipsc_dense_norm(layer->heads * layer->value_dim, layer->out_dim, layer->O,
                                   &z->out_norm);
     if (!status) status = token_norm(z->n, layer->d, attn->input.X, &z->token_norm);
-    if (!status) status = lipsc_local_make(attn, z->local);
+    if (!status) {
+        z->data_status = lipsc_upper_at(attn, 1, &z->data, &z->refined, &z->data_reason);
+        if (z->refined) z->attn = z->refined;
+        status = z->data_status == LIPSC_E_NOMEM ? LIPSC_E_NOMEM
+                                                 : lipsc_local_make(z->attn, z->local);
+    }
     if (status)
         return lipsc_fail(err, status, "bounds: %s",
                           status == LIPSC_E_RANGE
@@ -238,10 +243,7 @@ lipsc_status lipsc_zoo_case_make(lipsc_attn *attn, double radius, double p,
         return lipsc_fail(err, LIPSC_E_ARG,
                           "a token has length %.6g, outside the ball of radius %.6g",
                           largest, z->radius);
-    z->data_status = lipsc_upper_at(attn, 1, &z->data, &z->data_reason);
-    return z->data_status == LIPSC_E_NOMEM
-               ? lipsc_fail(err, LIPSC_E_NOMEM, "bounds: out of memory")
-               : LIPSC_OK;
+    return LIPSC_OK;
 }
 
 void lipsc_zoo_case_free(lipsc_zoo_case *z) {
@@ -249,6 +251,8 @@ void lipsc_zoo_case_free(lipsc_zoo_case *z) {
         lipsc_head_facts_free(&z->head[h]);
     lipsc_release(z->head);
     lipsc_release(z->local);
+    lipsc_attn_free(z->refined);
+    z->refined = NULL;
     z->head = NULL;
     z->local = NULL;
 }

@@ -50,7 +50,8 @@ typedef struct {
 
 /* A layer at an input, and the ball. */
 typedef struct {
-    lipsc_attn *attn;
+    lipsc_attn *attn;         /* as given, or `refined` where that knows more */
+    lipsc_attn *refined;      /* owned, or NULL */
     const lipsc_layer *layer; /* that of attn */
     size_t n;
     double radius;

@@ -18,13 +18,23 @@ lipsc_status lipsc_attn_certify(lipsc_attn *attn, const double *v,
     lipsc_certify_settings used = *set;
     lipsc_exact exact;
     lipsc_rounding rounding;
+    lipsc_attn *refined = NULL;
     lipsc_status status = lipsc_attn_rounding(attn, LIPSC_F64, &rounding);
+    if (!status && rounding.undecided && !rounding.beyond &&
+        !lipsc_attn_refined(attn, &refined)) {
+        attn = refined;
+        status = lipsc_attn_rounding(attn, LIPSC_F64, &rounding);
+    }
     if (!status) status = lipsc_exact_open(attn, op.m < op.n ? op.m : op.n, &exact);
-    if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
+    if (status) {
+        lipsc_attn_free(refined);
+        return lipsc_fail(err, status, "%s", lipsc_strerror(status));
+    }
     op.apply = apply_exact;
     op.ctx = &exact;
     used.rounding = rounding.undecided ? INFINITY : rounding.eps;
     status = lipsc_certify(&op, v, &used, out, err);
     lipsc_exact_close(&exact);
+    lipsc_attn_free(refined);
     return status;
 }

@@ -19,7 +19,9 @@ lipsc_status lipsc_exact_open(lipsc_attn *attn, size_t products, lipsc_exact *ex
     exact->layer = &attn->layer;
     exact->input = &attn->input;
     exact->own.state = NULL;
-    if ((double)products * definition_flops(attn) <= cheap_flops) return LIPSC_OK;
+    const int refined = attn->rows.raw.q != NULL; /* more than the definition knows */
+    if (!refined && (double)products * definition_flops(attn) <= cheap_flops)
+        return LIPSC_OK;
     if (attn->dtype == LIPSC_F64) {
         exact->attn = attn;
         return LIPSC_OK;

@@ -111,12 +111,32 @@ static lipsc_status attn_exact(void *ctx, size_t k, const double *x, double *y) 
     return status;
 }
 
-lipsc_status lipsc_attn_sigma(lipsc_attn *attn, const lipsc_svd_settings *set,
-                              double *sigma, double *u, double *v, lipsc_svd_info *info) {
-    if (!attn || !set || !sigma) return LIPSC_E_ARG;
+static lipsc_status solve_attn(lipsc_attn *attn, const lipsc_svd_settings *set,
+                               double *sigma, double *u, double *v, lipsc_svd_info *info) {
     const lipsc_linop op = lipsc_attn_linop(attn);
     const lipsc_judge judge = {attn_exact, attn_rounding, attn};
     return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
+}
+
+/* Once more with projections in twice the precision, where the plain ones leave too much
+ * open.  What cannot be had leaves the first answer, which says what it does not know. */
+lipsc_status lipsc_attn_sigma(lipsc_attn *attn, const lipsc_svd_settings *set,
+                              double *sigma, double *u, double *v, lipsc_svd_info *info) {
+    if (!attn || !set || !sigma) return LIPSC_E_ARG;
+    lipsc_svd_info found;
+    if (!info) info = &found;
+    const lipsc_status status = solve_attn(attn, set, sigma, u, v, info);
+    if (status && status != LIPSC_E_NOCONV) return status;
+    if (!info->unknown[0] && info->rounding <= LIPSC_BLURRED * *sigma) return status;
+    lipsc_attn *refined;
+    const double before = info->seconds;
+    if (lipsc_layer_beyond(&attn->layer) || lipsc_attn_refined(attn, &refined))
+        return status;
+    const lipsc_status again = solve_attn(refined, set, sigma, u, v, info);
+    lipsc_attn_free(refined);
+    if (again && again != LIPSC_E_NOCONV && again != LIPSC_E_STOPPED) return status;
+    info->seconds += before;
+    return again;
 }
 
 /* ---- upper_prob of an operator in f32 ------------------------------------------------ */

@@ -4,9 +4,10 @@
  *     test_enclosure [LAYERS [FIRST]]    default 2000; `make fuzz-bounds` asks for a
  * million
  *
- * Per layer: |J v| at our v is at least lower; |J v| at the vector of LAPACK's SVD of the
- * assembled Jacobian is at most upper; products by the definition and by the kernels, both
- * ways, in f64 and in f32, are within eps of the exact ones. */
+ * Per layer: |J v| at our v is at least lower; |J v| at our v, and at the vector of
+ * LAPACK's SVD of the assembled Jacobian, is at most upper; products by the definition and
+ * by the kernels, both ways, in f64, in f32 and with projections in twice the precision,
+ * are within eps of the exact ones. */
 #include "attn/rounding.h"
 #include "extreme_layer.h"
 #include "linalg/dense.h"
@@ -25,9 +26,11 @@ static size_t fuzz_layers = 2000, fuzz_first = 0;
 /* What a layer came to, and how close a bound was. */
 typedef struct {
     size_t layers, decided, upper, around, refused, failed;
+    size_t finer; /* decided by projections in twice the precision alone                 */
     size_t spoken, passed; /* upper_prob of solves in f32: given, below sigma            */
-    double closest[3]; /* largest error / eps: f64, f32; (|J v| - lower) / rounding    */
-    double loosest;    /* largest eps / |J v| of a decided layer                       */
+    double closest[4];     /* largest error / eps: f64, f32; (|J v| - lower) / rounding;
+                            * projections in twice the precision                           */
+    double loosest; /* largest eps / |J v| of a decided layer                       */
 } tally;
 
 static void blame(tally *t, uint64_t seed, const char *what, double found, double bound) {
@@ -70,7 +73,8 @@ static void random_unit(uint64_t seed, size_t count, double *x) {
 /* Products of one random vector each way, by the definition and by the kernels. */
 static void judge_products(tally *t, const extreme_layer *c, const lipsc_layer *layer,
                            mp_attention *m, lipsc_attn *attn, lipsc_attn *attn32) {
-    lipsc_rounding f64, f32;
+    lipsc_rounding f64, f32, fine = {.eps = INFINITY};
+    lipsc_attn *refined = NULL;
     const size_t in = c->input.n * layer->d, out = c->input.n * lipsc_layer_width(layer);
     double *x = malloc((in + out) * sizeof *x), *y = malloc((in + out) * sizeof *y);
     mpfr_t *exact = mp_new(in + out);
@@ -79,6 +83,10 @@ static void judge_products(tally *t, const extreme_layer *c, const lipsc_layer *
     lipsc_rounding coarse;
     assert_int_equal(lipsc_attn_rounding_within(attn, LIPSC_F64, DBL_MAX, &coarse),
                      LIPSC_OK);
+    if (!lipsc_attn_refined(attn, &refined)) {
+        assert_int_equal(lipsc_attn_rounding(refined, LIPSC_F64, &fine), LIPSC_OK);
+        t->finer += f64.undecided && !fine.undecided;
+    }
     for (int trans = 0; trans < 2; trans++) {
         const size_t from = trans ? out : in, to = trans ? in : out;
         random_unit(c->seed + 17, from, x);
@@ -92,6 +100,11 @@ static void judge_products(tally *t, const extreme_layer *c, const lipsc_layer *
         assert_int_equal(lipsc_attn_apply(attn, trans, 1, x, y), LIPSC_OK);
         at_most(t, c->seed, trans ? "J^T, kernels" : "J, kernels", error_of(to, exact, y),
                 fmin(f64.eps, coarse.eps), &t->closest[0]);
+        if (refined) {
+            assert_int_equal(lipsc_attn_apply(refined, trans, 1, x, y), LIPSC_OK);
+            at_most(t, c->seed, trans ? "J^T, twice" : "J, twice", error_of(to, exact, y),
+                    fine.eps, &t->closest[3]);
+        }
         if (!attn32) continue;
         assert_int_equal(lipsc_attn_rounding(attn32, LIPSC_F32, &f32), LIPSC_OK);
         assert_int_equal(lipsc_attn_apply(attn32, trans, 1, x, y), LIPSC_OK);
@@ -101,6 +114,7 @@ static void judge_products(tally *t, const extreme_layer *c, const lipsc_layer *
             at_most(t, c->seed, trans ? "J^T, f32" : "J, f32", error_of(to, exact, y),
                     f32.eps, &t->closest[1]);
     }
+    lipsc_attn_free(refined);
     mp_free(in + out, exact);
     free(x);
     free(y);
@@ -170,6 +184,7 @@ static void judge_enclosure(tally *t, const extreme_layer *c, mp_attention *m,
         if (lipsc_attn_upper(attn, &upper, NULL) == LIPSC_OK) {
             svd_vector(attn, v);
             t->upper++;
+            at_most(t, c->seed, "upper below |J v| of the solve", at_v, upper.value, NULL);
             at_most(t, c->seed, "upper below |J v|", stretch_of(m, v, MPFR_RNDD),
                     upper.value, NULL);
         }
@@ -269,13 +284,14 @@ static void judge_layer(uint64_t seed, tally *t) {
 static void add(tally *sum, const tally *t) {
     sum->layers += t->layers;
     sum->decided += t->decided;
+    sum->finer += t->finer;
     sum->upper += t->upper;
     sum->around += t->around;
     sum->refused += t->refused;
     sum->failed += t->failed;
     sum->spoken += t->spoken;
     sum->passed += t->passed;
-    for (int i = 0; i < 3; i++) sum->closest[i] = fmax(sum->closest[i], t->closest[i]);
+    for (int i = 0; i < 4; i++) sum->closest[i] = fmax(sum->closest[i], t->closest[i]);
     sum->loosest = fmax(sum->loosest, t->loosest);
 }
 
@@ -291,13 +307,16 @@ static void no_enclosure_is_broken(void **state) {
         add(&sum, &mine);
         mpfr_free_cache();
     }
-    printf(
-        "%zu layers: %zu decided, %zu with an upper bound, %zu around, %zu refused; %zu "
-        "broken\n"
-        "upper_prob in f32: %zu, passed %zu times\n"
-        "error / eps at most %.2e in f64, %.2e in f32; of |J v| %.2e; eps / sigma %.1e\n",
-        sum.layers, sum.decided, sum.upper, sum.around, sum.refused, sum.failed, sum.spoken,
-        sum.passed, sum.closest[0], sum.closest[1], sum.closest[2], sum.loosest);
+    printf("%zu layers: %zu decided (%zu only by twice the precision), %zu with an upper "
+           "bound, "
+           "%zu around, %zu refused; %zu broken\n"
+           "upper_prob in f32: %zu, passed %zu times\n"
+           "error / eps at most %.2e in f64, %.2e in f32, %.2e by twice the precision; of "
+           "|J v| "
+           "%.2e; eps / sigma %.1e\n",
+           sum.layers, sum.decided, sum.finer, sum.upper, sum.around, sum.refused,
+           sum.failed, sum.spoken, sum.passed, sum.closest[0], sum.closest[1],
+           sum.closest[3], sum.closest[2], sum.loosest);
     assert_int_equal(sum.failed, 0);
     assert_true(sum.decided * 2 > sum.layers); /* the bound is not an excuse */
     assert_true(sum.upper * 2 > sum.layers);

@@ -225,7 +225,7 @@ static lipsc_upper upper_of(const lipsc_layer *layer, const lipsc_input *input,
     lipsc_upper up;
     lipsc_error err;
     if (lipsc_attn_new(layer, input, dtype, threads, &attn, &err)) fail_msg("%s", err.text);
-    if (lipsc_upper_at(attn, 1, &up, &err)) fail_msg("%s", err.text);
+    if (lipsc_upper_at(attn, 1, &up, NULL, &err)) fail_msg("%s", err.text);
     lipsc_attn_free(attn);
     return up;
 }

@@ -159,16 +159,52 @@ static void norm_heads(const lipsc_cpu_input *in, size_t heads, const void *gain
                         layer->norm_eps, gain, x, unit, inverse);
 }
 
+/* to (rows, w) = factor times from (rows, width), zeros behind */
+static lipsc_status upload_rows(const lipsc_cpu_input *in, size_t rows, size_t w,
+                                size_t width, double factor, const double *from, void *to) {
+    double *host = lipsc_alloc_zero(rows, w * sizeof *host);
+    if (!host) return LIPSC_E_NOMEM;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < width; c++) host[i * w + c] = factor * from[i * width + c];
+    in->w->space->upload(rows * w, host, to);
+    lipsc_release(host);
+    return LIPSC_OK;
+}
+
+/* The projections that were found elsewhere; the scale is where the weights have it. */
+static lipsc_status take_raw(lipsc_cpu_input *in, const lipsc_raw *raw) {
+    const lipsc_cpu_weights *w = in->w;
+    const lipsc_layer *layer = w->layer;
+    const size_t n = in->n, kv = layer->kv_heads;
+    const double scale = layer->q_gain ? 1 : layer->scale;
+    lipsc_status status =
+        upload_rows(in, layer->heads * n, w->kw, layer->key_dim, scale, raw->q, in->q);
+    if (!status)
+        status = upload_rows(in, kv * n, w->kw, layer->key_dim, 1, raw->key, in->k);
+    if (!status)
+        status = upload_rows(in, kv * n, w->vw, layer->value_dim, 1, raw->z, in->z);
+    return status;
+}
+
+static lipsc_status project_tokens(lipsc_cpu_input *in, const lipsc_rows *rows) {
+    const lipsc_cpu_weights *w = in->w;
+    const size_t n = in->n, d = w->layer->d;
+    void *x = w->space->alloc(n * d);
+    if (!x) return LIPSC_E_NOMEM;
+    w->space->upload(n * d, rows->X, x);
+    lipsc_cpu_project(w, in->threads, n, x, in->q, in->k, in->z, 1);
+    w->space->release(x);
+    return LIPSC_OK;
+}
+
 /* q, k, z at the input, in head layout */
 static lipsc_status project_input(lipsc_cpu_input *in, const lipsc_rows *rows) {
     const lipsc_cpu_weights *w = in->w;
     const lipsc_layer *layer = w->layer;
     const size_t n = in->n, half = layer->rotary_dim / 2;
-    void *x = w->space->alloc(n * layer->d);
-    if (!x) return LIPSC_E_NOMEM;
-    w->space->upload(n * layer->d, rows->X, x);
-    lipsc_cpu_project(w, in->threads, n, x, in->q, in->k, in->z, 1);
-    w->space->release(x);
+    const lipsc_status status =
+        rows->raw.q ? take_raw(in, &rows->raw) : project_tokens(in, rows);
+    if (status) return status;
     if (layer->q_gain) {
         in->q_unit = array(in, layer->heads * n, w->kw);
         in->q_inverse = array(in, layer->heads, n);
