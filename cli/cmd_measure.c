@@ -106,6 +106,12 @@ static const cli_option options[] = {
      AT(details),
      .help = "entropy of the attention, its sink, the token and the pair of tokens that "
              "matter most; takes several times as long"},
+    {.kind = CLI_FLAG,
+     .name = "sink",
+     AT(sink),
+     .help =
+         "entropy of the attention, its sink, what moving the sink token alone does and "
+         "what all others do while it is held fixed; three times as long"},
     {.kind = CLI_TEXT,
      .name = "save-direction",
      .value = "PATH",
@@ -184,6 +190,7 @@ static json_t *run_settings(const measure_job *job) {
     json_object_set_new(all, "upper", json_boolean(s->upper));
     json_object_set_new(all, "as_released", json_boolean(s->as_released));
     json_object_set_new(all, "details", json_boolean(s->details));
+    json_object_set_new(all, "sink", json_boolean(s->sink));
     json_object_set_new(all, "tiled", json_boolean(!job->stride));
     json_object_set_new(all, "stride",
                         job->stride ? json_integer((json_int_t)job->stride) : json_null());
@@ -194,7 +201,7 @@ static json_t *run_settings(const measure_job *job) {
 
 /* What files of the first edition were made with. */
 static json_t *absent_settings(void) {
-    return json_pack("{s:b, s:n, s:n}", "tiled", 1, "stride", "certify");
+    return json_pack("{s:b, s:n, s:n, s:b}", "tiled", 1, "stride", "certify", "sink", 0);
 }
 
 /* A run keeps its stride, so that lengths up to it can be added. */

@@ -27,7 +27,7 @@ typedef struct {
     int solver;                           /* lipsc_method                     */
     double tol, probability, max_sigma;
     size_t count, max_products;
-    int upper, as_released, details, timing;
+    int upper, as_released, details, sink, timing;
     uint64_t seed;
     const char *run, *save_direction;
     cli_certify certify;

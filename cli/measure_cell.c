@@ -14,6 +14,7 @@
 #include "layer_save.h"
 #include "names.h"
 #include "value/influence.h"
+#include "value/sink.h"
 #include "value/value.h"
 
 const char *const measure_map_names[] = {"heads",    "attention", "norm-attention",
@@ -103,16 +104,20 @@ typedef struct {
     lipsc_spread spread;
     int has_spread;
     lipsc_influence influence;
+    lipsc_sink_share share;
     double *v; /* the first direction, or NULL */
     cli_certified certified;
 } result;
 
+static void set_spread(lipsc_row *row, const result *r) {
+    row->entropy = r->spread.entropy;
+    row->sink = r->spread.sink;
+    row->sink_token = r->spread.sink_token;
+    row->sink_norm = r->share.alone;
+    row->rest_norm = r->share.rest;
+}
+
 static void set_details(lipsc_row *row, const result *r) {
-    if (r->has_spread) {
-        row->entropy = r->spread.entropy;
-        row->sink = r->spread.sink;
-        row->sink_token = r->spread.sink_token;
-    }
     row->token = r->influence.token;
     row->token_norm = r->influence.token_norm;
     row->pair_from = r->influence.pair_from;
@@ -168,6 +173,8 @@ unsigned measure_parts(const measure_settings *s) {
     return LIPSC_PART_UPPER | (s->count ? LIPSC_PART_COUNT : 0) |
            (s->as_released ? LIPSC_PART_RELEASED : 0) |
            (s->details ? LIPSC_PART_DETAILS : 0) |
+           (s->details || s->sink ? LIPSC_PART_SPREAD : 0) |
+           (s->sink ? LIPSC_PART_SINK : 0) |
            (s->certify.eps > 0.0 ? LIPSC_PART_CERTIFY : 0);
 }
 
@@ -195,6 +202,7 @@ static void make_row(const measure_job *job, const measure_cell *cell,
         row->rounding = room->rounding;
     }
     if (s->count) row->sigmas = (lipsc_reals){s->count, room->sigmas};
+    if (r->has_spread) set_spread(row, r);
     if (s->details) set_details(row, r);
     if (s->certify.eps > 0.0) set_certificate(row, &r->certified.found);
     set_origin(job, row);
@@ -302,6 +310,7 @@ static lipsc_status certify(const measure_job *job, const measure_cell *cell,
 static lipsc_status extras(const measure_job *job, const measure_cell *cell, lipsc_map *map,
                            result *r, lipsc_error *err) {
     lipsc_attn *attn = lipsc_map_attn(map);
+    const lipsc_linop op = lipsc_map_linop(map);
     lipsc_status status = LIPSC_OK;
     if (job->set->upper && !*r->info.unknown) {
         lipsc_upper upper;
@@ -311,15 +320,19 @@ static lipsc_status extras(const measure_job *job, const measure_cell *cell, lip
     if (!status && job->set->certify.eps > 0.0) status = certify(job, cell, map, r, err);
     if (!status && job->set->as_released)
         status = fail_plain(lipsc_map_released(map, &r->released), err);
-    if (!status && job->set->details) {
-        const lipsc_linop op = lipsc_map_linop(map);
+    if (!status && (job->set->details || job->set->sink)) {
         r->has_spread = attn && !lipsc_layer_beyond(&attn->layer);
         if (r->has_spread) status = fail_plain(lipsc_attn_spread(attn, &r->spread), err);
-        if (!status)
-            status = fail_plain(lipsc_influence_find(&op, cell->n, job->set->seed,
-                                                     cli_interrupted, &r->influence),
-                                err);
     }
+    if (!status && job->set->sink && r->has_spread)
+        status =
+            fail_plain(lipsc_sink_share_find(&op, cell->n, r->spread.sink_token,
+                                             job->set->seed, cli_interrupted, &r->share),
+                       err);
+    if (!status && job->set->details)
+        status = fail_plain(lipsc_influence_find(&op, cell->n, job->set->seed,
+                                                 cli_interrupted, &r->influence),
+                            err);
     return status;
 }
 
@@ -367,7 +380,7 @@ lipsc_status measure_compute(const measure_job *job, measure_cell *cell,
                                    .dtype = job->dtype,
                                    .threads = threads};
     lipsc_map *map = NULL;
-    result r = {.upper = NAN, .released = NAN};
+    result r = {.upper = NAN, .released = NAN, .share = {NAN, NAN}};
     r.sigma = lipsc_alloc_zero(job->set->count ? job->set->count : 1, sizeof *r.sigma);
     room->sigmas = r.sigma;
     lipsc_status status =

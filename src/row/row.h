@@ -14,7 +14,9 @@ enum {
     LIPSC_PART_RELEASED = 4,
     LIPSC_PART_DETAILS = 8,
     LIPSC_PART_CERTIFY = 16,
-    LIPSC_PART_UPPER = 32 /* stored in every row, shown when asked for */
+    LIPSC_PART_UPPER = 32,  /* stored in every row, shown when asked for */
+    LIPSC_PART_SPREAD = 64, /* with details or with the sink */
+    LIPSC_PART_SINK = 128
 };
 
 /* X(member, kind, part, shown, unit, what it says) */
@@ -46,9 +48,12 @@ enum {
     X(routing_gap, REAL, 0, 0, "", "least lead of an expert that a token takes")           \
     X(sigmas, REALS, LIPSC_PART_COUNT, 1, "", "the largest singular values")               \
     X(released, REAL, LIPSC_PART_RELEASED, 1, "", "what the paper's scripts return here")  \
-    X(entropy, REAL, LIPSC_PART_DETAILS, 1, "nats", "mean over rows of the attention")     \
-    X(sink, REAL, LIPSC_PART_DETAILS, 1, "", "largest column sum of an attention matrix")  \
-    X(sink_token, COUNT, LIPSC_PART_DETAILS, 1, "", "its token")                           \
+    X(entropy, REAL, LIPSC_PART_SPREAD, 1, "nats", "mean over rows of the attention")      \
+    X(sink, REAL, LIPSC_PART_SPREAD, 1, "", "largest column sum of an attention matrix")   \
+    X(sink_token, COUNT, LIPSC_PART_SPREAD, 1, "", "its token")                            \
+    X(sink_norm, REAL, LIPSC_PART_SINK, 1, "", "what moving the sink token alone does")    \
+    X(rest_norm, REAL, LIPSC_PART_SINK, 1, "",                                             \
+      "what all others do while it is held fixed")                                         \
     X(token, COUNT, LIPSC_PART_DETAILS, 1, "", "the token that alone does most")           \
     X(token_norm, REAL, LIPSC_PART_DETAILS, 1, "", "what it does")                         \
     X(pair_from, COUNT, LIPSC_PART_DETAILS, 1, "", "the strongest single block: from")     \

@@ -147,6 +147,15 @@ awk -v s="$(column sigma)" -v t="$(column token_norm)" -v p="$(column pair_norm)
     fail "a block is larger than its column, or a column than the whole"
 near "$(column sigma)" "$sigma" 1e-6
 
+# the sink alone and all others: neither does more than both together
+run 0 measure "$nano" --text "$text" --length 16 --windows 1 --layer 2 --sink --format tsv
+for name in entropy sink sink_token sink_norm rest_norm; do
+    [ -n "$(column $name)" ] || fail "$name is empty"
+done
+awk -v s="$(column sigma)" -v a="$(column sink_norm)" -v b="$(column rest_norm)" 'BEGIN {
+    exit !(a <= s * 1.000001 && b <= s * 1.000001 && s * s <= (a * a + b * b) * 1.0001) }' ||
+    fail "the sink and the others do not make up the whole"
+
 # a direction that `check` confirms
 run 0 measure "$nano" --text "$text" --length 12 --windows 1 --layer 1 --save-direction one.st
 run 0 check one.st

@@ -11,6 +11,7 @@
 
 #include "matrix_op.h"
 #include "value/influence.h"
+#include "value/sink.h"
 
 static lipsc_status apply(void *ctx, int trans, size_t k, const void *x, void *y) {
     return matrix_apply(ctx, trans, k, x, y) ? LIPSC_E_CALLBACK : LIPSC_OK;
@@ -96,9 +97,39 @@ static void test_wrong_sizes(void **state) {
     matrix_free(&t);
 }
 
+/* One token alone and all others, against LAPACK; the first, one inside, the last, and one
+ * token in all. */
+static void test_sink(void **state) {
+    (void)state;
+    enum { TOKENS = 9, IN = 3, OUT = 2 };
+    const size_t places[] = {0, 4, TOKENS - 1};
+    for (size_t p = 0; p < 3; p++) {
+        const size_t token = places[p];
+        test_matrix t = matrix_random(TOKENS * OUT, TOKENS * IN, 40 + p);
+        test_matrix rest = matrix_zero(t.m, t.n - IN);
+        for (size_t c = 0, to = 0; c < t.n; c++)
+            if (c / IN != token)
+                memcpy(rest.a + to++ * t.m, t.a + c * t.m, t.m * sizeof *t.a);
+        lipsc_sink_share found;
+        const lipsc_linop op = linop(&t);
+        assert_int_equal(lipsc_sink_share_find(&op, TOKENS, token, 1, NULL, &found),
+                         LIPSC_OK);
+        near(found.alone, block_norm(&t, 0, t.m, token * IN, IN), 1e-5);
+        near(found.rest, block_norm(&rest, 0, rest.m, 0, rest.n), 1e-5);
+        assert_int_equal(lipsc_sink_share_find(&op, 1, 0, 1, NULL, &found), LIPSC_OK);
+        near(found.alone, block_norm(&t, 0, t.m, 0, t.n), 1e-5);
+        assert_true(found.rest == 0.0);
+        assert_int_equal(lipsc_sink_share_find(&op, TOKENS, TOKENS, 1, NULL, &found),
+                         LIPSC_E_ARG);
+        matrix_free(&rest);
+        matrix_free(&t);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_sink),
         cmocka_unit_test(test_wrong_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

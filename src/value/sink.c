@@ -1,0 +1,77 @@
+/* sink.c - a Jacobian with one token's columns alone, and without them.
+ *
+ * Both are J P with a projection P on the tokens that move: vectors keep their length, the
+ * places of the others are set to zero before J and behind J^T. */
+#include "value/sink.h"
+
+#include "core/mem.h"
+#include "svd/solver.h"
+
+typedef struct {
+    const lipsc_linop *op;
+    size_t token, width; /* of an input token */
+    int alone;
+    void *x; /* one vector of op->n */
+} projected;
+
+static void zero(const projected *p, size_t from, size_t to, void *x) {
+    const lipsc_space *space = p->op->space;
+    if (to > from) space->scale(to - from, 0.0, (char *)x + from * space->item);
+}
+
+static void project(const projected *p, void *x) {
+    const size_t from = p->token * p->width, to = from + p->width;
+    if (p->alone) {
+        zero(p, 0, from, x);
+        zero(p, to, p->op->n, x);
+    } else {
+        zero(p, from, to, x);
+    }
+}
+
+static lipsc_status apply(void *ctx, int trans, size_t k, const void *x, void *y) {
+    const projected *p = ctx;
+    const lipsc_linop *op = p->op;
+    const size_t item = op->space->item, in = trans ? op->m : op->n,
+                 out = trans ? op->n : op->m;
+    lipsc_status status = LIPSC_OK;
+    for (size_t v = 0; v < k && !status; v++) {
+        const void *from = (const char *)x + v * in * item;
+        void *to = (char *)y + v * out * item;
+        if (!trans) {
+            op->space->copy(op->n, from, p->x);
+            project(p, p->x);
+            from = p->x;
+        }
+        status = op->apply(op->ctx, trans, 1, from, to);
+        if (!status && trans) project(p, to);
+    }
+    return status;
+}
+
+static lipsc_status norm(projected *p, int alone, uint64_t seed, int (*stop)(void *ctx),
+                         double *out) {
+    const lipsc_linop op = {
+        .m = p->op->m, .n = p->op->n, .space = p->op->space, .apply = apply, .ctx = p};
+    lipsc_svd_settings set;
+    lipsc_svd_defaults(&set);
+    set.tol = 1e-3;
+    set.seed = seed;
+    set.stop = stop;
+    p->alone = alone;
+    const lipsc_status status = lipsc_svd_linop(&op, &set, out, NULL, NULL, NULL);
+    return status == LIPSC_E_NOCONV ? LIPSC_OK : status;
+}
+
+lipsc_status lipsc_sink_share_find(const lipsc_linop *op, size_t tokens, size_t token,
+                                   uint64_t seed, int (*stop)(void *ctx),
+                                   lipsc_sink_share *out) {
+    if (!op || !out || token >= tokens || op->n % tokens) return LIPSC_E_ARG;
+    projected p = {
+        .op = op, .token = token, .width = op->n / tokens, .x = op->space->alloc(op->n)};
+    lipsc_status status = p.x ? norm(&p, 1, seed, stop, &out->alone) : LIPSC_E_NOMEM;
+    out->rest = 0.0; /* one token: no other one moves */
+    if (!status && tokens > 1) status = norm(&p, 0, seed, stop, &out->rest);
+    op->space->release(p.x);
+    return status;
+}
