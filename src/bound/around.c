@@ -293,7 +293,7 @@ static lipsc_status find_weights(const lipsc_attn *attn, lipsc_head *head,
 static lipsc_status bound_moved(lipsc_attn *attn, double r, lipsc_around *out) {
     const lipsc_layer *layer = &attn->layer;
     const size_t n = attn->rows.n;
-    const int equal = attn->rows.log_weight == NULL;
+    const int equal = lipsc_equal_weights(&attn->input);
     lipsc_head head;
     lipsc_reach reach = {0};
     lipsc_around_row *rows = NULL;

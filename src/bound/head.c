@@ -228,12 +228,19 @@ static void rotation_tables(const lipsc_attn *attn, lipsc_head *head) {
         }
 }
 
+int lipsc_equal_weights(const lipsc_input *input) {
+    for (size_t i = 1; input->weights && i < input->n; i++)
+        if (input->weights[i] != input->weights[0]) return 0;
+    return 1;
+}
+
 lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
     const lipsc_layer *layer = &attn->layer;
     const size_t n = attn->rows.n, d = layer->d, k = layer->key_dim, dv = layer->value_dim;
     const size_t half = layer->rotary_dim / 2;
     memset(head, 0, sizeof *head);
     head->rows = &attn->rows;
+    head->equal = lipsc_equal_weights(&attn->input);
     head->n = n;
     head->d = d;
     head->k = k;

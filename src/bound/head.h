@@ -32,6 +32,7 @@ lipsc_status lipsc_factor_make(size_t rows, size_t cols, double *a, lipsc_factor
 
 typedef struct {
     const lipsc_rows *rows;
+    int equal; /* the weights of the tokens, given or not */
     size_t n, d, k, dv;
     double scale;
     int threads;
@@ -57,6 +58,9 @@ typedef struct {
 lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head);
 lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *head);
 void lipsc_head_free(lipsc_head *head);
+
+/* Whether all tokens weigh the same: then sigma is that of no weights at all. */
+int lipsc_equal_weights(const lipsc_input *input);
 
 /* |K^T g| of a key's gradient g (k), rounding included. */
 double lipsc_head_pull(const lipsc_head *head, const double *g);

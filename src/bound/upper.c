@@ -163,7 +163,7 @@ static lipsc_status by_rows(const lipsc_head *head, const double *column, token_
 static lipsc_status bound_head(const lipsc_head *head, token_sums *sums,
                                head_bounds *bounds) {
     double query[LIPSC_VIEWS] = {0}, column[LIPSC_VIEWS] = {0}, rows[LIPSC_VIEWS] = {0};
-    const int equal = head->rows->log_weight == NULL;
+    const int equal = head->equal;
     lipsc_status status = by_columns(head, sums, query);
     if (status) return status;
     for (int v = 0; v < LIPSC_VIEWS; v++)
@@ -255,7 +255,7 @@ static lipsc_status rounding_of(lipsc_attn *attn, double *eps, lipsc_error *err)
 /* Head by head: columns, rows and the smaller of them, of the Jacobian as computed. */
 static lipsc_status heads_apart(const lipsc_attn *attn, lipsc_upper *result) {
     const lipsc_layer *layer = &attn->layer;
-    const int has_out = layer->O != NULL, equal = attn->rows.log_weight == NULL;
+    const int has_out = layer->O != NULL, equal = lipsc_equal_weights(&attn->input);
     lipsc_head head;
     token_sums sums;
     memset(&sums, 0, sizeof sums);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bound/construct.h"
+#include "bound/head.h"
 #include "bound/joint.h"
 #include "core/error.h"
 #include "core/extreme.h"
@@ -198,12 +199,6 @@ static lipsc_status token_norm(size_t n, size_t d, const double *X, double *norm
     return LIPSC_OK;
 }
 
-static int unequal(const lipsc_input *input) {
-    for (size_t i = 1; input->weights && i < input->n; i++)
-        if (input->weights[i] != input->weights[0]) return 1;
-    return 0;
-}
-
 lipsc_status lipsc_zoo_case_make(lipsc_attn *attn, double radius, double p,
                                  const lipsc_zoo_norm *norm, lipsc_zoo_case *z,
                                  lipsc_error *err) {
@@ -214,7 +209,7 @@ lipsc_status lipsc_zoo_case_make(lipsc_attn *attn, double radius, double p,
     z->n = attn->input.n;
     z->p = p;
     z->norm = norm;
-    z->weighted = unequal(&attn->input);
+    z->weighted = !lipsc_equal_weights(&attn->input);
     z->out_norm = 1.0;
     const double largest = largest_token(z->n, layer->d, attn->input.X);
     z->radius = isnan(radius) ? largest : radius;

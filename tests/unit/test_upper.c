@@ -248,7 +248,9 @@ static struct {
 static void check_layer(const lipsc_layer *l, const lipsc_input *input, const char *name) {
     const double sigma = exact_norm(l, input);
     const lipsc_upper up = upper_of(l, input, LIPSC_F64, 1);
-    const int by_rows = input->weights == NULL;
+    int by_rows = 1; /* weights are equal */
+    for (size_t i = 1; input->weights && i < input->n; i++)
+        by_rows &= input->weights[i] == input->weights[0];
 
     /* A proved bound: nothing is forgiven but the rounding of sigma itself. */
     const double floor = sigma * (1.0 - 1e-12);
@@ -505,6 +507,28 @@ static void scales_with_the_values(void **state) {
     }
 }
 
+/* Equal weights are no weights, given or not: the bound by rows is there.  Those of 1 add
+ * no rounding either; the logarithm of others does, of the order of eps. */
+static void equal_weights_are_none(void **state) {
+    (void)state;
+    double weights[64];
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        test_layer t = random_layer(seed, seed % 2 ? FEATURE_CAUSAL : 0);
+        const lipsc_upper plain = upper_of(&t.layer, &t.input, LIPSC_F64, 1);
+        for (size_t i = 0; i < t.input.n; i++) weights[i] = 1.0;
+        t.input.weights = weights;
+        const lipsc_upper ones = upper_of(&t.layer, &t.input, LIPSC_F64, 1);
+        assert_true(ones.rows == plain.rows && ones.value == plain.value);
+        for (size_t i = 0; i < t.input.n; i++) weights[i] = 0.3;
+        const lipsc_upper thirds = upper_of(&t.layer, &t.input, LIPSC_F64, 1);
+        assert_true(fabs(thirds.rows / plain.rows - 1.0) < 1e-10);
+        check_layer(&t.layer, &t.input, "equal weights");
+        weights[0] = 0.30000000000000004;
+        assert_true(isnan(upper_of(&t.layer, &t.input, LIPSC_F64, 1).rows));
+        test_layer_free(&t);
+    }
+}
+
 static void overflow_is_said(void **state) {
     (void)state;
     test_layer t = random_layer(4, 0);
@@ -538,6 +562,7 @@ int main(void) {
         cmocka_unit_test(scales_with_the_values),
         cmocka_unit_test(overflow_is_said),
         cmocka_unit_test(random_layers),
+        cmocka_unit_test(equal_weights_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
