@@ -38,6 +38,7 @@ typedef struct {
     size_t count;     /* lengths                                                         */
     size_t *lengths;
     json_t **rows;  /* (count) NULL: not finished                                         */
+    size_t current; /* the length that is worked on                                       */
     lipsc_run *run; /* NULL without --run                                                */
 } attack_job;
 

@@ -292,6 +292,7 @@ static lipsc_status attack_lengths(attack_job *job, int *code, lipsc_error *err)
     for (size_t i = 0; i < job->count; i++) {
         lipsc_attack_settings aim;
         char key[96];
+        job->current = i;
         lipsc_attack_defaults(&aim);
         aim.seed = s->from.seed;
         aim.threads = (int)s->from.common.threads;
@@ -327,6 +328,17 @@ static int verdict(const attack_job *job) {
     return code;
 }
 
+static int interrupted(const attack_job *job) {
+    char went[80] = "the best input so far is kept";
+    cli_interrupt_done();
+    if (!job->rows[job->current])
+        snprintf(went, sizeof went, "no input of length %zu was found before, none is kept",
+                 job->lengths[job->current]);
+    return cli_failure(job->self, "interrupted; %s%s%s", went,
+                       job->run ? "; the same command continues with " : "",
+                       job->run ? job->set->run : "");
+}
+
 static int attack(attack_job *job, const char *line) {
     lipsc_error err = {.text = ""};
     int code = attack_source_open(job);
@@ -339,12 +351,7 @@ static int attack(attack_job *job, const char *line) {
     const lipsc_status status = attack_lengths(job, &code, &err);
     if (code != CLI_RUN) return code;
     const int printed = print(job);
-    if (status == LIPSC_E_STOPPED) {
-        cli_interrupt_done();
-        return cli_failure(job->self, "interrupted; the best input so far is kept%s%s",
-                           job->run ? "; the same command continues with " : "",
-                           job->run ? job->set->run : "");
-    }
+    if (status == LIPSC_E_STOPPED) return interrupted(job);
     if (status) return cli_failure(job->self, "%s", err.text);
     return printed == CLI_DONE ? verdict(job) : printed;
 }

@@ -79,12 +79,28 @@ has err restarts
 
 # Ctrl-C keeps the best so far
 if command -v timeout >/dev/null; then
-    timeout --foreground --preserve-status -s INT 2 "$bin" attack multi --num-heads 4 --kv-heads 2 --length 60 \
-        --radius 3 --restarts 1000 --iterations 100000 -o int.st --format tsv >out 2>err
-    code=$? # --foreground: the signal comes once, a second one would kill
+    for delay in 2 8 30; do # until it has found something, on a busy machine
+        # --foreground: the signal comes once, a second one would kill
+        timeout --foreground --preserve-status -s INT $delay "$bin" attack multi --num-heads 4 --kv-heads 2 \
+            --length 60 --radius 3 --restarts 1000 --iterations 100000 -o int.st --format tsv >out 2>err
+        code=$?
+        [ ! -e int.st ] || break
+    done
     [ $code = 1 ] || fail "exit $code after Ctrl-C: $(cat err)"
-    has err "interrupted"
+    has err "interrupted; the best input so far is kept"
     run 0 check int.st
+    # before the first value nothing is kept, and nothing else is said; the search of 1500
+    # tokens has none for many seconds, its beginning takes less than one
+    for delay in 0.3 1 3; do # 130: the signal came before the search, on a busy machine
+        timeout --foreground --preserve-status -s INT $delay "$bin" attack builtin:gpt2-nano --layer 1 --heads 0 \
+            --length 1500 --radius 3 -o early.st -q >out 2>err
+        code=$?
+        [ $code = 130 ] || break
+    done
+    [ $code = 1 ] || fail "exit $code after an early Ctrl-C: $(cat err)"
+    has err "interrupted; no input of length 1500 was found before, none is kept"
+    [ ! -e early.st ] || fail "an input that was not found is there"
+    empty out
 fi
 
 # edges: right values, no NaN
@@ -111,6 +127,43 @@ if [ -f "$nano/model.safetensors" ]; then
     run 1 attack "$nano" --layer 99 --length 6 --radius 1
     run 2 attack "$nano" --domain norm --radius 3 --length 6
 fi
+
+# --window, --stride, --tiled: at radius 0 around a window there is the window alone, and sigma
+# is that of its ids, cut out of the text by awk
+built="builtin:gpt2-nano"
+run 0 tokens $built builtin:lighthouse
+tr ' ' '\n' <out >all.ids
+window() { # START N: sigma of these tokens
+    sed -n "$(($1 + 1)),$(($1 + $2))p" all.ids >cut.ids
+    run 0 measure $built --ids cut.ids --layer 1 --heads 0 --dtype f64 --format tsv
+    row sigma
+}
+around() { # OPTIONS...: one line for each length
+    run 0 attack $built --layer 1 --heads 0 --text builtin:lighthouse --domain around --radius 0 --restarts 1 \
+        --iterations 1 --dtype f64 -o around.st -q --format tsv "$@"
+}
+for case in "0 8 --length 8" "16 8 --length 8 --window 2" "40 8 --length 8 --window 2 --stride 20" \
+    "16 8 --length 8 --window 2 --tiled"; do
+    set -- $case
+    start=$1 n=$2
+    shift 2
+    around "$@"
+    mine=$(row sigma)
+    near "$mine" "$(window $start $n)" 1e-9
+done
+around --lengths 8,16 --window 1 # both start at 16, the longest length
+first=$(row sigma) second=$(row sigma 2)
+near "$first" "$(window 16 8)" 1e-9
+near "$second" "$(window 16 16)" 1e-9
+around --lengths 8,16 --window 1 --tiled # at 8 and at 16
+first=$(row sigma) second=$(row sigma 2)
+near "$first" "$(window 8 8)" 1e-9
+near "$second" "$(window 16 16)" 1e-9
+run 2 attack $built --text builtin:lighthouse --length 8 --window 1 --tiled --stride 9
+has err "leave out one of --tiled and --stride"
+run 2 attack $built --text builtin:lighthouse --length 8 --window 1 --stride 7
+run 1 attack $built --text builtin:lighthouse --length 8 --window 100000
+has err "window 100000 of length 8 is beyond its"
 
 # what cannot be written
 run 1 attack G1 --radius 1 -o absent/x.st
