@@ -182,6 +182,8 @@ static int gather(repro *r, json_t *all) {
     if (code == CLI_RUN) code = add_texts(r, all);
     json_object_set_new(all, "seed", json_integer((json_int_t)s->seed));
     json_object_set_new(all, "quick", json_boolean(s->quick));
+    json_object_set_new(all, "tiled",
+                        json_false()); /* windows of all lengths start alike */
     json_object_set_new(all, "spoil", s->spoil ? json_string(s->spoil) : json_null());
     return code;
 }
@@ -261,28 +263,15 @@ static int known_spoil(repro *r) {
 }
 
 static int reproduce(repro *r, const char *line) {
-    static const char *const fields[] = {"section",
-                                         "name",
-                                         "source",
-                                         "claim",
-                                         "origin",
-                                         "measured",
-                                         "holds",
-                                         "experiment",
-                                         "model",
-                                         "layer",
-                                         "map",
-                                         "mask",
-                                         "n",
-                                         "window",
-                                         "sigma",
-                                         "released",
-                                         "upper",
-                                         "radius_rms",
-                                         "best_construction"};
+    static const char *const fields[] = {
+        "section",  "name",     "source",     "claim",      "origin",
+        "measured", "holds",    "experiment", "model",      "layer",
+        "map",      "mask",     "n",          "window",     "start",
+        "sigma",    "released", "upper",      "radius_rms", "best_construction"};
     char run[4400];
     lipsc_error err = {.text = ""};
-    json_t *all = json_object();
+    json_t *all = json_object(),
+           *absent = json_pack("{s:b}", "tiled", 1); /* first edition */
     int code = gather(r, all);
     if (code == CLI_RUN) code = make_folder(r->self, r->set->out);
     snprintf(run, sizeof run, "%s%s", r->set->run ? r->set->run : r->set->out,
@@ -290,11 +279,13 @@ static int reproduce(repro *r, const char *line) {
     const lipsc_run_options how = {.command = r->self->name,
                                    .command_line = line,
                                    .settings = all,
+                                   .absent = absent,
                                    .field_count = sizeof fields / sizeof *fields,
                                    .fields = fields};
     if (code == CLI_RUN && lipsc_run_open(run, &how, &r->run, &err))
         code = cli_failure(r->self, "%s", err.text);
     json_decref(all);
+    json_decref(absent);
     if (code != CLI_RUN) return code;
     cli_interrupt_begin();
     cli_progress_begin(&r->progress, &r->set->common);

@@ -6,31 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/extreme.h"
 #include "core/mem.h"
 #include "data.h"
+#include "law.h"
 #include "measure.h"
-#include "reproduce.h"
-#include "run/fit.h"
-
-/* What the paper draws, for layer 0 and the middle one: coefficient, exponent.  0: no line
- * in the figure, or another model than the paper's. */
-typedef struct {
-    double coefficient, exponent;
-} law;
-
-typedef struct {
-    const char *name; /* of the experiment                                  */
-    const char *spec; /* MODEL                                              */
-    size_t text;      /* of the texts                                       */
-    int map, mask;    /* of measure_settings                                */
-    int first;        /* layer 0 as well as the middle one                  */
-    int longer;       /* n up to 502 in steps of 10, as far as the text goes */
-    int trained;      /* its tokens may grow with n                         */
-    int own;          /* the paper's own model                              */
-    law drawn[2];
-    const char *drawn_for;
-} curve;
 
 /* ---- One sweep ----------------------------------------------------------------------- */
 
@@ -42,12 +21,12 @@ static lipsc_status restore(measure_job *job, lipsc_error *err) {
     return status;
 }
 
-static void fill_settings(const repro *r, const curve *c, size_t layers,
+static void fill_settings(const repro *r, const repro_curve *c, size_t layers,
                           measure_settings *s, char *chosen, size_t room) {
     lipsc_svd_settings defaults;
     lipsc_svd_defaults(&defaults);
     *s = (measure_settings){.common = r->set->common,
-                            .source = {.text = r->texts.items[c->text], .tiled = 1},
+                            .source = {.text = r->texts.items[c->text]},
                             .windows = r->set->quick ? "2" : "10",
                             .map = c->map,
                             .mask = c->mask,
@@ -61,7 +40,7 @@ static void fill_settings(const repro *r, const curve *c, size_t layers,
 
 /* The paper's grids: 2, 4, ..., 98, and 2, 12, ..., 502 of a second text, where model and
  * text go as far with ten windows. */
-static int fill_lengths(const repro *r, const curve *c, const measure_job *job,
+static int fill_lengths(const repro *r, const repro_curve *c, const measure_job *job,
                         measure_settings *s) {
     char longer[32];
     size_t longest = job->source.count / 10;
@@ -75,7 +54,7 @@ static int fill_lengths(const repro *r, const curve *c, const measure_job *job,
                            1, 1000, &s->lengths);
 }
 
-static void sweep(repro *r, const curve *c, measure_settings *s, measure_job *job) {
+static void sweep(repro *r, const repro_curve *c, measure_settings *s, measure_job *job) {
     lipsc_error err = {.text = ""};
     lipsc_status status = repro_model_open(r, c->spec, &job->model, &err);
     char chosen[32];
@@ -109,7 +88,7 @@ static const lipsc_fit no_fit = {
     .exponent = NAN, .coefficient = NAN, .low = NAN, .high = NAN, .lack_of_fit = NAN};
 
 /* value ~ coefficient against^exponent, over the cells of a layer; NaN where too few. */
-static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t layer,
+static lipsc_fit fit(repro *r, const repro_curve *c, const measure_job *job, size_t layer,
                      const char *value, const char *against) {
     lipsc_fit out = no_fit;
     lipsc_fit_point *points = lipsc_alloc(job->cell_count, sizeof *points);
@@ -118,7 +97,7 @@ static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t la
         const measure_cell *cell = &job->cells[i];
         if (cell->layer != layer || !cell->row) continue;
         points[count++] = (lipsc_fit_point){.n = cell->n,
-                                            .start = cell->window * cell->n, /* tiled */
+                                            .start = cell->start,
                                             .x = number(cell->row, against),
                                             .y = number(cell->row, value)};
     }
@@ -144,30 +123,6 @@ static lipsc_fit fit(repro *r, const curve *c, const measure_job *job, size_t la
     return out;
 }
 
-static void describe_law(const law *drawn, const char *for_whom, char *text, size_t room) {
-    if (drawn->coefficient > 0.0)
-        snprintf(text, room, "%.3g n^%.2f drawn (%s)", drawn->coefficient, drawn->exponent,
-                 for_whom);
-    else
-        snprintf(text, room, "about n^(1/4) on real text; no law drawn for this");
-}
-
-/* The scripts' windows: one of length n begins where n tokens times its number end. */
-static const char no_interval[] = "windows that do not start alike give no interval";
-
-/* Why an exponent is not held against the paper's, or NULL. */
-static const char *unmet(const repro *r, const curve *c, const lipsc_fit *f) {
-    if (!c->own) return "not the paper's model";
-    if (!r->set->texts.count) return "the built-in text, not the paper's";
-    return isnan(f->low) ? no_interval : NULL;
-}
-
-/* How far an exponent lies outside the interval; 0 inside. */
-static double outside(const lipsc_fit *f, double exponent) {
-    return isnan(f->low) ? 0.0
-                         : lipsc_max(0.0, lipsc_max(f->low - exponent, exponent - f->high));
-}
-
 /* Correlation of ln sigma with ln R over all cells of a layer, n >= 8. */
 static double correlation(const measure_job *job, size_t layer) {
     double count = 0, sx = 0, sy = 0, xx = 0, yy = 0, xy = 0;
@@ -185,116 +140,18 @@ static double correlation(const measure_job *job, size_t layer) {
     return (xy - sx * sy / count) / sqrt((xx - sx * sx / count) * (yy - sy * sy / count));
 }
 
-/* A LayerNorm of gain 1 and bias 0 gives f orthogonal to all that its derivative gives:
- * J^T f = 0 but for its epsilon. */
-static int vanishes(const lipsc_fit *defined, const lipsc_fit *released) {
-    return released->coefficient < 1e-3 * defined->coefficient;
-}
-
-/* For two decimals: no -0.00. */
-static double tidy(double x) { return fabs(x) < 0.005 ? 0.0 : x; }
-
-/* What follows, in plain words that are no stronger than the intervals. */
-static const char *meaning(const lipsc_fit *defined, const lipsc_fit *released) {
-    if (isnan(defined->exponent) || isnan(released->exponent))
-        return "Too few lengths for a law.";
-    if (vanishes(defined, released))
-        return "The released value is zero but for the epsilon of the norm: f(X) is the "
-               "output "
-               "of a LayerNorm with gain 1 and bias 0, which J^T sends to zero. It says "
-               "nothing "
-               "about the constant.";
-    if (isnan(defined->low) || isnan(released->low))
-        return "Windows that do not start alike give no intervals: nothing follows.";
-    if (defined->low <= released->high && released->low <= defined->high)
-        return "The intervals meet: no difference of growth is shown.";
-    if (released->low > defined->high)
-        return defined->high < 0.1
-                   ? "The constant itself hardly depends on the length here; the growth "
-                     "that the scripts show comes from |f(X)|, not from the Jacobian."
-                   : "The released value grows faster than the constant itself.";
-    return "The constant itself grows faster than the released value.";
-}
-
-/* " [0.41, 0.47]", and whether it is a law at all. */
-static const char *interval(const lipsc_fit *f, char room[48]) {
-    const char *bent = f->law ? "" : ", no power law";
-    if (isnan(f->low))
-        snprintf(room, 48, " [no interval]%s", bent);
-    else
-        snprintf(room, 48, " [%.2f, %.2f]%s", tidy(f->low), tidy(f->high), bent);
-    return room;
-}
-
-/* The line of one value of a curve, with its interval against what is drawn. */
-static void law_line(repro *r, const curve *c, size_t layer, const law *drawn,
-                     const char *id, const lipsc_fit *f, int vanishing, const char *says) {
-    repro_line line = repro_line_of(id);
-    char statement[160], origin[80], room[48];
-    describe_law(drawn, c->drawn_for, origin, sizeof origin);
-    snprintf(line.name, sizeof line.name, "%s: %s, layer %zu", id, c->name, layer);
-    snprintf(statement, sizeof statement, "%s, layer %zu: %s", c->name, layer,
-             line.claim->statement);
-    line.statement = statement;
-    line.origin = origin;
-    line.unmet = unmet(r, c, f);
-    if (!line.unmet && !(drawn->coefficient > 0.0))
-        line.unmet = "the paper draws no law for it";
-    if (!line.unmet && !f->law && outside(f, drawn->exponent) <= line.tolerance)
-        line.unmet = "the slope fits, a straight line does not";
-    line.says = says;
-    if (vanishing)
-        repro_leave(r, &line, "zero but for the epsilon of the norm: %.2g n^%.2f",
-                    f->coefficient, f->exponent);
-    else if (!f->lengths)
-        repro_leave(r, &line, "fewer than three lengths");
-    else
-        repro_judge(r, &line, outside(f, drawn->exponent), "%.3g n^%.2f%s", f->coefficient,
-                    tidy(f->exponent), interval(f, room));
-}
-
-static void radius_line(repro *r, const curve *c, size_t layer, const lipsc_fit *radius,
-                        double correlated) {
-    repro_line line = repro_line_of("radius");
-    char statement[160], room[48];
-    snprintf(line.name, sizeof line.name, "radius: %s, layer %zu", c->name, layer);
-    snprintf(statement, sizeof statement, "%s, layer %zu: %s", c->name, layer,
-             line.claim->statement);
-    line.statement = statement;
-    line.unmet = unmet(r, c, radius);
-    if (radius->lengths)
-        repro_judge(r, &line, isnan(radius->low) ? 0.0 : radius->low,
-                    "R ~ n^%.3f%s; ln sigma and ln R correlate by %.2f", radius->exponent,
-                    interval(radius, room), correlated);
-    else
-        repro_leave(r, &line, "fewer than three lengths");
-}
-
 /* Returns the fit of sigma against n. */
-static lipsc_fit layer_lines(repro *r, const curve *c, const measure_job *job, size_t layer,
-                             int place) {
-    const law *drawn = &c->drawn[place];
-    const lipsc_fit defined = fit(r, c, job, layer, "sigma", "n");
-    const lipsc_fit released = fit(r, c, job, layer, "released", "n");
-    const lipsc_fit radius = fit(r, c, job, layer, "radius_rms", "n");
+static lipsc_fit layer_lines(repro *r, const repro_curve *c, const measure_job *job,
+                             size_t layer, int place) {
+    repro_laws laws = {.correlated = correlation(job, layer)};
+    laws.defined = fit(r, c, job, layer, "sigma", "n");
+    laws.released = fit(r, c, job, layer, "released", "n");
+    laws.radius = fit(r, c, job, layer, "radius_rms", "n");
     fit(r, c, job, layer, "sigma", "radius_rms");
-    char origin[80], says[900], room[3][48];
-    describe_law(drawn, c->drawn_for, origin, sizeof origin);
-    snprintf(says, sizeof says,
-             "%s (%s), layer %zu, map %s. As defined, sigma ~ %.3g n^%.2f%s; as released, "
-             "|J^T f|^(1/2) ~ %.3g n^%.2f%s; the paper: %s. The radius of the tokens goes "
-             "like n^%.2f%s. %s",
-             c->name, c->spec, layer, measure_map_names[c->map], defined.coefficient,
-             tidy(defined.exponent), interval(&defined, room[0]), released.coefficient,
-             tidy(released.exponent), interval(&released, room[1]), origin,
-             tidy(radius.exponent), interval(&radius, room[2]),
-             meaning(&defined, &released));
-    law_line(r, c, layer, drawn, "growth-defined", &defined, 0, says);
-    law_line(r, c, layer, drawn, "growth-released", &released,
-             vanishes(&defined, &released), NULL);
-    if (c->trained && c->map == LIPSC_MAP_ATTENTION && c->mask == MEASURE_MASK_MODEL)
-        radius_line(r, c, layer, &radius, correlation(job, layer));
-    return defined;
+    repro_law_lines(r, c, layer, &c->drawn[place], &laws,
+                    c->trained && c->map == LIPSC_MAP_ATTENTION &&
+                        c->mask == MEASURE_MASK_MODEL);
+    return laws.defined;
 }
 
 /* Median over windows of sigma at the longest length. */
@@ -320,7 +177,7 @@ typedef struct {
     lipsc_fit fit; /* of sigma against n          */
 } outcome;
 
-static outcome draw_curve(repro *r, const curve *c) {
+static outcome draw_curve(repro *r, const repro_curve *c) {
     measure_settings s;
     measure_job job = {.self = r->self,
                        .set = &s,
@@ -392,33 +249,33 @@ static lipsc_fit decoders(repro *r, size_t text, const char *suffix) {
         snprintf(random, sizeof random, "random:gpt2:nano"); /* of the same shape */
     else
         snprintf(random, sizeof random, "random:%s", r->decoder);
-    curve c = {.name = names[0],
-               .spec = r->decoder,
-               .text = text,
-               .map = LIPSC_MAP_ATTENTION,
-               .first = 1,
-               .trained = 1,
-               .own = repro_is_published(r, r->decoder, "gpt2"),
-               .drawn_for = "GPT-2"};
+    repro_curve c = {.name = names[0],
+                     .spec = r->decoder,
+                     .text = text,
+                     .map = LIPSC_MAP_ATTENTION,
+                     .first = 1,
+                     .trained = 1,
+                     .own = repro_is_published(r, r->decoder, "gpt2"),
+                     .drawn_for = "GPT-2"};
     if (c.own) {
-        c.drawn[0] = (law){35.3, 0.26};
-        c.drawn[1] = (law){25.0, 0.51};
+        c.drawn[0] = (repro_drawn){35.3, 0.26};
+        c.drawn[1] = (repro_drawn){25.0, 0.51};
     }
     const outcome masked = draw_curve(r, &c);
     if (text == 0) {
         c.name = names[2];
         c.mask = MEASURE_MASK_NONE;
         c.first = 0;
-        c.drawn[1] = (law){0};
+        c.drawn[1] = (repro_drawn){0};
         mask_line(r, "decoder", "0.653 (gpt2-nano, layer 3, n = 98)", built_in, 0.653,
                   masked.median, draw_curve(r, &c).median);
     }
-    c = (curve){.name = names[1],
-                .spec = random,
-                .text = text,
-                .map = LIPSC_MAP_ATTENTION,
-                .first = 1,
-                .drawn_for = "random GPT-2"};
+    c = (repro_curve){.name = names[1],
+                      .spec = random,
+                      .text = text,
+                      .map = LIPSC_MAP_ATTENTION,
+                      .first = 1,
+                      .drawn_for = "random GPT-2"};
     draw_curve(r, &c);
     if (text == 0 && r->set->quick) leave_random_gpt2(r);
     if (text == 0 && !r->set->quick) { /* the size and the grid that the paper drew */
@@ -426,7 +283,7 @@ static lipsc_fit decoders(repro *r, size_t text, const char *suffix) {
         c.spec = "random:gpt2";
         c.first = 0;
         c.own = 1;
-        c.drawn[1] = (law){0.445, 0.25};
+        c.drawn[1] = (repro_drawn){0.445, 0.25};
         draw_curve(r, &c);
     }
     return masked.fit;
@@ -439,62 +296,37 @@ static void encoders(repro *r, size_t text, const char *suffix) {
     for (size_t i = 0; i < 3; i++)
         snprintf(names[i], sizeof names[i], "%s%s%s", kind, forms[i], suffix);
     snprintf(random, sizeof random, "random:%s", r->set->bert ? r->set->bert : "bert:nano");
-    curve c = {.name = names[0],
-               .spec = repro_encoder(r),
-               .text = text,
-               .map = LIPSC_MAP_ATTENTION,
-               .first = 1,
-               .longer = text > 0,
-               .trained = r->set->bert != NULL,
-               .own = r->set->bert && repro_is_published(r, r->set->bert, "bert"),
-               .drawn_for = "BERT"};
+    repro_curve c = {.name = names[0],
+                     .spec = repro_encoder(r),
+                     .text = text,
+                     .map = LIPSC_MAP_ATTENTION,
+                     .first = 1,
+                     .longer = text > 0,
+                     .trained = r->set->bert != NULL,
+                     .own = r->set->bert && repro_is_published(r, r->set->bert, "bert"),
+                     .drawn_for = "BERT"};
     const int own = c.own;
     const double unmasked = draw_curve(r, &c).median;
     c.name = names[1]; /* the map of the released script */
     c.map = LIPSC_MAP_RESIDUAL;
-    if (own && text == 0) c.drawn[0] = (law){14.3, 0.24};
+    if (own && text == 0) c.drawn[0] = (repro_drawn){14.3, 0.24};
     draw_curve(r, &c);
     if (text > 0) return;
     c.name = names[2];
     c.map = LIPSC_MAP_ATTENTION;
     c.mask = MEASURE_MASK_CAUSAL;
     c.first = 0;
-    if (own) c.drawn[1] = (law){6.44, 0.25};
+    if (own) c.drawn[1] = (repro_drawn){6.44, 0.25};
     c.drawn_for = "\"BERT decoder\", no mask";
     mask_line(r, "encoder", "1.63 (random:bert:nano, n = 98); the paper passes no mask",
               !r->set->bert, 1.63, draw_curve(r, &c).median, unmasked);
     if (!r->set->bert) return;
-    c = (curve){.name = "encoder random",
-                .spec = random,
-                .map = LIPSC_MAP_ATTENTION,
-                .first = 1,
-                .drawn_for = "random BERT"};
+    c = (repro_curve){.name = "encoder random",
+                      .spec = random,
+                      .map = LIPSC_MAP_ATTENTION,
+                      .first = 1,
+                      .drawn_for = "random BERT"};
     draw_curve(r, &c);
-}
-
-/* The gap between the intervals that lie farthest apart; at most 0 where all meet. */
-static void text_line(repro *r, const lipsc_fit *fits) {
-    repro_line line = repro_line_of("second-text");
-    double low = -INFINITY, high = INFINITY, least = INFINITY, most = -INFINITY;
-    for (size_t t = 0; t < r->texts.count; t++) {
-        repro_raise(&low, fits[t].low);
-        repro_lower(&high, fits[t].high);
-        least = lipsc_min(least, fits[t].exponent);
-        most = lipsc_max(most, fits[t].exponent);
-    }
-    if (!repro_is_published(r, r->decoder, "gpt2"))
-        line.unmet = "not the paper's model";
-    else if (isnan(low))
-        line.unmet = no_interval;
-    if (r->texts.count < 2)
-        repro_leave(r, &line, "give --text twice");
-    else
-        repro_judge(r, &line, isnan(low) ? 0.0 : low - high,
-                    "exponents of sigma from %.2f to %.2f; the intervals %s", tidy(least),
-                    tidy(most),
-                    isnan(low)    ? "are missing"
-                    : low <= high ? "meet"
-                                  : "do not meet");
 }
 
 void repro_growth(repro *r) {
@@ -505,6 +337,6 @@ void repro_growth(repro *r) {
         fits[t] = decoders(r, t, suffix);
         encoders(r, t, suffix);
     }
-    text_line(r, fits);
+    repro_texts_line(r, r->texts.count, fits);
     if (!r->set->bert) repro_pass(r, "pretrained-encoder", "give --bert DIR");
 }

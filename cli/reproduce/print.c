@@ -27,7 +27,8 @@ static const lipsc_column curve_columns[] = {
     {"window", LIPSC_COLUMN_INTEGER},    {"sigma", LIPSC_COLUMN_REAL},
     {"released", LIPSC_COLUMN_REAL},     {"upper", LIPSC_COLUMN_REAL},
     {"radius_rms", LIPSC_COLUMN_REAL},   {"radius_max", LIPSC_COLUMN_REAL},
-    {"residual", LIPSC_COLUMN_REAL},     {"converged", LIPSC_COLUMN_BOOL}};
+    {"residual", LIPSC_COLUMN_REAL},     {"converged", LIPSC_COLUMN_BOOL},
+    {"start", LIPSC_COLUMN_INTEGER}};
 
 static const lipsc_column worst_columns[] = {
     {"experiment", LIPSC_COLUMN_STRING}, {"mask", LIPSC_COLUMN_STRING},

@@ -2,11 +2,13 @@
  * measure them, and the verdicts.
  *
  *     cmd_reproduce.c    options, the run file, which computations run
- *     claims.c           THE TABLE: whose claim, what it says, how it is judged, who
- * computes judge.c            promised against measured, in one place print.c closing
- * table, paragraphs, TSV files small.c            small layers and random ones, Jacobians,
- * bounds of a ball split.c            maths 2: moving, splitting, teleporting basics.c
- * maths 1.4, 5.2, 3.14: sequences as measures, no global constant, what was known before
+ *     claims.c           THE TABLE: whose claim, what it says, how it is judged, by whom
+ *     judge.c            promised against measured, in one place
+ *     print.c            closing table, paragraphs, TSV files
+ *     small.c            small layers and random ones, Jacobians, bounds of a ball
+ *     split.c            maths 2: moving, splitting, teleporting
+ *     basics.c           maths 1.4, 5.2, 3.14: sequences as measures, no global constant
+ *     records.c          a bound on a batch of inputs
  *     bounds.c           maths 3: every bound on a batch of random layers
  *     lemmas.c           maths 3: lemmas, norms in front, distances of measures
  *     worst.c            maths 4 and 5: constructions for n tokens
@@ -16,6 +18,7 @@
  *     layers.c           maths 3: bounds of layers of real size
  *     text.c             maths 2 and 3.11 on a window of text: LayerNorm, duplicated tokens
  *     released.c         maths 8: what the published scripts return
+ *     law.c              maths 8, 9: growth laws, their intervals against what is drawn
  *     growth.c           maths 8: real text against the length
  *     adversarial.c      maths 8: the authors' adversarial inputs
  *

@@ -57,6 +57,11 @@ done
 says paper-masked unmet "its constant was not seen"
 says "growth-defined: decoder, layer 3" unmet "not the paper's model"
 says "adversarial-defined: adversarial encoder, layer 0" unmet "is above e^Delta"
+# two windows are too few for an interval, and that is said; they start alike
+says "growth-defined: decoder, layer 3" measured "[no interval]"
+awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    $1 == "decoder" && $at["start"] != 32 * $at["window"] { exit 1 }' paper/curves.tsv ||
+    fail "windows of reproduce do not start every 32 tokens"
 # our own numbers are regressions
 for name in S1-gain S2 one-outlier-table finite-n-tight two-diracs-table few-diracs masked-table \
     outlier-last d2-hardy sphere regimes released-outlier "mask: decoder"; do
@@ -132,6 +137,14 @@ run 1 reproduce --quick --spoil nonsense --only split --out spoilt -q
 has err "lipscope reproduce: --spoil nonsense: no line has this name"
 run 1 reproduce --quick --only split --spoil S1 --out paper -q
 has err 'paper/run.db: made with another setting: spoil is null there and "S1" here'
+
+# a file of the first edition has other windows under the same names
+if command -v sqlite3 >/dev/null; then
+    cp paper/run.db first.db
+    sqlite3 first.db "UPDATE run SET settings = json_remove(settings, '\$.tiled')"
+    run 1 reproduce --quick --out paper --run first.db -q
+    has err "first.db: made with another setting: tiled is true there and false here"
+fi
 
 # another seed, text or model does not mix
 run 1 reproduce --quick --out paper --seed 2 -q

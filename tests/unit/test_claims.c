@@ -1,5 +1,6 @@
 /* test_claims.c - verdicts of `reproduce`: what is not finite holds nowhere, an unmet
- * hypothesis and the quick form are not judged, a refused bound is not skipped. */
+ * hypothesis and the quick form are not judged, a refused bound is not skipped, a growth
+ * law is judged by its interval. */
 #define _DEFAULT_SOURCE /* mkdtemp */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 #include "small_layer.h"
 
 #include "interrupt.h"
-#include "reproduce/reproduce.h"
+#include "reproduce/law.h"
 
 /* ---- In place of the table and of the terminal --------------------------------------- */
 
@@ -21,12 +22,25 @@ static const repro_claim table[] = {
     {"least", "1", REPRO_SPLIT, REPRO_REGRESSION, "at least", "ours", REPRO_AT_LEAST, 2.0,
      0.1, NULL, NULL, 0},
     {"equal", "1", REPRO_SPLIT, REPRO_PAPER_FIGURE, "equals", "drawn", REPRO_EQUALS, 2.0,
-     0.1, NULL, "the paper's model", 0}};
+     0.1, NULL, "the paper's model", 0},
+    {"growth-defined", "8", REPRO_TEXT, REPRO_PAPER_FIGURE, "sigma", "", REPRO_EQUALS, 0.0,
+     0.02, NULL, NULL, 1},
+    {"growth-released", "8", REPRO_TEXT, REPRO_PAPER_FIGURE, "released", "", REPRO_EQUALS,
+     0.0, 0.02, NULL, NULL, 1},
+    {"radius", "8", REPRO_TEXT, REPRO_PAPER_FIGURE, "tokens grow", "", REPRO_AT_LEAST, 0.0,
+     0.0, NULL, NULL, 1},
+    {"second-text", "8", REPRO_TEXT, REPRO_PAPER_FIGURE, "texts", "", REPRO_AT_MOST, 0.0,
+     0.0, NULL, NULL, 0}};
 
 const repro_claim *repro_claim_find(const char *id) {
-    for (size_t c = 0; c < 3; c++)
+    for (size_t c = 0; c < sizeof table / sizeof *table; c++)
         if (!strcmp(table[c].id, id)) return &table[c];
     return NULL;
+}
+const char *const measure_map_names[] = {"attention"};
+int repro_is_published(repro *who, const char *spec, const char *architecture) {
+    (void)who, (void)architecture;
+    return !strcmp(spec, "gpt2");
 }
 const char *repro_source_name(repro_source source) { return source ? "other" : "first"; }
 int cli_interrupted(void *ctx) { return ctx != NULL; }
@@ -187,10 +201,91 @@ static void refused(void **state) {
     lipsc_head_facts_free(&s.facts);
 }
 
+/* ---- Growth laws --------------------------------------------------------------------- */
+
+static lipsc_fit law_of(double low, double high, size_t starts, int straight) {
+    return (lipsc_fit){.exponent = 0.25,
+                       .coefficient = 2.0,
+                       .low = low,
+                       .high = high,
+                       .law = straight,
+                       .lengths = 5,
+                       .starts = starts};
+}
+
+/* The verdict on a drawn n^0.25 of a curve whose interval this is. */
+static void growth(const lipsc_fit *f, int own, const char *holds, const char *words) {
+    const repro_curve c = {.name = "c", .spec = "gpt2", .own = own, .drawn_for = "GPT-2"};
+    const repro_drawn drawn = {2.0, 0.25};
+    const repro_laws laws = {.defined = *f, .released = *f, .radius = *f};
+    repro_law_lines(&r, &c, 3, &drawn, &laws, 1);
+    assert_int_equal(r.status, LIPSC_OK);
+    expect("growth-defined: c, layer 3", holds, words);
+    expect("growth-released: c, layer 3", holds, words);
+}
+
+static void judged_by_intervals(void **state) {
+    (void)state;
+    const lipsc_fit around = law_of(0.2, 0.3, 10, 1), beside = law_of(0.05, 0.1, 10, 1),
+                    bent = law_of(0.2, 0.3, 10, 0), few = law_of(NAN, NAN, 5, 1),
+                    lost = law_of(NAN, NAN, 10, 1);
+    growth(&around, 1, "not judged", "the built-in text");
+    settings.texts.count = 1;
+    growth(&around, 1, "yes", "2 n^0.25 [0.20, 0.30]");
+    growth(&beside, 1, "no", "[0.05, 0.10]");
+    growth(&bent, 1, "not judged", "the slope fits, a straight line does not");
+    growth(&few, 1, "not judged", "windows with 5 starts, an interval needs 6");
+    growth(&lost, 1, "not judged", "no interval could be computed");
+    growth(&around, 0, "not judged", "not the paper's model");
+    settings.quick = 1;
+    growth(&around, 1, "not judged", "[0.20, 0.30]");
+    growth(&beside, 1, "not judged", "[0.05, 0.10]");
+    settings.quick = 0;
+    settings.texts.count = 0;
+}
+
+/* An interval around zero shows neither growth nor its absence. */
+static void radius_by_interval(void **state) {
+    (void)state;
+    const lipsc_fit grows = law_of(0.01, 0.1, 6, 1), falls = law_of(-0.2, -0.1, 6, 1),
+                    open = law_of(-0.1, 0.1, 6, 1);
+    settings.texts.count = 1;
+    growth(&grows, 1, "no", "");
+    expect("radius: c, layer 3", "yes", "");
+    growth(&falls, 1, "no", "");
+    expect("radius: c, layer 3", "no", "");
+    growth(&open, 1, "no", "");
+    expect("radius: c, layer 3", "not judged", "room for growth and for none");
+    settings.texts.count = 0;
+}
+
+static void texts_by_intervals(void **state) {
+    (void)state;
+    lipsc_fit fits[] = {law_of(0.2, 0.3, 10, 1), law_of(0.29, 0.5, 10, 1),
+                        law_of(0.31, 0.5, 10, 1), law_of(NAN, NAN, 3, 1)};
+    r.decoder = "gpt2";
+    repro_texts_line(&r, 1, fits);
+    expect("second-text", "not judged", "give --text twice");
+    repro_texts_line(&r, 2, fits);
+    expect("second-text", "yes", "the intervals meet");
+    repro_texts_line(&r, 3, fits);
+    expect("second-text", "no", "the intervals do not meet");
+    repro_texts_line(&r, 4, fits);
+    expect("second-text", "not judged", "windows with 3 starts");
+    r.decoder = "another";
+    repro_texts_line(&r, 2, fits);
+    expect("second-text", "not judged", "not the paper's model");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compared),   cmocka_unit_test(not_finite),
-        cmocka_unit_test(not_judged), cmocka_unit_test(quick),
-        cmocka_unit_test(spoiled),    cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(compared),
+                                       cmocka_unit_test(not_finite),
+                                       cmocka_unit_test(not_judged),
+                                       cmocka_unit_test(quick),
+                                       cmocka_unit_test(spoiled),
+                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(judged_by_intervals),
+                                       cmocka_unit_test(radius_by_interval),
+                                       cmocka_unit_test(texts_by_intervals)};
     return cmocka_run_group_tests(tests, begin, end);
 }

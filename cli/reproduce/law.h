@@ -1,0 +1,40 @@
+/* law.h - growth laws of `reproduce` in words and lines of its table: what is measured,
+ * with its interval, against what the paper draws. */
+#ifndef LIPSC_CLI_REPRODUCE_LAW_H
+#define LIPSC_CLI_REPRODUCE_LAW_H
+
+#include "reproduce.h"
+#include "run/fit.h"
+
+/* What the paper draws, for layer 0 and the middle one: coefficient, exponent.  0: no line
+ * in the figure, or another model than the paper's. */
+typedef struct {
+    double coefficient, exponent;
+} repro_drawn;
+
+typedef struct {
+    const char *name; /* of the experiment                                  */
+    const char *spec; /* MODEL                                              */
+    size_t text;      /* of the texts                                       */
+    int map, mask;    /* of measure_settings                                */
+    int first;        /* layer 0 as well as the middle one                  */
+    int longer;       /* n up to 502 in steps of 10, as far as the text goes */
+    int trained;      /* its tokens may grow with n                         */
+    int own;          /* the paper's own model                              */
+    repro_drawn drawn[2];
+    const char *drawn_for;
+} repro_curve;
+
+/* The laws of one layer of a curve against n, all of the same windows. */
+typedef struct {
+    lipsc_fit defined, released, radius;
+    double correlated; /* ln sigma with ln R */
+} repro_laws;
+
+/* The lines of a layer: as defined, as released, and where with_radius the radius. */
+void repro_law_lines(repro *r, const repro_curve *c, size_t layer, const repro_drawn *drawn,
+                     const repro_laws *laws, int with_radius);
+/* Whether the laws of several texts are told apart by their intervals. */
+void repro_texts_line(repro *r, size_t count, const lipsc_fit *fits);
+
+#endif
