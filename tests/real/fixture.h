@@ -1,4 +1,4 @@
-/* fixture.h - reads the folders of ../shared/fixtures: small models written by Hugging Face
+/* fixture.h - reads the folders of tests/data/fixtures: small models written by Hugging Face
  * transformers, with activations and singular values that it computed in float64. */
 #ifndef LIPSC_TESTS_FIXTURE_H
 #define LIPSC_TESTS_FIXTURE_H
@@ -32,12 +32,18 @@ typedef struct {
 
 static inline int by_text(const void *a, const void *b) { return strcmp(a, b); }
 
+/* Those of the repository, or others of the same form in LIPSCOPE_FIXTURES. */
+static inline const char *fixtures_dir(void) {
+    const char *others = getenv("LIPSCOPE_FIXTURES");
+    return others ? others : LIPSC_TEST_DATA "/fixtures";
+}
+
 /* Names of the folders FAMILY-N, sorted; 0 when there are none.  With LIPSCOPE_FIXTURE in
  * the environment only the one of that name. */
 static inline size_t list_fixtures(char names[MOST_FIXTURES][64]) {
     size_t count = 0;
     const char *only = getenv("LIPSCOPE_FIXTURE");
-    DIR *dir = opendir(LIPSC_SHARED_DIR "/fixtures");
+    DIR *dir = opendir(fixtures_dir());
     struct dirent *entry;
     while (dir && (entry = readdir(dir)) && count < MOST_FIXTURES) {
         const char *dash = strrchr(entry->d_name, '-');
@@ -62,7 +68,7 @@ static inline void fixture_open(fixture *f, const char *name) {
     char path[PATH_SIZE + 32];
     lipsc_error err = {0};
     snprintf(f->name, sizeof f->name, "%.63s", name);
-    snprintf(f->dir, sizeof f->dir, "%s/fixtures/%.63s", LIPSC_SHARED_DIR, f->name);
+    snprintf(f->dir, sizeof f->dir, "%.900s/%.63s", fixtures_dir(), f->name);
     if (lipsc_model_open(f->dir, 1, &f->model, &err)) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "%s/reference.json", f->dir);
     f->json = load_json(path);
