@@ -3,7 +3,7 @@
  * finds the stored direction. */
 #include "attn/attn.h"
 #include "bound/construct.h"
-#include "fixture.h"
+#include "../model/fixture.h"
 
 #define REFERENCES LIPSC_SHARED_DIR "/references/gpt2-adversarial"
 #define MODEL      LIPSC_SHARED_DIR "/models/gpt2-attention"

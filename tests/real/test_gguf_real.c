@@ -1,7 +1,7 @@
 /* test_gguf_real.c - published GGUF files against transformers in float64 on the weights as
  * the gguf package unpacks them.  LIPSCOPE_REAL_MODELS names the folder that
  * tools/real_models.py made; without it the tests are skipped. */
-#include "fixture.h"
+#include "../model/fixture.h"
 
 #include "token/token.h"
 

@@ -56,10 +56,6 @@ static void test_forward(void **state) {
     (void)state;
     char names[MOST_FIXTURES][64];
     const size_t count = list_fixtures(names);
-    if (!count) {
-        print_message("skipped: no %s/fixtures\n", LIPSC_SHARED_DIR);
-        skip();
-    }
     for (size_t i = 0; i < count; i++) {
         fixture f;
         fixture_open(&f, names[i]);
@@ -106,7 +102,6 @@ static void test_singular_values(void **state) {
     (void)state;
     char names[MOST_FIXTURES][64];
     const size_t count = list_fixtures(names);
-    if (!count) skip();
     for (size_t i = 0; i < count; i++) {
         fixture f;
         fixture_open(&f, names[i]);

@@ -1,5 +1,5 @@
-/* fixture.h - reads the folders of tests/data/fixtures: small models written by Hugging Face
- * transformers, with activations and singular values that it computed in float64. */
+/* fixture.h - reads the folders of tests/data/fixtures: small models written by Hugging
+ * Face transformers, with activations and singular values that it computed in float64. */
 #ifndef LIPSC_TESTS_FIXTURE_H
 #define LIPSC_TESTS_FIXTURE_H
 
@@ -38,8 +38,8 @@ static inline const char *fixtures_dir(void) {
     return others ? others : LIPSC_TEST_DATA "/fixtures";
 }
 
-/* Names of the folders FAMILY-N, sorted; 0 when there are none.  With LIPSCOPE_FIXTURE in
- * the environment only the one of that name. */
+/* Names of the folders FAMILY-N, sorted.  With LIPSCOPE_FIXTURE in the environment only the
+ * one of that name.  Only where others were asked for may there be none. */
 static inline size_t list_fixtures(char names[MOST_FIXTURES][64]) {
     size_t count = 0;
     const char *only = getenv("LIPSCOPE_FIXTURE");
@@ -54,7 +54,16 @@ static inline size_t list_fixtures(char names[MOST_FIXTURES][64]) {
     }
     if (dir) closedir(dir);
     qsort(names, count, sizeof names[0], by_text);
+    if (!count) {
+        print_message("skipped: no fixtures in %s\n", fixtures_dir());
+        if (!getenv("LIPSCOPE_FIXTURES")) fail();
+        skip();
+    }
     return count;
+}
+
+static inline void fixture_path(const char *name, char dir[PATH_SIZE]) {
+    snprintf(dir, PATH_SIZE, "%.900s/%.63s", fixtures_dir(), name);
 }
 
 static inline json_t *load_json(const char *path) {
@@ -68,7 +77,7 @@ static inline void fixture_open(fixture *f, const char *name) {
     char path[PATH_SIZE + 32];
     lipsc_error err = {0};
     snprintf(f->name, sizeof f->name, "%.63s", name);
-    snprintf(f->dir, sizeof f->dir, "%.900s/%.63s", fixtures_dir(), f->name);
+    fixture_path(f->name, f->dir);
     if (lipsc_model_open(f->dir, 1, &f->model, &err)) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "%s/reference.json", f->dir);
     f->json = load_json(path);
