@@ -1,4 +1,5 @@
 # `attack`: rows, the files it writes, runs that continue, Ctrl-C, wrong use.
+. "$(dirname "$0")/nano.sh"
 . "$(dirname "$0")/begin.sh"
 for g in G1 G13; do "$make" $g $g || exit 1; done
 "$make" multi multi && "$make" times times || exit 1
@@ -112,21 +113,17 @@ run 1 attack G1 --length 5 --radius 1e80
 has err "too large for double precision"
 
 # a model: the image of its norm, the norm's radius, around a text
-shared=$(dirname "$0")/../../../shared
-nano=$shared/models/gpt2-nano text=$shared/texts/alice29.txt
-if [ -f "$nano/model.safetensors" ]; then
-    for domain in "--domain norm" "--radius layernorm" "--domain around --radius 0.1 --text $text"; do
-        run 0 attack "$nano" --layer 1 $domain --length 6 --restarts 2 --iterations 5 -o nano.st \
-            --format tsv
-        sigma=$(row sigma)
-        less "$sigma" "$(row upper)"
-        run 0 layer nano.st --format tsv
-        near "$(row sigma)" "$sigma" 1e-9
-        run 0 check nano.st
-    done
-    run 1 attack "$nano" --layer 99 --length 6 --radius 1
-    run 2 attack "$nano" --domain norm --radius 3 --length 6
-fi
+for domain in "--domain norm" "--radius layernorm" "--domain around --radius 0.1 --text $text"; do
+    run 0 attack "$nano" --layer 1 $domain --length 6 --restarts 2 --iterations 5 -o nano.st \
+        --format tsv
+    sigma=$(row sigma)
+    less "$sigma" "$(row upper)"
+    run 0 layer nano.st --format tsv
+    near "$(row sigma)" "$sigma" 1e-9
+    run 0 check nano.st
+done
+run 1 attack "$nano" --layer 99 --length 6 --radius 1
+run 2 attack "$nano" --domain norm --radius 3 --length 6
 
 # --window, --stride, --tiled: at radius 0 around a window there is the window alone, and sigma
 # is that of its ids, cut out of the text by awk

@@ -1,5 +1,5 @@
-# `measure` on gpt2-nano and alice29.txt: reference values, formats, fields, order, fits.
-. "$(dirname "$0")/shared.sh"
+# `measure` on gpt2-nano and lighthouse.txt: reference values, formats, fields, order, fits.
+. "$(dirname "$0")/nano.sh"
 . "$(dirname "$0")/begin.sh"
 
 # column NAME of the TSV in ./out, one value per line
@@ -13,7 +13,7 @@ values() { awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
 
 # every row of the reference: 1e-3 with the f32 default, 1e-7 in f64; lines are
 # "layer n window sigma"
-tr -d '\n ' <"$shared/references/gpt2-nano.json" | sed 's/.*"rows"://; s/}/\n/g' |
+tr -d '\n ' <"$data/references/gpt2-nano.json" | sed 's/.*"rows"://; s/}/\n/g' |
     awk -F'[,{]' '/"sigma"/ { for (i = 1; i <= NF; i++) { split($i, pair, ":")
         value[pair[1]] = pair[2] }
         print value["\"layer\""], value["\"n\""], value["\"window\""], value["\"sigma\""] }' |

@@ -1,6 +1,6 @@
 # Bad input of `measure`: one sentence that names the thing and the reason, exit 1 or 2,
 # nothing on standard output.
-. "$(dirname "$0")/shared.sh"
+. "$(dirname "$0")/nano.sh"
 . "$(dirname "$0")/begin.sh"
 
 # bad CODE TEXT ARGS...
@@ -41,7 +41,7 @@ bad 2 "'--layers' names 1 twice" measure "$nano" --text "$text" --layers 1,1
 bad 1 "nowhere" measure nowhere --text "$text"
 bad 1 "the model has layers 0 to 5" measure "$nano" --text "$text" --layers 6
 bad 1 "the model has heads 0 to 5" measure "$nano" --text "$text" --heads 0:6
-bad 1 "it can read no text" measure "$shared/models/gpt2-attention" --text "$text"
+bad 1 "it can read no text" measure "$part" --text "$text"
 bad 1 "reads tokens, not images" measure "$nano" --pixels "$nano/model.safetensors"
 
 # a copy of the model whose named files can be damaged
@@ -103,8 +103,8 @@ bad 1 "config.json" measure broken --text "$text" --length 8
 damage
 rm broken/tokenizer.json
 bad 1 "broken" measure broken --text "$text" --length 8
-bad 1 "the tokenizer makes ids up to 50256, the model's embedding has 2048 rows" \
-    measure "$nano" --tokenizer "$shared/models/gpt2-tokenizer" --text "$text" --length 8
+bad 1 "the tokenizer makes ids up to 2047, the model's embedding has" \
+    measure "$bert" --tokenizer "$nano" --text "$text" --length 8
 bad 2 "'--tokenizer' has no meaning without --text" measure "$nano" --ids x --tokenizer y
 
 # texts and ids

@@ -1,5 +1,5 @@
 # A run survives: kill -9, Ctrl-C, two processes, other settings, a full and a read-only disk.
-. "$(dirname "$0")/shared.sh"
+. "$(dirname "$0")/nano.sh"
 . "$(dirname "$0")/begin.sh"
 command -v timeout >/dev/null || { echo "skipped: no timeout(1)"; exit 77; }
 
@@ -93,8 +93,8 @@ refused() { # REASON ARGS...
     has err "kill.db: made with another setting: $reason"
     empty out
 }
-refused "text_hash is " "$nano" --text "$shared/texts/asyoulik.txt"
-refused "model_hash is " "$shared/models/all-MiniLM-L6-v2" --text "$text"
+refused "text_hash is " "$nano" --text "$data/../../LICENSE"
+refused "model_hash is " "$bert" --text "$text"
 refused 'dtype is "f32" there and "f64" here' "$nano" --text "$text" --dtype f64
 refused 'map is "attention" there and "heads" here' "$nano" --text "$text" --map heads
 refused 'mask is "model" there and "none" here' "$nano" --text "$text" --mask none

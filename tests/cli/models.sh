@@ -1,5 +1,5 @@
-# info, tokens and export on the models in ../shared.
-. "$(dirname "$0")/shared.sh"
+# info, tokens and export on models of several families.
+. "$(dirname "$0")/nano.sh"
 . "$(dirname "$0")/begin.sh"
 
 # info
@@ -9,9 +9,9 @@ run 0 info "$nano" --format json
 [ "$(field positions) $(field mask) $(field norm) $(field input)" = \
     '512 "causal" "pre" "text"' ] || fail "info: $(cat out)"
 [ "$(field layers_stored)" = '"0:5"' ] || fail "layers_stored $(field layers_stored)"
-run 0 info "$shared/models/gpt2-attention" --format json
-[ "$(field layers_stored) $(field input)" = '"0,6" "none"' ] || fail "gpt2-attention"
-run 0 info "$shared/models/all-MiniLM-L6-v2"
+run 0 info "$part" --format json
+[ "$(field layers_stored) $(field input)" = '"0,2" "none"' ] || fail "gpt2-part"
+run 0 info "$bert"
 has out "post"
 run 0 info "$nano" --tensors --format tsv
 has out "wte.weight"
@@ -28,10 +28,10 @@ run 1 info random:nothing
 run 2 info
 
 # tokens: the ids of the references, one line; nothing is one empty line; back to the text
-for model in gpt2-nano all-MiniLM-L6-v2; do
-    run 0 tokens "$shared/models/$model" "$text"
+for model in "$nano" "$bert"; do
+    run 0 tokens "$model" "$text"
     [ "$(wc -l <out)" = 1 ] || fail "tokens: not one line"
-    tr -d '\n ' <"$shared/references/$model.json" |
+    tr -d '\n ' <"$data/references/${model##*/}.json" |
         sed 's/.*"ids":\[\([0-9,]*\)\].*/\1,/' | tr ',' '\n' >want
     [ "$(wc -l <want)" -gt 100 ] || fail "$model: the reference was not read"
     tr ' ' '\n' <out | head -n "$(wc -l <want)" | cmp -s - want ||
@@ -48,10 +48,11 @@ run 0 tokens "$nano" nothing
 run 0 tokens "$nano" --decode nothing
 empty out
 printf 'hello world' >hello
-run 0 tokens "$shared/models/all-MiniLM-L6-v2" hello --special
-[ "$(cat out)" = "101 7592 2088 102" ] || fail "special tokens: $(cat out)"
-run 0 tokens "$shared/models/all-MiniLM-L6-v2" hello
-[ "$(cat out)" = "7592 2088" ] || fail "no special tokens: $(cat out)"
+hello='102 92 43 336 105' # by Hugging Face tokenizers
+run 0 tokens "$bert" hello --special
+[ "$(cat out)" = "2 $hello 3" ] || fail "special tokens: $(cat out)"
+run 0 tokens "$bert" hello
+[ "$(cat out)" = "$hello" ] || fail "no special tokens: $(cat out)"
 run 1 tokens "$nano" absent
 run 1 tokens absent hello
 echo "1 x" >odd
@@ -66,9 +67,9 @@ value() { # of `measure`, f64
     "$bin" measure "$1" --text "$text" --length 20 --windows 2:2 --layer "$2" --dtype f64 \
         --format json >out && field sigma
 }
-for model in gpt2-nano all-MiniLM-L6-v2; do
-    sigma=$(value "$shared/models/$model" 3)
-    run 0 export "$shared/models/$model" --layer 3 --text "$text" --length 20 --window 2 -o l3
+for model in "$nano" "$bert"; do
+    sigma=$(value "$model" 3)
+    run 0 export "$model" --layer 3 --text "$text" --length 20 --window 2 -o l3
     has err "read it with: lipscope layer l3"
     run 0 layer l3 --format json
     near "$(field sigma)" "$sigma" 1e-9 # an f64 solve, twice
@@ -79,15 +80,12 @@ empty err
 run 0 export "$nano" --layer 0 --text "$text" --length 20 --map heads -o heads -q
 run 0 layer heads --format json
 [ "$(field map)" = '"heads"' ] || fail "map $(field map)"
-if [ -d "$shared/models/stories260K" ]; then
-    echo "1 403 407 261" >story
-    "$bin" measure "$shared/models/stories260K" --layer 0 --ids story --dtype f64 \
-        --format json >out
-    sigma=$(field sigma)
-    run 0 export "$shared/models/stories260K" --layer 0 --ids story -o rotary
-    run 0 layer rotary --format json
-    near "$(field sigma)" "$sigma" 1e-12
-fi
+echo "6 40 31 9" >story
+"$bin" measure "$data/fixtures/llama-1" --layer 0 --ids story --dtype f64 --format json >out
+sigma=$(field sigma)
+run 0 export "$data/fixtures/llama-1" --layer 0 --ids story -o rotary
+run 0 layer rotary --format json
+near "$(field sigma)" "$sigma" 1e-12
 run 1 export "$nano" --layer 6 --text "$text" --length 20 -o no
 has err "the model has layers 0 to 5"
 run 1 export "$nano" --layer 0 --text "$text" --length 600 -o no
