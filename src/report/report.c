@@ -20,7 +20,7 @@
 #include "io/replace.h"
 #include "out/table.h"
 #include "run/growth.h"
-#include "run/run.h"
+#include "run/rows_file.h"
 
 extern const unsigned char lipsc_report_page[];
 extern const size_t lipsc_report_page_size;
@@ -156,66 +156,17 @@ static json_t *fit_texts(size_t count, const lipsc_row **rows, uint64_t seed) {
     return NULL;
 }
 
-static uint64_t seed_of(const json_t *head) {
-    const json_t *seed = json_object_get(json_object_get(head, "settings"), "seed");
-    return json_is_integer(seed) ? (uint64_t)json_integer_value(seed) : 1;
-}
-
-/* A run file with its rows as they are stored, and as points of curves. */
-typedef struct {
-    json_t *head, *list;
-    size_t count;
-    lipsc_row *rows; /* (count) */
-    lipsc_pool pool;
-} source;
-
-static void close_source(source *s) {
-    json_decref(s->head);
-    json_decref(s->list);
-    lipsc_release(s->rows);
-    lipsc_pool_free(&s->pool);
-}
-
-/* Rows of an attack are no rows of cells: each length has one input. */
-static lipsc_status read_row(int attack, const json_t *object, lipsc_pool *pool,
-                             lipsc_row *row, lipsc_error *err) {
-    if (!attack) return lipsc_row_read(object, pool, row, err);
-    const json_t *n = json_object_get(object, "n"),
-                 *sigma = json_object_get(object, "sigma");
-    lipsc_fields_clear(lipsc_row_fields(), row);
-    if (json_is_integer(n)) row->n = (size_t)json_integer_value(n);
-    if (json_is_number(sigma)) row->sigma = json_number_value(sigma);
-    return LIPSC_OK;
-}
-
-static lipsc_status open_source(const char *path, source *s, lipsc_error *err) {
-    *s = (source){0};
-    lipsc_status status = lipsc_run_read(path, &s->head, &s->list, err);
-    if (status) return status;
-    const char *command = json_string_value(json_object_get(s->head, "command"));
-    const int attack = command && !strcmp(command, "attack");
-    s->count = json_array_size(s->list);
-    s->rows = lipsc_alloc(s->count, sizeof *s->rows);
-    if (!s->rows) status = lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
-    for (size_t i = 0; i < s->count && !status; i++) {
-        lipsc_error why;
-        status = read_row(attack, json_array_get(s->list, i), &s->pool, &s->rows[i], &why);
-        if (status) lipsc_fail(err, status, "%s: %s", path, why.text);
-    }
-    return status;
-}
-
 /* What the page is told of a run. */
-static json_t *describe(const char *path, const source *s) {
+static json_t *describe(const char *path, const lipsc_rows_file *s) {
     const lipsc_row **rows = lipsc_alloc(s->count, sizeof *rows);
     json_t **stored = lipsc_alloc(s->count, sizeof *stored), *out = NULL, *fits = NULL;
     for (size_t i = 0; rows && i < s->count; i++) rows[i] = &s->rows[i];
-    if (rows && stored) fits = fit_groups(s->count, rows, seed_of(s->head));
+    if (rows && stored) fits = fit_groups(s->count, rows, lipsc_rows_file_seed(s));
     if (fits) out = json_incref(s->head);
     if (out) {
         /* in the order of the fits, which is that of the curves */
         for (size_t i = 0; i < s->count; i++)
-            stored[i] = json_array_get(s->list, (size_t)(rows[i] - s->rows));
+            stored[i] = json_array_get(s->stored, (size_t)(rows[i] - s->rows));
         json_object_set_new(out, "file", lipsc_json_text(path));
         json_object_set_new(out, "count", json_integer((json_int_t)s->count));
         json_object_set_new(out, "fits", fits);
@@ -226,14 +177,14 @@ static json_t *describe(const char *path, const source *s) {
     return out;
 }
 
-static json_t *describe_texts(size_t count, const source *sources) {
+static json_t *describe_texts(size_t count, const lipsc_rows_file *sources) {
     size_t total = 0, used = 0;
     for (size_t s = 0; s < count; s++) total += sources[s].count;
     const lipsc_row **rows = lipsc_alloc(total, sizeof *rows);
     if (!rows) return NULL;
     for (size_t s = 0; s < count; s++)
         for (size_t i = 0; i < sources[s].count; i++) rows[used++] = &sources[s].rows[i];
-    json_t *all = fit_texts(total, rows, seed_of(sources[0].head));
+    json_t *all = fit_texts(total, rows, lipsc_rows_file_seed(&sources[0]));
     lipsc_release(rows);
     return all;
 }
@@ -248,7 +199,8 @@ static json_t *now(void) { /* UTC, ISO 8601 */
 }
 
 /* Takes over nothing. */
-static json_t *describe_all(size_t count, const char *const *paths, const source *sources) {
+static json_t *describe_all(size_t count, const char *const *paths,
+                            const lipsc_rows_file *sources) {
     json_t *runs = json_array(), *texts = describe_texts(count, sources);
     int good = runs && texts;
     for (size_t i = 0; i < count && good; i++)
@@ -263,14 +215,14 @@ static json_t *describe_all(size_t count, const char *const *paths, const source
 
 static lipsc_status gather(size_t count, const char *const *paths, json_t **out,
                            lipsc_error *err) {
-    source *sources = lipsc_alloc_zero(count, sizeof *sources);
+    lipsc_rows_file *sources = lipsc_alloc_zero(count, sizeof *sources);
     lipsc_status status =
         sources ? LIPSC_OK : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a report");
     for (size_t i = 0; i < count && !status; i++)
-        status = open_source(paths[i], &sources[i], err);
+        status = lipsc_rows_file_open(paths[i], &sources[i], err);
     if (!status && !(*out = describe_all(count, paths, sources)))
         status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a report");
-    for (size_t i = 0; sources && i < count; i++) close_source(&sources[i]);
+    for (size_t i = 0; sources && i < count; i++) lipsc_rows_file_close(&sources[i]);
     lipsc_release(sources);
     return status;
 }

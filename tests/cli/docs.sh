@@ -11,7 +11,7 @@ root=$here/../..
 mkdir bin
 ln -s "$bin" bin/lipscope
 PATH=$PWD/bin:$PATH
-ln -s "$root/data/gpt2-nano" gpt2
+for name in gpt2 before after; do ln -s "$root/data/gpt2-nano" $name; done
 cp "$root/data/text/lighthouse.txt" alice.txt
 cp alice.txt alice29.txt
 ln -s "$here/../data/models/bert-nano" all-MiniLM-L6-v2

@@ -6,7 +6,9 @@
  *     make_layer swap FROM FILE       ... with its first two ids exchanged
  *     make_layer gauss|mixture|skew FILE   N(0.3, 0.8); two of them; a covariance that is
  *                                     not symmetric, of width 2
- *     make_layer pixels FILE          an image of 3 x 32 x 32 */
+ *     make_layer pixels FILE          an image of 3 x 32 x 32
+ *     make_layer double FROM FILE NAME     a safetensors file with one F16 tensor doubled
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 #include "core/mem.h"
 #include "golden.h"
 #include "io/layer_file.h"
+#include "io/safetensors.h"
 #include "sample.h"
 
 enum { MAX_TENSORS = 12 };
@@ -174,7 +177,38 @@ static int write_pixels(const char *path) {
     return 1;
 }
 
+/* One more in the exponent of every number of the tensor but zeros and subnormals, which
+ * are shifted: twice as much, exactly. */
+static int double_tensor(const char *from, const char *to, const char *name) {
+    lipsc_error err;
+    lipsc_st *st = NULL;
+    if (lipsc_st_open(from, &st, &err)) return fprintf(stderr, "%s\n", err.text), 1;
+    const lipsc_st_tensor *tensor = lipsc_st_find(st, name);
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    int bad = !tensor || tensor->type != LIPSC_ST_F16 || !in || !out;
+    for (uint64_t at = 0; !bad; at += 2) {
+        unsigned char b[2];
+        const size_t got = fread(b, 1, 2, in);
+        if (got < 2) {
+            bad = fwrite(b, 1, got, out) != got;
+            break;
+        }
+        if (at >= tensor->offset && at < tensor->offset + tensor->bytes) {
+            unsigned v = b[0] | (unsigned)b[1] << 8;
+            v = v & 0x7c00 ? v + 0x400 : (v & 0x8000) | (v & 0x7fff) << 1;
+            b[0] = (unsigned char)v;
+            b[1] = (unsigned char)(v >> 8);
+        }
+        bad = fwrite(b, 1, 2, out) != 2;
+    }
+    if (in) fclose(in);
+    if (out && fclose(out)) bad = 1;
+    lipsc_st_free(st);
+    return bad;
+}
+
 int main(int argc, char **argv) {
+    if (argc == 5) return double_tensor(argv[2], argv[3], argv[4]);
     if (argc == 4) return spoil(argv[1], argv[2], argv[3]);
     if (argc != 3) return 2;
     if (!strcmp(argv[1], "pixels")) return write_pixels(argv[2]);

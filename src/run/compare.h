@@ -1,0 +1,48 @@
+/* compare.h - two sets of rows against each other: how much larger is sigma in the second?
+ *
+ * The unit that may be resampled is a start (docs/maths.md 9): the windows of all lengths
+ * that begin at one token of one text.  Where both sides have the same starts, the
+ * logarithms of their ratios are averaged over the lengths of each start, and the interval
+ * is Student's over starts; else each side is averaged so on its own, and the interval is
+ * Welch's.  Below six starts there is none. */
+#ifndef LIPSC_RUN_COMPARE_H
+#define LIPSC_RUN_COMPARE_H
+
+#include "row/row.h"
+
+/* X(member, kind, part, shown, unit, what it says) */
+#define LIPSC_CHANGE_LIST(X)                                                              \
+    X(run, TEXT, 0, 0, "", "the second run file")                                         \
+    X(layer, COUNT, 0, 1, "", "of the rows")                                              \
+    X(head, COUNT, 0, 1, "", "of the rows; null: all heads together")                     \
+    X(map, TEXT, 0, 0, "", "of the rows")                                                 \
+    X(n, COUNT, 0, 1, "tokens", "longest length that both have")                          \
+    X(before, REAL, 0, 1, "", "median over windows of sigma at that length, first run")   \
+    X(after, REAL, 0, 1, "", "the same of the second run")                                \
+    X(ratio, REAL, 0, 1, "", "second over first: geometric mean over starts and lengths") \
+    X(ratio_low, REAL, 0, 1, "", "lower end of its 95 % interval")                        \
+    X(ratio_high, REAL, 0, 1, "", "upper end")                                            \
+    X(lengths, COUNT, 0, 0, "", "that both have")                                         \
+    X(starts, COUNT, 0, 0, "", "that entered, of the side with fewer")                    \
+    X(paired, FLAG, 0, 0, "", "both sides have the same starts of the same text")         \
+    X(verdict, TEXT, 0, 1, "", "what the interval allows to say")
+
+typedef struct {
+#define LIPSC_EXPAND(name, kind, part, shown, unit, says) lipsc_type_##kind name;
+    LIPSC_CHANGE_LIST(LIPSC_EXPAND)
+#undef LIPSC_EXPAND
+} lipsc_change;
+
+lipsc_fields lipsc_change_fields(void);
+
+enum { LIPSC_COMPARE_STARTS = 6 /* fewest for an interval */ };
+
+/* One change for each layer, head and map that both sides have, in the order of the rows;
+ * *changes (count of them; lipsc_release it).  Sigmas that are not positive and finite are
+ * left out.  Found values are good to about 1e-6, which every interval contains.
+ * LIPSC_E_REFUSED: nothing in common. */
+lipsc_status lipsc_rows_compare(size_t before_count, const lipsc_row *before,
+                                size_t after_count, const lipsc_row *after, size_t *count,
+                                lipsc_change **changes, lipsc_error *err);
+
+#endif
