@@ -131,6 +131,12 @@ static const cli_option options[] = {
      .value = "FILE",
      AT(run),
      .help = "keep every finished cell in this file; the same command goes on from there"},
+    {.kind = CLI_TEXT,
+     .name = "shard",
+     .value = "I/K",
+     AT(shard),
+     .help = "only the I-th of K parts of about equal cost, each a run file of its own; "
+             "`lipscope merge` joins them"},
     {.kind = CLI_FLAG,
      .name = "timing",
      AT(timing),

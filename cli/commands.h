@@ -16,6 +16,7 @@
     X(reproduce)            \
     X(report)               \
     X(compare)              \
+    X(merge)                \
     X(info)                 \
     X(tokens)               \
     X(export)               \

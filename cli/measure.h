@@ -2,6 +2,7 @@
  *
  *     cmd_measure.c      options, and the order of things
  *     measure_plan.c     which cells there are
+ *     measure_shard.c    and which of them are this part's
  *     measure_sweep.c    computes them, on all cores, and stores each
  *     measure_cell.c     one cell: a solve and its row
  *     measure_print.c    rows and fits */
@@ -30,6 +31,7 @@ typedef struct {
     int upper, as_released, details, sink, timing;
     uint64_t seed;
     const char *run, *save_direction;
+    const char *shard; /* "I/K": the I-th of K parts; NULL: all          */
     cli_certify certify;
 } measure_settings;
 
@@ -99,6 +101,10 @@ typedef struct {
     char rounding[sizeof((lipsc_svd_info *)0)->unknown];
     double *sigmas;
 } measure_room;
+
+/* measure_shard.c: keeps the cells of the part that --shard asks for.  CLI_RUN, or the exit
+ * code after a sentence. */
+int measure_shard(measure_job *job);
 
 /* measure_cell.c */
 double measure_tol(const measure_job *job);       /* residual to stop at              */

@@ -265,6 +265,7 @@ int measure_plan(measure_job *job) {
         if (code == CLI_RUN) code = plan_windows(job, &l.windows, &l.count_only);
     }
     if (code == CLI_RUN) code = make_cells(job, &l);
+    if (code == CLI_RUN && job->set->shard) code = measure_shard(job);
     if (code == CLI_RUN && job->set->map != LIPSC_MAP_MODEL)
         for (size_t i = 0; i < l.layers.count; i++)
             if (l.layers.items[i] + 1 > job->layers_run)

@@ -21,7 +21,8 @@ packages() {
     test)
         echo libcmocka-dev          header cmocka.h
         echo libarpack2-dev         header arpack/arpack.h
-        echo libmpfr-dev            header mpfr.h ;;
+        echo libmpfr-dev            header mpfr.h
+        echo sqlite3                command sqlite3 ;;
     ci)
         echo clang                  command clang
         echo clang-format           command clang-format

@@ -8,7 +8,7 @@
  * An application id and the schema number stand in the header of the file: a database of
  * another program is recognised before anything in it is touched. */
 #define _POSIX_C_SOURCE 200809L
-#include "run/run.h"
+#include "run/file.h"
 
 #include <errno.h>
 #include <sqlite3.h>
@@ -20,22 +20,13 @@
 
 #include "core/error.h"
 #include "core/mem.h"
-#include "run/lock.h"
 
-enum { APPLICATION_ID = 0x4c697053 /* "LipS" */, BUSY_MS = 5000 };
-
-struct lipsc_run {
-    sqlite3 *db;
-    sqlite3_stmt *put, *get;
-    lipsc_lock lock;
-    char *path;
-};
+enum { BUSY_MS = 5000 };
 
 /* ---- Sentences --------------------------------------------------------------------- */
 
 /* "PATH: cannot DOING: reason", with the system's reason where there is one. */
-static lipsc_status fail_database(const lipsc_run *run, const char *doing,
-                                  lipsc_error *err) {
+lipsc_status lipsc_run_fail(const lipsc_run *run, const char *doing, lipsc_error *err) {
     const int seen = errno, code = sqlite3_errcode(run->db) & 0xff;
     int system = sqlite3_system_errno(run->db);
     if (!system) system = seen; /* SQLite does not keep it for its log */
@@ -58,25 +49,25 @@ static lipsc_status fail_memory(const lipsc_run *run, lipsc_error *err) {
 
 /* ---- Small steps with SQLite ------------------------------------------------------- */
 
-static lipsc_status execute(lipsc_run *run, const char *sql, const char *doing,
-                            lipsc_error *err) {
+lipsc_status lipsc_run_execute(lipsc_run *run, const char *sql, const char *doing,
+                               lipsc_error *err) {
     if (sqlite3_exec(run->db, sql, NULL, NULL, NULL) == SQLITE_OK) return LIPSC_OK;
-    return fail_database(run, doing, err);
+    return lipsc_run_fail(run, doing, err);
 }
 
-static lipsc_status prepare(lipsc_run *run, const char *sql, sqlite3_stmt **statement,
-                            lipsc_error *err) {
+lipsc_status lipsc_run_prepare(lipsc_run *run, const char *sql, sqlite3_stmt **statement,
+                               lipsc_error *err) {
     if (sqlite3_prepare_v2(run->db, sql, -1, statement, NULL) == SQLITE_OK) return LIPSC_OK;
-    return fail_database(run, "read", err);
+    return lipsc_run_fail(run, "read", err);
 }
 
 /* The one integer that a query gives. */
 static lipsc_status query_integer(lipsc_run *run, const char *sql, long long *value,
                                   lipsc_error *err) {
     sqlite3_stmt *statement = NULL;
-    lipsc_status status = prepare(run, sql, &statement, err);
+    lipsc_status status = lipsc_run_prepare(run, sql, &statement, err);
     if (!status && sqlite3_step(statement) != SQLITE_ROW)
-        status = fail_database(run, "read", err);
+        status = lipsc_run_fail(run, "read", err);
     if (!status) *value = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     return status;
@@ -123,10 +114,11 @@ static lipsc_status insert_run(lipsc_run *run, const lipsc_run_options *options,
     sqlite3_stmt *statement = NULL;
     char created[32], *settings = dump(options->settings, JSON_SORT_KEYS);
     if (!settings) return fail_memory(run, err);
-    lipsc_status status = prepare(run,
-                                  "INSERT INTO run (id, schema, version, created, command,"
-                                  " command_line, settings) VALUES (1, ?, ?, ?, ?, ?, ?)",
-                                  &statement, err);
+    lipsc_status status =
+        lipsc_run_prepare(run,
+                          "INSERT INTO run (id, schema, version, created, command,"
+                          " command_line, settings) VALUES (1, ?, ?, ?, ?, ?, ?)",
+                          &statement, err);
     if (!status) {
         now_text(created);
         sqlite3_bind_int(statement, 1, LIPSC_SCHEMA);
@@ -136,7 +128,7 @@ static lipsc_status insert_run(lipsc_run *run, const lipsc_run_options *options,
         bind_text(statement, 5, options->command_line);
         bind_text(statement, 6, settings);
         if (sqlite3_step(statement) != SQLITE_DONE)
-            status = fail_database(run, "create the run file", err);
+            status = lipsc_run_fail(run, "create the run file", err);
     }
     sqlite3_finalize(statement);
     free(settings);
@@ -149,23 +141,24 @@ static lipsc_status create(lipsc_run *run, const lipsc_run_options *options,
     static const char doing[] = "create the run file";
     char head[64], *view = view_sql(options);
     if (!view) return fail_memory(run, err);
-    lipsc_status status = execute(run, "BEGIN IMMEDIATE", doing, err);
+    lipsc_status status = lipsc_run_execute(run, "BEGIN IMMEDIATE", doing, err);
     if (!status) {
-        status = execute(run,
-                         "CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1),"
-                         " schema INTEGER NOT NULL, version TEXT NOT NULL,"
-                         " created TEXT NOT NULL, command TEXT NOT NULL, command_line TEXT,"
-                         " settings TEXT NOT NULL);"
-                         "CREATE TABLE cells (key TEXT PRIMARY KEY, created TEXT NOT NULL,"
-                         " version TEXT NOT NULL, row TEXT NOT NULL) WITHOUT ROWID",
-                         doing, err);
-        if (!status) status = execute(run, view, doing, err);
+        status = lipsc_run_execute(
+            run,
+            "CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1),"
+            " schema INTEGER NOT NULL, version TEXT NOT NULL,"
+            " created TEXT NOT NULL, command TEXT NOT NULL, command_line TEXT,"
+            " settings TEXT NOT NULL);"
+            "CREATE TABLE cells (key TEXT PRIMARY KEY, created TEXT NOT NULL,"
+            " version TEXT NOT NULL, row TEXT NOT NULL) WITHOUT ROWID",
+            doing, err);
+        if (!status) status = lipsc_run_execute(run, view, doing, err);
         if (!status) status = insert_run(run, options, err);
-        snprintf(head, sizeof head, "PRAGMA application_id = %d", APPLICATION_ID);
-        if (!status) status = execute(run, head, doing, err);
+        snprintf(head, sizeof head, "PRAGMA application_id = %d", LIPSC_RUN_ID);
+        if (!status) status = lipsc_run_execute(run, head, doing, err);
         snprintf(head, sizeof head, "PRAGMA user_version = %d", LIPSC_SCHEMA);
-        if (!status) status = execute(run, head, doing, err);
-        if (!status) status = execute(run, "COMMIT", doing, err);
+        if (!status) status = lipsc_run_execute(run, head, doing, err);
+        if (!status) status = lipsc_run_execute(run, "COMMIT", doing, err);
         if (status) sqlite3_exec(run->db, "ROLLBACK", NULL, NULL, NULL);
     }
     lipsc_release(view);
@@ -212,7 +205,7 @@ static lipsc_status compare(lipsc_run *run, const lipsc_run_options *options,
                             lipsc_error *err) {
     sqlite3_stmt *statement = NULL;
     lipsc_status status =
-        prepare(run, "SELECT command, settings FROM run", &statement, err);
+        lipsc_run_prepare(run, "SELECT command, settings FROM run", &statement, err);
     if (!status && sqlite3_step(statement) != SQLITE_ROW)
         status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: not a run file (table run is empty)",
                             run->path);
@@ -237,7 +230,7 @@ static lipsc_status compare(lipsc_run *run, const lipsc_run_options *options,
 }
 
 /* *fresh: an empty database, to be made ours. */
-static lipsc_status recognise(lipsc_run *run, int *fresh, lipsc_error *err) {
+lipsc_status lipsc_run_recognise(lipsc_run *run, int *fresh, lipsc_error *err) {
     long long id = 0, schema = 0, objects = 0;
     lipsc_status status = query_integer(run, "PRAGMA application_id", &id, err);
     if (!status) status = query_integer(run, "PRAGMA user_version", &schema, err);
@@ -245,7 +238,7 @@ static lipsc_status recognise(lipsc_run *run, int *fresh, lipsc_error *err) {
         status = query_integer(run, "SELECT count(*) FROM sqlite_master", &objects, err);
     if (status) return status;
     *fresh = id == 0 && objects == 0;
-    if (!*fresh && id != APPLICATION_ID)
+    if (!*fresh && id != LIPSC_RUN_ID)
         return lipsc_fail(err, LIPSC_E_FORMAT, "%s: a database of another program",
                           run->path);
     if (schema > LIPSC_SCHEMA)
@@ -272,7 +265,7 @@ static char *immutable_name(const char *path) {
     return sqlite3_str_finish(name);
 }
 
-static lipsc_status connect_database(lipsc_run *run, int flags, lipsc_error *err) {
+lipsc_status lipsc_run_connect(lipsc_run *run, int flags, lipsc_error *err) {
     /* to SQLite ":memory:" and "file:..." are not names of files; to us they are */
     char *name = flags & SQLITE_OPEN_URI
                      ? immutable_name(run->path)
@@ -282,7 +275,7 @@ static lipsc_status connect_database(lipsc_run *run, int flags, lipsc_error *err
     const int opened = name ? sqlite3_open_v2(name, &run->db, flags, NULL) : SQLITE_NOMEM;
     sqlite3_free(name);
     if (opened != SQLITE_OK)
-        return run->db ? fail_database(run, "open", err) : fail_memory(run, err);
+        return run->db ? lipsc_run_fail(run, "open", err) : fail_memory(run, err);
     sqlite3_busy_timeout(run->db, BUSY_MS);
     return LIPSC_OK;
 }
@@ -291,26 +284,29 @@ static lipsc_status open_database(lipsc_run *run, const lipsc_run_options *optio
                                   lipsc_error *err) {
     int fresh = 0;
     lipsc_status status =
-        connect_database(run, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err);
-    if (!status) status = recognise(run, &fresh, err);
+        lipsc_run_connect(run, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err);
+    if (!status) status = lipsc_run_recognise(run, &fresh, err);
     if (!status && sqlite3_db_readonly(run->db, "main"))
         status = lipsc_fail(err, LIPSC_E_IO, "%s: the file is read-only", run->path);
     if (!status && !fresh) status = compare(run, options, err);
     if (!status)
-        status = execute(run, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL",
-                         "open for writing", err);
+        status =
+            lipsc_run_execute(run, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL",
+                              "open for writing", err);
     if (!status && fresh) status = create(run, options, err);
     if (!status)
-        status = prepare(run,
-                         "INSERT OR REPLACE INTO cells (key, created, version, row) "
-                         "VALUES (?, ?, ?, ?)",
-                         &run->put, err);
+        status =
+            lipsc_run_prepare(run,
+                              "INSERT OR REPLACE INTO cells (key, created, version, row) "
+                              "VALUES (?, ?, ?, ?)",
+                              &run->put, err);
     if (!status)
-        status = prepare(run, "SELECT row FROM cells WHERE key = ?", &run->get, err);
+        status =
+            lipsc_run_prepare(run, "SELECT row FROM cells WHERE key = ?", &run->get, err);
     return status;
 }
 
-static lipsc_run *new_handle(const char *path) {
+lipsc_run *lipsc_run_handle(const char *path) {
     lipsc_run *run = lipsc_alloc_zero(1, sizeof *run);
     const size_t room = strlen(path) + 1;
     if (run) {
@@ -329,7 +325,7 @@ lipsc_status lipsc_run_open(const char *path, const lipsc_run_options *options,
                             lipsc_run **out, lipsc_error *err) {
     if (!path || !options || !json_is_object(options->settings) || !out)
         return lipsc_fail(err, LIPSC_E_ARG, "a run needs a path, settings and a result");
-    lipsc_run *run = new_handle(path);
+    lipsc_run *run = lipsc_run_handle(path);
     if (!run) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
     lipsc_status status = lipsc_lock_take(path, &run->lock, err);
     if (!status) status = open_database(run, options, err);
@@ -371,7 +367,7 @@ lipsc_status lipsc_run_put(lipsc_run *run, const char *key, const json_t *row,
     errno = 0;
     /* outside of BEGIN ... COMMIT every statement is a transaction */
     if (sqlite3_step(run->put) != SQLITE_DONE)
-        status = fail_database(run, "store a cell", err);
+        status = lipsc_run_fail(run, "store a cell", err);
     sqlite3_reset(run->put);
     sqlite3_clear_bindings(run->put);
     free(text);
@@ -394,119 +390,9 @@ lipsc_status lipsc_run_get(lipsc_run *run, const char *key, json_t **row,
                                 run->path, key);
         }
     } else if (step != SQLITE_DONE) {
-        status = fail_database(run, "read", err);
+        status = lipsc_run_fail(run, "read", err);
     }
     sqlite3_reset(run->get);
     sqlite3_clear_bindings(run->get);
     return status;
-}
-
-/* ---- Only looking ------------------------------------------------------------------ */
-
-static json_t *column_text(sqlite3_stmt *statement, int at) {
-    const char *text = (const char *)sqlite3_column_text(statement, at);
-    json_t *value = text ? json_string(text) : json_null();
-    return value ? value : json_string("?"); /* not UTF-8 */
-}
-
-static lipsc_status read_head(lipsc_run *run, json_t **head, lipsc_error *err) {
-    static const char *const texts[] = {"version", "created", "command", "command_line"};
-    sqlite3_stmt *statement = NULL;
-    lipsc_status status = prepare(
-        run, "SELECT version, created, command, command_line, settings, schema FROM run",
-        &statement, err);
-    if (!status && sqlite3_step(statement) != SQLITE_ROW)
-        status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: not a run file (table run is empty)",
-                            run->path);
-    if (!status) {
-        const char *text = (const char *)sqlite3_column_text(statement, 4);
-        json_t *settings = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        *head = json_object();
-        for (int i = 0; i < 4; i++)
-            json_object_set_new(*head, texts[i], column_text(statement, i));
-        json_object_set_new(*head, "settings", settings ? settings : json_object());
-        json_object_set_new(*head, "schema",
-                            json_integer(sqlite3_column_int64(statement, 5)));
-    }
-    sqlite3_finalize(statement);
-    return status;
-}
-
-static lipsc_status read_rows(lipsc_run *run, json_t **rows, lipsc_error *err) {
-    sqlite3_stmt *statement = NULL;
-    int step = SQLITE_DONE;
-    lipsc_status status =
-        prepare(run, "SELECT row, key FROM cells ORDER BY key", &statement, err);
-    *rows = json_array();
-    while (!status && (step = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(statement, 0);
-        json_t *row = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        if (json_is_object(row) && !json_array_append_new(*rows, row)) continue;
-        json_decref(row);
-        status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: cell '%.100s' cannot be read",
-                            run->path, (const char *)sqlite3_column_text(statement, 1));
-    }
-    if (!status && step != SQLITE_DONE) status = fail_database(run, "read", err);
-    sqlite3_finalize(statement);
-    return status;
-}
-
-/* Whether the file PATH-wal is there: cells that are not yet in the database itself. */
-static int has_log(const char *path) {
-    char *name = sqlite3_mprintf("%s-wal", path);
-    const int there = name && !access(name, F_OK);
-    sqlite3_free(name);
-    return there;
-}
-
-/* Opened for writing although nothing is written: as the last one out SQLite then takes
- * its own files beside the run away again.  In a folder that may not be written it needs
- * to hear that nobody else does either. */
-static lipsc_status open_reader(lipsc_run *run, lipsc_error *err) {
-    int fresh = 0;
-    lipsc_status status = connect_database(run, SQLITE_OPEN_READWRITE, err);
-    if (!status)
-        status = execute(run, "BEGIN", "read", err); /* head and rows of one moment */
-    if (!status) status = recognise(run, &fresh, err);
-    if (status == LIPSC_E_IO && !access(run->path, R_OK) && !has_log(run->path)) {
-        sqlite3_close(run->db);
-        run->db = NULL;
-        status = connect_database(run, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, err);
-        if (!status) status = recognise(run, &fresh, err);
-    }
-    if (!status && fresh)
-        status =
-            lipsc_fail(err, LIPSC_E_FORMAT, "%s: not a run file (it is empty)", run->path);
-    return status;
-}
-
-lipsc_status lipsc_run_read(const char *path, json_t **head, json_t **rows,
-                            lipsc_error *err) {
-    *head = *rows = NULL;
-    lipsc_run *run = new_handle(path);
-    if (!run) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
-    lipsc_status status = open_reader(run, err);
-    if (!status) status = read_head(run, head, err);
-    if (!status) status = read_rows(run, rows, err);
-    lipsc_run_close(run);
-    if (status) {
-        json_decref(*head);
-        json_decref(*rows);
-        *head = *rows = NULL;
-    }
-    return status;
-}
-
-json_t *lipsc_run_settings(const char *path, const char *command) {
-    json_t *head = NULL, *settings = NULL;
-    lipsc_run *run = new_handle(path);
-    if (run && !access(path, R_OK) && !open_reader(run, NULL) &&
-        !read_head(run, &head, NULL)) {
-        const char *whose = json_string_value(json_object_get(head, "command"));
-        if (whose && !strcmp(whose, command))
-            settings = json_incref(json_object_get(head, "settings"));
-    }
-    json_decref(head);
-    lipsc_run_close(run);
-    return settings;
 }

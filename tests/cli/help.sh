@@ -22,6 +22,7 @@ Commands:
   reproduce          every experiment and theorem of the paper, as defined and as released
   report RUN...      one self-contained HTML page from run files
   compare RUN RUN... how much larger is sigma in one run than in another
+  merge RUN...       run files of one sweep, made in several places, become one
   info MODEL         what is in a checkpoint
   tokens MODEL FILE  text to token ids and back
   export MODEL       one layer of a model with its input, as a layer file
@@ -84,7 +85,7 @@ Example:
   \$ lipscope check top.safetensors
   \$ lipscope check block.safetensors --model gpt2/"
 
-for command in demo measure layer bounds reproduce report compare info tokens export split push distance check selftest bench; do
+for command in demo measure layer bounds reproduce report compare merge info tokens export split push distance check selftest bench; do
     run 0 help $command
     cp out by_help
     run 0 $command --help

@@ -47,16 +47,14 @@ has err "stride is 32 there and 16 here"
 run 1 measure "$nano" --text "$text" --lengths 8 --windows 3 --layer 0 --tiled --run stride.db
 has err "tiled is false there and true here"
 # a file of the first edition says nothing of strides: its windows are tiled
-if command -v sqlite3 >/dev/null; then
-    run 0 measure "$nano" --text "$text" --lengths 8,16 --tiled --windows 2 --layer 0 --run first.db
-    sqlite3 first.db "UPDATE run SET settings = json_remove(settings, '\$.stride', '\$.tiled');
-        UPDATE cells SET row = json_remove(row, '\$.start')" || fail "sqlite3"
-    run 1 measure "$nano" --text "$text" --lengths 8,16 --windows 2 --layer 0 --run first.db
-    has err "first.db: its windows are tiled, window w of length n starts at token w n: --tiled continues it"
-    run 0 measure "$nano" --text "$text" --lengths 8,16,32 --tiled --windows 2 --layer 0 --run first.db --format tsv
-    [ "$(awk -F'\t' 'NR > 1 { print $21 }' out | tr '\n' ' ')" = "0 8 0 16 0 32 " ] ||
-        fail "starts of an old run: $(cut -f21 out)"
-fi
+run 0 measure "$nano" --text "$text" --lengths 8,16 --tiled --windows 2 --layer 0 --run first.db
+sqlite3 first.db "UPDATE run SET settings = json_remove(settings, '\$.stride', '\$.tiled');
+    UPDATE cells SET row = json_remove(row, '\$.start')" || fail "sqlite3"
+run 1 measure "$nano" --text "$text" --lengths 8,16 --windows 2 --layer 0 --run first.db
+has err "first.db: its windows are tiled, window w of length n starts at token w n: --tiled continues it"
+run 0 measure "$nano" --text "$text" --lengths 8,16,32 --tiled --windows 2 --layer 0 --run first.db --format tsv
+[ "$(awk -F'\t' 'NR > 1 { print $21 }' out | tr '\n' ' ')" = "0 8 0 16 0 32 " ] ||
+    fail "starts of an old run: $(cut -f21 out)"
 
 # Ctrl-C: what is there is printed, the rest comes later
 timeout --foreground --preserve-status -s INT 4 "$bin" measure "$nano" --text "$text" --lengths 8:512:x2 \

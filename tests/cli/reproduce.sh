@@ -139,12 +139,10 @@ run 1 reproduce --quick --only split --spoil S1 --out paper -q
 has err 'paper/run.db: made with another setting: spoil is null there and "S1" here'
 
 # a file of the first edition has other windows under the same names
-if command -v sqlite3 >/dev/null; then
-    cp paper/run.db first.db
-    sqlite3 first.db "UPDATE run SET settings = json_remove(settings, '\$.tiled')"
-    run 1 reproduce --quick --out paper --run first.db -q
-    has err "first.db: made with another setting: tiled is true there and false here"
-fi
+cp paper/run.db first.db
+sqlite3 first.db "UPDATE run SET settings = json_remove(settings, '\$.tiled')"
+run 1 reproduce --quick --out paper --run first.db -q
+has err "first.db: made with another setting: tiled is true there and false here"
 
 # another seed, text or model does not mix
 run 1 reproduce --quick --out paper --seed 2 -q

@@ -1,0 +1,128 @@
+/* read.c - a run file that is only looked at: no lock is taken, another process may write.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <string.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "run/file.h"
+
+static json_t *column_text(sqlite3_stmt *statement, int at) {
+    const char *text = (const char *)sqlite3_column_text(statement, at);
+    json_t *value = text ? json_string(text) : json_null();
+    return value ? value : json_string("?"); /* not UTF-8 */
+}
+
+lipsc_status lipsc_run_head(lipsc_run *run, json_t **head, lipsc_error *err) {
+    static const char *const texts[] = {"version", "created", "command", "command_line"};
+    sqlite3_stmt *statement = NULL;
+    lipsc_status status = lipsc_run_prepare(
+        run, "SELECT version, created, command, command_line, settings, schema FROM run",
+        &statement, err);
+    if (!status && sqlite3_step(statement) != SQLITE_ROW)
+        status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: not a run file (table run is empty)",
+                            run->path);
+    if (!status) {
+        const char *text = (const char *)sqlite3_column_text(statement, 4);
+        json_t *settings = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+        *head = json_object();
+        for (int i = 0; i < 4; i++)
+            json_object_set_new(*head, texts[i], column_text(statement, i));
+        json_object_set_new(*head, "settings", settings ? settings : json_object());
+        json_object_set_new(*head, "schema",
+                            json_integer(sqlite3_column_int64(statement, 5)));
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static lipsc_status read_rows(lipsc_run *run, json_t **rows, lipsc_error *err) {
+    sqlite3_stmt *statement = NULL;
+    int step = SQLITE_DONE;
+    lipsc_status status =
+        lipsc_run_prepare(run, "SELECT row, key FROM cells ORDER BY key", &statement, err);
+    *rows = json_array();
+    while (!status && (step = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(statement, 0);
+        json_t *row = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+        if (json_is_object(row) && !json_array_append_new(*rows, row)) continue;
+        json_decref(row);
+        status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: cell '%.100s' cannot be read",
+                            run->path, (const char *)sqlite3_column_text(statement, 1));
+    }
+    if (!status && step != SQLITE_DONE) status = lipsc_run_fail(run, "read", err);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+/* Whether the file PATH-wal is there: cells that are not yet in the database itself. */
+static int has_log(const char *path) {
+    char *name = sqlite3_mprintf("%s-wal", path);
+    const int there = name && !access(name, F_OK);
+    sqlite3_free(name);
+    return there;
+}
+
+/* Opened for writing although nothing is written: as the last one out SQLite then takes
+ * its own files beside the run away again.  In a folder that may not be written it needs
+ * to hear that nobody else does either. */
+static lipsc_status open_reader(lipsc_run *run, lipsc_error *err) {
+    int fresh = 0;
+    lipsc_status status = lipsc_run_connect(run, SQLITE_OPEN_READWRITE, err);
+    if (!status)
+        status =
+            lipsc_run_execute(run, "BEGIN", "read", err); /* head and rows of one moment */
+    if (!status) status = lipsc_run_recognise(run, &fresh, err);
+    if (status == LIPSC_E_IO && !access(run->path, R_OK) && !has_log(run->path)) {
+        sqlite3_close(run->db);
+        run->db = NULL;
+        status = lipsc_run_connect(run, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, err);
+        if (!status) status = lipsc_run_recognise(run, &fresh, err);
+    }
+    if (!status && fresh)
+        status =
+            lipsc_fail(err, LIPSC_E_FORMAT, "%s: not a run file (it is empty)", run->path);
+    return status;
+}
+
+lipsc_run *lipsc_run_look(const char *path, lipsc_error *err) {
+    lipsc_run *run = lipsc_run_handle(path);
+    if (!run) {
+        lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
+        return NULL;
+    }
+    if (!open_reader(run, err)) return run;
+    lipsc_run_close(run);
+    return NULL;
+}
+
+lipsc_status lipsc_run_read(const char *path, json_t **head, json_t **rows,
+                            lipsc_error *err) {
+    lipsc_error own;
+    if (!err) err = &own;
+    *head = *rows = NULL;
+    lipsc_run *run = lipsc_run_look(path, err);
+    if (!run) return err->code;
+    lipsc_status status = lipsc_run_head(run, head, err);
+    if (!status) status = read_rows(run, rows, err);
+    lipsc_run_close(run);
+    if (status) {
+        json_decref(*head);
+        json_decref(*rows);
+        *head = *rows = NULL;
+    }
+    return status;
+}
+
+json_t *lipsc_run_settings(const char *path, const char *command) {
+    json_t *head = NULL, *settings = NULL;
+    lipsc_run *run = access(path, R_OK) ? NULL : lipsc_run_look(path, NULL);
+    if (run && !lipsc_run_head(run, &head, NULL)) {
+        const char *whose = json_string_value(json_object_get(head, "command"));
+        if (whose && !strcmp(whose, command))
+            settings = json_incref(json_object_get(head, "settings"));
+    }
+    json_decref(head);
+    lipsc_run_close(run);
+    return settings;
+}
