@@ -98,7 +98,7 @@ LIPSC_API const char *lipsc_status_name(lipsc_status s); /* "E_FORMAT", never NU
 typedef struct {
     lipsc_status code;
     uint64_t offset; /* byte in the file, 0 where that has no meaning */
-    char text[480];
+    char text[800];
 } lipsc_error;
 
 /* Precision of the products and of the vectors of a solve. */

@@ -104,7 +104,7 @@ typedef struct {
     double sigma;          /* of the map that is bounded; set by evaluate_all     */
     double value;          /* NaN when refused or too large for a double          */
     double log_value;      /* NaN when refused or when the value is zero          */
-    char refused[480];     /* empty: it holds                                     */
+    char refused[sizeof((lipsc_error *)0)->text]; /* empty: it holds */
 } lipsc_zoo_row;
 
 /* One row; a refusal is a row too.  Fails only when memory is short. */

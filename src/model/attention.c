@@ -88,17 +88,14 @@ static lipsc_status load_buckets(const lipsc_model *m, double *to, lipsc_error *
     return status;
 }
 
-/* The slopes of ALiBi as bloom makes them, in single precision: powers of 2^(-8 / p), p the
- * largest power of two up to the number of heads; what is left takes the odd powers of the
- * root of that. */
+/* The slopes of ALiBi as bloom makes them: powers of 2^(-8 / p), p the largest power of two
+ * up to the number of heads; what is left takes the odd powers of the root of that. */
 static void set_slopes(size_t heads, double *to) {
     size_t power = 1;
     while (2 * power <= heads) power *= 2;
-    const float base = (float)pow(2, -8.0 / (double)power);
-    const float extra = (float)pow(2, -4.0 / (double)power);
     for (size_t h = 0; h < heads; h++)
-        to[h] = h < power ? (double)powf(base, (float)(h + 1))
-                          : (double)powf(extra, (float)(2 * (h - power) + 1));
+        to[h] = h < power ? exp2(-8 * (double)(h + 1) / (double)power)
+                          : exp2(-4 * (double)(2 * (h - power) + 1) / (double)power);
 }
 
 static lipsc_status load_parts(const lipsc_model *m, size_t layer, const arrays *a,

@@ -72,6 +72,7 @@ static void read_activation(lipsc_reader *r, lipsc_config *c) {
     const char *key = c->family->field.activation;
     json_t *value = lipsc_read_field(r, key);
     const char *name = value ? json_string_value(value) : c->family->activation;
+    if (name && c->family->gelu && !strcmp(name, "gelu")) name = c->family->gelu;
     for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++)
         if (!strcmp(name, known[i].name)) {
             c->activation = known[i].kind;
@@ -100,6 +101,12 @@ static void read_heads(lipsc_reader *r, lipsc_config *c) {
                          "num_key_value_heads = %zu does not divide num_attention_heads "
                          "= %zu",
                          c->kv_heads, c->heads);
+    if (!f->field.head_dim) {
+        json_t *other = lipsc_read_field(r, "head_dim");
+        if (other && (!json_is_integer(other) ||
+                      json_integer_value(other) != (json_int_t)(c->d / c->heads)))
+            lipsc_read_unsupported(r, "head_dim", other);
+    }
     if (!f->field.head_dim && c->d % c->heads)
         lipsc_read_wrong(r, "%s = %zu is not a multiple of %s = %zu", f->field.width, c->d,
                          f->field.heads, c->heads);
@@ -118,7 +125,8 @@ static size_t read_ffn(lipsc_reader *r, const lipsc_config *c) {
     if (f->field.ffn && (!computed || lipsc_read_field(r, f->field.ffn)))
         return lipsc_read_size(r, f->field.ffn);
     const double width = lipsc_read_number(r, f->ffn_times) * (double)c->d;
-    if (width >= 1 && width <= LIPSC_LARGEST_SIZE) return (size_t)width;
+    if (width >= 1 && width <= LIPSC_LARGEST_SIZE)
+        return f->ffn_thirds ? (size_t)(floor(width) * 2 / 3 + 7) / 8 * 8 : (size_t)width;
     lipsc_read_wrong(r, "field '%s' makes an MLP of width %g, which is not supported",
                      f->ffn_times.field ? f->ffn_times.field : f->field.width, width);
     return 1;
@@ -151,7 +159,7 @@ static void read_sizes(lipsc_reader *r, lipsc_config *c) {
 static void read_text(lipsc_reader *r, lipsc_config *c) {
     const lipsc_family *f = c->family;
     const lipsc_flag dropout = {f->mask_dropout, 0}, sines = {"sinusoidal_pos_embds", 0};
-    c->pad = lipsc_read_token(r, "pad_token_id", f->pad);
+    c->pad = f->pad_fixed ? f->pad : lipsc_read_token(r, "pad_token_id", f->pad);
     c->sinusoidal = lipsc_read_flag(r, sines);
     c->mask_dropout = lipsc_read_flag(r, dropout);
     c->mask_token = lipsc_read_token(r, "mask_token_id", LIPSC_NO_TOKEN);
@@ -194,20 +202,30 @@ static void read_image(lipsc_reader *r, lipsc_config *c) {
 
 static void read_scale(lipsc_reader *r, lipsc_config *c) {
     const lipsc_family *f = c->family;
-    const lipsc_number root = {f->scale_root, (double)c->head_dim};
     const lipsc_number factor = {f->scale, 1};
-    const double under = lipsc_read_number(r, root);
+    double under = lipsc_read_number(r, f->scale_root);
+    if (under == 0 && !lipsc_read_field(r, f->scale_root.field))
+        under = (double)c->head_dim;
     c->scale = lipsc_read_flag(r, f->unscaled) ? 1 : 1 / sqrt(under);
     if (f->scale) c->scale = lipsc_read_number(r, factor);
     if (!(c->scale > 0) || !isfinite(c->scale))
         lipsc_read_wrong(r, "field '%s' makes scores that are all zero",
-                         f->scale ? f->scale : f->scale_root);
+                         f->scale ? f->scale : f->scale_root.field);
     c->scale_by_layer = lipsc_read_flag(r, f->scale_by_layer);
+}
+
+/* null: none.  A cap of zero would make every score zero. */
+static double read_soft_cap(lipsc_reader *r, lipsc_number cap) {
+    json_t *value = lipsc_read_field(r, cap.field);
+    if (!value && lipsc_read_present(r, cap.field)) return 0;
+    const double number = lipsc_read_number(r, cap);
+    if (value && number == 0) lipsc_read_unsupported(r, cap.field, value);
+    return number;
 }
 
 static void read_scores(lipsc_reader *r, lipsc_config *c) {
     const lipsc_family *f = c->family;
-    c->soft_cap = lipsc_read_number(r, f->soft_cap);
+    c->soft_cap = read_soft_cap(r, f->soft_cap);
     c->alibi = lipsc_read_flag(r, f->alibi);
     if (!f->tensor[LIPSC_SCORE_BIAS]) return;
     c->buckets = (size_t)lipsc_read_number(r, f->buckets);
@@ -225,6 +243,9 @@ static void read_experts(lipsc_reader *r, lipsc_config *c) {
     c->experts_used = lipsc_read_size(r, f->experts_used);
     c->glu_alpha = lipsc_read_number(r, f->glu_alpha);
     c->glu_limit = lipsc_read_number(r, f->glu_limit);
+    if (f->glu_limit.field && !(c->glu_limit > 0))
+        lipsc_read_unsupported(r, f->glu_limit.field,
+                               lipsc_read_field(r, f->glu_limit.field));
     if (c->experts > LIPSC_MOST_LAYERS || c->experts_used > c->experts)
         lipsc_read_wrong(r, "%zu experts, %zu for each token, are not supported",
                          c->experts, c->experts_used);

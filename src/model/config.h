@@ -72,7 +72,7 @@ int lipsc_config_norm(const lipsc_config *config, size_t layer, lipsc_norm_place
 lipsc_mask lipsc_config_mask(const lipsc_config *config, size_t layer);
 
 /* Names of all families, separated by commas. */
-enum { LIPSC_FAMILY_NAMES = 360 };
+enum { LIPSC_FAMILY_NAMES = 600 };
 void lipsc_config_families(int gguf, char names[LIPSC_FAMILY_NAMES]);
 
 /* The MLP is down(act(gate x) * up x). */

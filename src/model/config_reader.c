@@ -123,7 +123,8 @@ int lipsc_read_flag(lipsc_reader *r, lipsc_flag flag) {
     const int turned = *flag.field == '!';
     char name[LIPSC_SHOWN_NAME];
     json_t *value = find(r, flag.field + turned, name);
-    if (!value) return flag.otherwise;
+    /* null is false, a field that is not there what the published code takes */
+    if (!value) return lipsc_read_present(r, flag.field + turned) ? turned : flag.otherwise;
     if (!json_is_boolean(value)) lipsc_read_not_a(r, name, value, "true or false");
     return json_is_true(value) != turned;
 }

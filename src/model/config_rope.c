@@ -20,6 +20,7 @@ typedef struct {
     const lipsc_config *c;
     json_t *object;   /* or NULL                             */
     const char *name; /* of the field it stands in           */
+    int by_kind;      /* the object is that of one kind      */
     double theta;
     size_t dim;
 } rope_source;
@@ -39,11 +40,13 @@ static double needed_in(rope_source *s, const char *key) {
     return number;
 }
 
-/* The length that the model was trained for before it was stretched. */
+/* The length that the model was trained for before it was stretched.  A field of the file
+ * goes before the object of all layers, but not before that of one kind. */
 static double trained_length(rope_source *s) {
-    const double fallback = (double)lipsc_read_size_or(
-        s->r, "original_max_position_embeddings", s->c->positions);
-    const double length = number_in(s, "original_max_position_embeddings", fallback);
+    static const char key[] = "original_max_position_embeddings";
+    const size_t own = lipsc_read_size_or(s->r, key, s->c->family->trained);
+    double length = number_in(s, key, (double)s->c->positions);
+    if (own && !s->by_kind) length = (double)own;
     if (!(length > 0))
         lipsc_read_wrong(s->r, "field '%s' needs original_max_position_embeddings",
                          s->name);
@@ -141,8 +144,7 @@ static void divide_by_list(rope_source *s, const char *key, lipsc_rope *rope) {
 /* Windows up to the trained length, which take the short factors; see lipsc_read_rope. */
 static void stretch_longrope(rope_source *s, lipsc_rope *rope) {
     const double length = trained_length(s);
-    const double ratio = (double)s->c->positions / length;
-    const double factor = ratio > 1 ? ratio : number_in(s, "factor", 1);
+    const double factor = number_in(s, "factor", (double)s->c->positions / length);
     rope->factor = number_in(s, "attention_factor",
                              factor <= 1 ? 1 : sqrt(1 + log(factor) / log(length)));
     divide_by_list(s, "short_factor", rope);
@@ -153,6 +155,22 @@ static void stretch_factors(rope_source *s, lipsc_rope *rope) {
     divide_by_list(s, "factors", rope);
 }
 
+/* The way in which positions are stretched; NULL when the object does not name it. */
+static const char *rope_type(const rope_source *s) {
+    json_t *type = json_object_get(s->object, "rope_type");
+    if (!type) type = json_object_get(s->object, "type");
+    const char *name = json_string_value(type);
+    if (!type && !json_object_get(s->object, "factor")) return "default";
+    if (name && s->c->family->longrope && (!strcmp(name, "su") || !strcmp(name, "yarn")))
+        return "longrope";
+    return name;
+}
+
+static int is_longrope(const rope_source *s) {
+    const char *type = rope_type(s);
+    return type && !strcmp(type, "longrope");
+}
+
 static void stretch(rope_source *s, lipsc_rope *rope) {
     static const struct {
         const char *type;
@@ -160,11 +178,10 @@ static void stretch(rope_source *s, lipsc_rope *rope) {
     } ways[] = {{"linear", stretch_linear},     {"dynamic", stretch_dynamic},
                 {"llama3", stretch_llama3},     {"yarn", stretch_yarn},
                 {"longrope", stretch_longrope}, {"factors", stretch_factors}};
-    json_t *type = json_object_get(s->object, "rope_type");
-    if (!type) type = json_object_get(s->object, "type");
-    const char *name = json_string_value(type);
+    const char *name = rope_type(s);
     if (!s->object || (name && !strcmp(name, "default"))) return;
-    for (size_t w = 0; name && w < sizeof ways / sizeof ways[0]; w++)
+    const int allowed = !s->c->family->longrope || is_longrope(s);
+    for (size_t w = 0; name && allowed && w < sizeof ways / sizeof ways[0]; w++)
         if (!strcmp(name, ways[w].type)) {
             ways[w].apply(s, rope);
             return;
@@ -174,12 +191,6 @@ static void stretch(rope_source *s, lipsc_rope *rope) {
 
 /* ---- One kind of layers ---------------------------------------------------------------
  */
-
-static int is_longrope(const json_t *object) {
-    const char *type = json_string_value(json_object_get(object, "rope_type"));
-    if (!type) type = json_string_value(json_object_get(object, "type"));
-    return type && !strcmp(type, "longrope");
-}
 
 /* rope_parameters, or rope_scaling of older files; where both stand there they must say
  * the same. */
@@ -269,19 +280,26 @@ void lipsc_read_rope(lipsc_reader *r, lipsc_config *c) {
     if (!f->rotary) return;
     rope_source s = {.r = r, .c = c};
     json_t *object = find_object(r, &s.name);
-    const int by_kind = json_is_object(json_object_get(object, kinds[LIPSC_LAYER_FULL])) ||
-                        json_is_object(json_object_get(object, kinds[LIPSC_LAYER_WINDOW]));
-    if (by_kind && !(f->local_theta.otherwise > 0))
+    const int two = f->local_theta.otherwise > 0;
+    size_t longest = c->positions;
+    s.by_kind = json_is_object(json_object_get(object, kinds[LIPSC_LAYER_FULL])) ||
+                json_is_object(json_object_get(object, kinds[LIPSC_LAYER_WINDOW]));
+    if (s.by_kind && !two) lipsc_read_unsupported(r, s.name, object);
+    if (f->rope_needed && !json_object_size(object))
+        lipsc_read_not_a(r, s.name, NULL, "an object");
+    /* transformers reads such an object in one way or another, by its version */
+    if (two && !s.by_kind && object && !json_object_get(object, "rope_type"))
         lipsc_read_unsupported(r, s.name, object);
     for (int kind = 0; !r->status && kind < LIPSC_LAYER_KINDS; kind++) {
-        const int local = kind == LIPSC_LAYER_WINDOW && f->local_theta.otherwise > 0;
+        const int local = kind == LIPSC_LAYER_WINDOW && two;
         /* an object for all layers is meant for those that see everything */
-        s.object = by_kind ? json_object_get(object, kinds[kind]) : local ? NULL : object;
+        s.object = s.by_kind ? json_object_get(object, kinds[kind]) : local ? NULL : object;
         read_kind(&s, local ? f->local_theta : f->theta, &c->rope[kind]);
-        if (!r->status && is_longrope(s.object)) {
+        if (!r->status && is_longrope(&s)) {
             const size_t length = (size_t)trained_length(&s);
-            if (length < c->positions) c->positions = length;
+            if (length < longest) longest = length;
         }
     }
+    c->positions = longest; /* which the loop needed as it stands in the file */
     read_layers(r, c);
 }

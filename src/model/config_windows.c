@@ -99,6 +99,5 @@ void lipsc_read_windows(lipsc_reader *r, lipsc_config *c) {
     const size_t number = (size_t)lipsc_read_number(r, f->window_number);
     for (size_t l = 0; c->window && l < c->layers; l++)
         c->sliding[l] = (unsigned char)is_window(c, l, number);
-    if (f->window_rule == LIPSC_WINDOW_ALL) return; /* the width alone decides there */
     read_kinds(r, c);
 }

@@ -12,9 +12,9 @@
 /* x += factor * row `index` of an embedding table */
 static lipsc_status add_row(const lipsc_model *m, lipsc_role role, size_t index,
                             double factor, double *scratch, double *x, lipsc_error *err) {
-    const size_t d = m->config.embed_width;
     lipsc_tensor table;
     if (!lipsc_tensor_describe(&m->config, role, 0, &table)) return LIPSC_OK;
+    const size_t d = table.shape[table.ndim - 1];
     const lipsc_status status =
         lipsc_tensors_read(&m->tensors, &table, index * d, d, scratch, err);
     for (size_t c = 0; !status && c < d; c++) x[c] += factor * scratch[c];
@@ -97,6 +97,24 @@ static double dropout_factor(const lipsc_config *c, size_t n, const uint32_t *id
     return masked == n ? 0 : (1 - 0.15 * 0.8) / (1 - (double)masked / (double)n);
 }
 
+/* x (n, width) += the position of each token */
+static lipsc_status add_positions(lipsc_model *m, size_t n, const uint32_t *ids,
+                                  size_t width, double *x, lipsc_error *err) {
+    const lipsc_config *c = &m->config;
+    double *scratch = lipsc_alloc(width, sizeof *scratch);
+    lipsc_status status = LIPSC_OK;
+    if (!scratch) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a token");
+    size_t seen = 0; /* roberta counts the tokens that are not padding, from pad + 1 */
+    for (size_t i = 0; !status && i < n; i++) {
+        size_t position = i + c->family->position_offset;
+        if (c->family->position_after_pad)
+            position = ids[i] == c->pad ? c->pad : c->pad + ++seen;
+        status = add_row(m, LIPSC_POSITIONS, position, 1, scratch, x + i * width, err);
+    }
+    lipsc_release(scratch);
+    return status;
+}
+
 static lipsc_status sum_rows(lipsc_model *m, size_t n, const uint32_t *ids, double *x,
                              lipsc_error *err) {
     const lipsc_config *c = &m->config;
@@ -105,18 +123,15 @@ static lipsc_status sum_rows(lipsc_model *m, size_t n, const uint32_t *ids, doub
     if (!scratch) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a token");
     lipsc_status status = LIPSC_OK;
     memset(x, 0, n * c->embed_width * sizeof *x);
-    size_t seen = 0; /* roberta counts the tokens that are not padding, from pad + 1 */
     for (size_t i = 0; !status && i < n; i++) {
-        size_t position = i + c->family->position_offset;
-        if (c->family->position_after_pad)
-            position = ids[i] == c->pad ? c->pad : c->pad + ++seen;
         double *row = x + i * c->embed_width;
         const int dropped = c->mask_dropout && ids[i] == c->mask_token;
         if (!dropped) status = add_row(m, LIPSC_TOKENS, ids[i], factor, scratch, row, err);
         if (!status) status = add_row(m, LIPSC_TYPES, 0, 1, scratch, row, err);
-        if (!status) status = add_row(m, LIPSC_POSITIONS, position, 1, scratch, row, err);
     }
     lipsc_release(scratch);
+    if (!status && !c->family->position_last)
+        status = add_positions(m, n, ids, c->embed_width, x, err);
     return status;
 }
 
@@ -131,6 +146,8 @@ lipsc_status lipsc_embed_ids(lipsc_model *m, size_t n, const uint32_t *ids, doub
     status = sum_rows(m, n, ids, sum, err);
     if (!status) status = normalise(m, n, sum, err);
     if (!status && sum != x) status = project(m, n, sum, x, err);
+    if (!status && c->family->position_last)
+        status = add_positions(m, n, ids, c->d, x, err);
     if (sum != x) lipsc_release(sum);
     return status;
 }

@@ -132,14 +132,18 @@ typedef struct {
     int kv_heads_needed;    /* the field may be null, but not absent                    */
     lipsc_flag one_kv_head; /* all queries share one key and value                      */
     lipsc_number ffn_times; /* where the field of ffn is absent: times width            */
+    int ffn_thirds; /* and two thirds of that, rounded up to a multiple of 8            */
     const char *activation; /* where the field is absent, as the published code does    */
+    const char *gelu;       /* what the name gelu stands for; NULL: itself              */
     double eps;             /* the same                                                 */
 
     /* ---- the input ---- */
     int pixels;              /* an image                                                 */
     int position_after_pad;  /* the first position is pad_token_id + 1                   */
     size_t position_offset;  /* rows of the position table before the first              */
+    int position_last;       /* positions are added behind the projection               */
     size_t pad;              /* where pad_token_id is absent                             */
+    int pad_fixed;           /* it is that one whatever pad_token_id says                */
     const char *embed_width; /* field: width of the embeddings, then projected      */
     int embed_root;          /* embeddings are multiplied by sqrt(width)            */
     const char *embed_multiplier; /* field: embeddings are multiplied by it             */
@@ -163,18 +167,21 @@ typedef struct {
     lipsc_flag unscaled;       /* scores are not divided by sqrt(head_dim)              */
     lipsc_flag scale_by_layer; /* scores of layer l are divided by l + 1                */
     const char *scale;         /* field: the factor of the scores                       */
-    const char *scale_root;    /* field: scores are divided by its root                 */
-    lipsc_number soft_cap;     /* scores are capped by its tanh; null or 0: not         */
+    lipsc_number scale_root;   /* scores are divided by its root; 0: that of head_dim   */
+    lipsc_number soft_cap;     /* scores are capped by its tanh; null: not              */
     lipsc_flag alibi;          /* a bias by distance, the published slopes              */
     lipsc_number buckets, bucket_distance; /* of the table LIPSC_SCORE_BIAS             */
 
     /* ---- rotary positions ---- */
     lipsc_rotary_style rotary;
     lipsc_number theta, local_theta; /* local: of layers that see through the window    */
-    lipsc_number rotary_part;        /* share of head_dim that turns                    */
-    const char *rotary_dim;          /* field: how many components turn                 */
-    const char *rotary_layers;       /* field: list, 1 where a layer turns              */
-    lipsc_number rotary_skip;        /* else each number-th layer does not turn; 0: all */
+    int rope_needed; /* how they are stretched must stand there                         */
+    int longrope;    /* the only stretching, also under the names su and yarn           */
+    size_t trained;  /* original_max_position_embeddings where it is absent; 0: none    */
+    lipsc_number rotary_part;  /* share of head_dim that turns                    */
+    const char *rotary_dim;    /* field: how many components turn                 */
+    const char *rotary_layers; /* field: list, 1 where a layer turns              */
+    lipsc_number rotary_skip;  /* else each number-th layer does not turn; 0: all */
 
     /* ---- windows ---- */
     lipsc_window_rule window_rule;

@@ -16,12 +16,15 @@
     [LIPSC_QUERY_NORM] = "layers.#.self_attn.q_norm.weight", \
     [LIPSC_KEY_NORM] = "layers.#.self_attn.k_norm.weight"
 
-/* RMSNorm in front, gated MLP, rotary positions, grouped keys. */
-#define LLAMA_LIKE                                                                    \
-    .field = {USUAL_SIZES, .kv_heads = "num_key_value_heads", .head_dim = "head_dim", \
-              .activation = "hidden_act", .eps = "rms_norm_eps"},                     \
-    .activation = "silu", .eps = 1e-6, .pad = SIZE_MAX, .rms = 1, .causal = ALWAYS,   \
-    .rotary = LIPSC_ROTARY_HALVES, .theta = {"rope_theta", 1e4}
+/* RMSNorm in front, gated MLP, rotary positions, grouped keys; what eps and theta are where
+ * they are absent. */
+#define LLAMA_WITH(usual_eps, usual_theta)                                               \
+    .field = {USUAL_SIZES, .kv_heads = "num_key_value_heads", .head_dim = "head_dim",    \
+              .activation = "hidden_act", .eps = "rms_norm_eps"},                        \
+    .activation = "silu", .eps = usual_eps, .pad = SIZE_MAX, .rms = 1, .causal = ALWAYS, \
+    .rotary = LIPSC_ROTARY_HALVES, .theta = {"rope_theta", usual_theta}
+
+#define LLAMA_LIKE LLAMA_WITH(1e-6, 1e4)
 
 #define ATTENTION_BIAS .qkv_bias = {"attention_bias", 0}, .out_bias = {"attention_bias", 0}
 
@@ -31,9 +34,9 @@
     .window = {"sliding_window", 4096}, .window_used = "use_sliding_window"
 
 /* Gains stored as offsets from one, embeddings times sqrt(width). */
-#define GEMMA_LIKE                                                                       \
+#define GEMMA_LIKE(activation_field)                                                     \
     .field = {USUAL_SIZES, .kv_heads = "num_key_value_heads", .head_dim = "head_dim",    \
-              .activation = "hidden_activation|hidden_act", .eps = "rms_norm_eps"},      \
+              .activation = activation_field, .eps = "rms_norm_eps"},                    \
     .activation = "gelu_pytorch_tanh", .eps = 1e-6, .head_dim = 256, .pad = 0, .rms = 1, \
     .gain_offset = 1, .embed_root = 1, .causal = ALWAYS, .rotary = LIPSC_ROTARY_HALVES,  \
     ATTENTION_BIAS
@@ -130,8 +133,8 @@ const lipsc_family lipsc_families_decoders[] =
       .qkv_bias = {"attention_bias", 1},
       .out_bias = {"attention_bias", 1},
       .rotary = LIPSC_ROTARY_HALVES,
-      .theta = {"rope_theta|rotary_emb_base", 1e4},
-      .rotary_part = {"partial_rotary_factor|rotary_pct", 0.25},
+      .theta = {"rotary_emb_base", 1e4},
+      .rotary_part = {"rotary_pct", 0.25},
       .mlp_bias = ALWAYS,
       .tensor = {[LIPSC_TOKENS] = "embed_in.weight",
                  WITH_BIAS(LIPSC_FINAL_NORM, "final_layer_norm"),
@@ -192,6 +195,7 @@ const lipsc_family lipsc_families_decoders[] =
                 .activation = "activation_function"},
       .only = {{"layer_norm_elementwise_affine", "true"},
                {"_remove_final_layer_norm", "false"}},
+      .position_last = 1,
       .activation = "relu",
       .eps = 1e-5,
       .pad = 1,
@@ -204,6 +208,7 @@ const lipsc_family lipsc_families_decoders[] =
       .mlp_bias = {"enable_bias", 1},
       .tensor = {[LIPSC_TOKENS] = "decoder.embed_tokens.weight",
                  [LIPSC_POSITIONS] = "decoder.embed_positions.weight",
+                 [LIPSC_EMBED_PROJECT] = "decoder.project_in.weight",
                  WITH_BIAS(LIPSC_FINAL_NORM, "decoder.final_layer_norm"),
                  WITH_BIAS(LIPSC_ATTN_NORM, "decoder.layers.#.self_attn_layer_norm"),
                  WITH_BIAS(LIPSC_MLP_NORM, "decoder.layers.#.final_layer_norm"),
@@ -235,7 +240,8 @@ const lipsc_family lipsc_families_decoders[] =
       QWEN_WINDOWS,
       .tensor = {LLAMA_NAMES, LLAMA_NORMS, HEAD_NORMS}},
      {.name = "mixtral",
-      LLAMA_LIKE,
+      LLAMA_WITH(1e-5, 1e6),
+      .only = {{"layer_types", "null"}},
       .kv_heads_needed = 1,
       .window_rule = LIPSC_WINDOW_ALL,
       .window = {"sliding_window", 0},
@@ -250,7 +256,8 @@ const lipsc_family lipsc_families_decoders[] =
                  [LIPSC_UP] = "layers.#.block_sparse_moe.experts.@.w3.weight",
                  [LIPSC_DOWN] = "layers.#.block_sparse_moe.experts.@.w2.weight"}},
      {.name = "gpt_oss",
-      LLAMA_LIKE,
+      LLAMA_WITH(1e-5, 150000),
+      .rope_needed = 1,
       .kv_heads_needed = 1,
       .head_dim = 64,
       .qkv_bias = {"attention_bias", 1},
@@ -274,6 +281,42 @@ const lipsc_family lipsc_families_decoders[] =
                  [LIPSC_GATE_UP_BIAS] = "layers.#.mlp.experts.gate_up_proj_bias",
                  [LIPSC_DOWN] = "layers.#.mlp.experts.down_proj",
                  [LIPSC_DOWN_BIAS] = "layers.#.mlp.experts.down_proj_bias"}},
+     {.name = "starcoder2",
+      .field = {USUAL_SIZES, .kv_heads = "num_key_value_heads", .head_dim = "head_dim",
+                .activation = "hidden_act", .eps = "norm_epsilon"},
+      .only = {{"layer_types", "null"}},
+      .kv_heads_needed = 1,
+      .activation = "gelu_pytorch_tanh",
+      .eps = 1e-5,
+      .pad = SIZE_MAX,
+      .causal = ALWAYS,
+      .qkv_bias = {"use_bias", 1},
+      .out_bias = {"use_bias", 1},
+      .rotary = LIPSC_ROTARY_HALVES,
+      .theta = {"rope_theta", 1e4},
+      .window_rule = LIPSC_WINDOW_ALL,
+      .window = {"sliding_window", 0},
+      .mlp_bias = {"use_bias", 1},
+      .tensor = {[LIPSC_TOKENS] = "embed_tokens.weight",
+                 WITH_BIAS(LIPSC_FINAL_NORM, "norm"),
+                 WITH_BIAS(LIPSC_ATTN_NORM, "layers.#.input_layernorm"),
+                 WITH_BIAS(LIPSC_MLP_NORM, "layers.#.post_attention_layernorm"),
+                 ATTENTION("layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "o_proj"),
+                 MLP("layers.#.mlp.c_fc", "layers.#.mlp.c_proj")}},
+     {.name = "cohere",
+      .field = {USUAL_SIZES, .kv_heads = "num_key_value_heads", .head_dim = "head_dim",
+                .activation = "hidden_act", .eps = "layer_norm_eps"},
+      .only = {{"use_qk_norm", "false"}},
+      .activation = "silu",
+      .eps = 1e-5,
+      .pad = 0,
+      .parallel = ALWAYS,
+      .parallel_shares = 1,
+      .causal = ALWAYS,
+      ATTENTION_BIAS,
+      .rotary = LIPSC_ROTARY_PAIRS,
+      .theta = {"rope_theta", 500000},
+      .tensor = {LLAMA_NAMES, [LIPSC_ATTN_NORM] = "layers.#.input_layernorm.weight"}},
      {.name = "granite",
       LLAMA_LIKE,
       ATTENTION_BIAS,
@@ -283,7 +326,7 @@ const lipsc_family lipsc_families_decoders[] =
       .mlp_bias = {"mlp_bias", 0},
       .tensor = {LLAMA_NAMES, LLAMA_NORMS}},
      {.name = "smollm3",
-      LLAMA_LIKE,
+      LLAMA_WITH(1e-6, 2e6),
       .kv_heads_needed = 1,
       ATTENTION_BIAS,
       .rotary_layers = "no_rope_layers",
@@ -292,7 +335,7 @@ const lipsc_family lipsc_families_decoders[] =
       .mlp_bias = {"mlp_bias", 0},
       .tensor = {LLAMA_NAMES, LLAMA_NORMS}},
      {.name = "olmo2",
-      LLAMA_LIKE,
+      LLAMA_WITH(1e-5, 1e4),
       ATTENTION_BIAS,
       .norm_whole = 1,
       .tensor =
@@ -300,7 +343,10 @@ const lipsc_family lipsc_families_decoders[] =
            HEAD_NORMS, [LIPSC_ATTN_POST_NORM] = "layers.#.post_attention_layernorm.weight",
            [LIPSC_MLP_POST_NORM] = "layers.#.post_feedforward_layernorm.weight"}},
      {.name = "phi3",
-      LLAMA_LIKE,
+      LLAMA_WITH(1e-5, 1e4),
+      .only = {{"layer_types", "null"}},
+      .longrope = 1,
+      .trained = 4096,
       .rotary_part = {"partial_rotary_factor", 1},
       .window_rule = LIPSC_WINDOW_ALL,
       .window = {"sliding_window", 0},
@@ -312,14 +358,16 @@ const lipsc_family lipsc_families_decoders[] =
                  [LIPSC_GATE_UP] = "layers.#.mlp.gate_up_proj.weight",
                  [LIPSC_DOWN] = "layers.#.mlp.down_proj.weight"}},
      {.name = "gemma",
-      GEMMA_LIKE,
+      GEMMA_LIKE("hidden_act"),
+      .gelu = "gelu_pytorch_tanh",
       .theta = {"rope_theta", 1e4},
-      .only = {{"use_bidirectional_attention", "false"}},
+      .only = {{"use_bidirectional_attention", "false"},
+               {"hidden_activation", "\"gelu_pytorch_tanh\""}},
       .tensor = {LLAMA_NAMES, LLAMA_NORMS}},
      {.name = "gemma2",
-      GEMMA_LIKE,
+      GEMMA_LIKE("hidden_activation"),
       .only = {{"use_bidirectional_attention", "false"}},
-      .scale_root = "query_pre_attn_scalar",
+      .scale_root = {"query_pre_attn_scalar", 256},
       .soft_cap = {"attn_logit_softcapping", 50},
       .theta = {"rope_theta", 1e4},
       .window_rule = LIPSC_WINDOW_BUT_EVERY,
@@ -328,10 +376,10 @@ const lipsc_family lipsc_families_decoders[] =
       .tensor = {LLAMA_NAMES, SANDWICH_NORMS}},
      {.name = "gemma3_text",
       .prefix = {"language_model.model.", "language_model."},
-      GEMMA_LIKE,
+      GEMMA_LIKE("hidden_activation"),
       .only = {{"use_bidirectional_attention", "false"},
                {"attn_logit_softcapping", "null"}},
-      .scale_root = "query_pre_attn_scalar",
+      .scale_root = {"query_pre_attn_scalar", 256},
       .theta = {"rope_theta", 1e6},
       .local_theta = {"rope_local_base_freq", 1e4},
       .window_rule = LIPSC_WINDOW_BUT_EVERY,

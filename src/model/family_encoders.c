@@ -5,10 +5,12 @@
 #include <stdint.h>
 
 /* BERT: norms behind the additions, three embeddings and their norm. */
-#define BERT_LIKE                                                                \
-    .field = {USUAL_SIZES, .activation = "hidden_act", .eps = "layer_norm_eps"}, \
-    .activation = "gelu", .eps = 1e-12, .qkv_bias = ALWAYS, .out_bias = ALWAYS,  \
-    .mlp_bias = ALWAYS, .causal = {"is_decoder", 0}
+#define BERT_WITH(activation_field)                                                  \
+    .field = {USUAL_SIZES, .activation = activation_field, .eps = "layer_norm_eps"}, \
+    .activation = "gelu", .eps = 1e-12, .qkv_bias = ALWAYS, .out_bias = ALWAYS,      \
+    .mlp_bias = ALWAYS
+
+#define BERT_LIKE BERT_WITH("hidden_act"), .causal = {"is_decoder", 0}
 
 #define BERT_EMBEDDINGS                                          \
     [LIPSC_TOKENS] = "embeddings.word_embeddings.weight",        \
@@ -29,9 +31,12 @@
 
 #define ROBERTA_LIKE BERT_LIKE, .position_after_pad = 1, .pad = 1
 
-#define ESM_LIKE                                          \
-    BERT_LIKE, .pad = 1, .mask_dropout = "token_dropout", \
-               .only = {{"emb_layer_norm_before", "false"}, {"is_folding_model", "false"}}
+#define ESM_LIKE                                            \
+    BERT_WITH(NULL), .causal = {"is_decoder", 0}, .pad = 1, \
+                     .mask_dropout = "token_dropout",       \
+                     .only = {{"is_folding_model", "false"}}
+
+#define ESM_EMBED_NORM WITH_BIAS(LIPSC_EMBED_NORM, "embeddings.layer_norm")
 
 #define ESM_NAMES                                                                          \
     [LIPSC_TOKENS] = "embeddings.word_embeddings.weight",                                  \
@@ -46,6 +51,7 @@
               .heads = "num_heads",                    \
               .head_dim = "d_kv",                      \
               .ffn = "d_ff",                           \
+              .activation = "dense_act_fn",            \
               .eps = "layer_norm_epsilon"},            \
     .eps = 1e-6, .rms = 1, .unscaled = ALWAYS,         \
     .buckets = {"relative_attention_num_buckets", 32}, \
@@ -81,8 +87,12 @@ const lipsc_family lipsc_families_encoders[] = {
      .tensor = {BERT_EMBEDDINGS, BERT_TYPES, BERT_ATTENTION, BERT_MLP, BERT_NORMS,
                 WITH_BIAS(LIPSC_EMBED_PROJECT, "embeddings_project")}},
     {.name = "mpnet",
-     ROBERTA_LIKE,
-     .buckets = {"relative_attention_num_buckets", 32},
+     BERT_WITH("hidden_act"),
+     .only = {{"relative_attention_num_buckets", "32"}},
+     .position_after_pad = 1,
+     .pad = 1,
+     .pad_fixed = 1,
+     .buckets = {NULL, 32},
      .bucket_distance = {NULL, 128},
      .tensor = {BERT_EMBEDDINGS, BERT_MLP,
                 ATTENTION("encoder.layer.#.attention.attn.", "q", "k", "v", "o"),
@@ -125,11 +135,24 @@ const lipsc_family lipsc_families_encoders[] = {
                 WITH_BIAS(LIPSC_ATTN_SUM_NORM, "transformer.layer.#.sa_layer_norm"),
                 WITH_BIAS(LIPSC_MLP_SUM_NORM, "transformer.layer.#.output_layer_norm")}},
     {.name = "esm",
+     .when = {{"position_embedding_type", "\"rotary\""}, {"emb_layer_norm_before", "true"}},
+     ESM_LIKE,
+     .rotary = LIPSC_ROTARY_HALVES,
+     .theta = {"rope_theta", 1e4},
+     .tensor = {ESM_NAMES, ESM_EMBED_NORM}},
+    {.name = "esm",
      .when = {{"position_embedding_type", "\"rotary\""}},
      ESM_LIKE,
      .rotary = LIPSC_ROTARY_HALVES,
      .theta = {"rope_theta", 1e4},
      .tensor = {ESM_NAMES}},
+    {.name = "esm",
+     .when = {{"emb_layer_norm_before", "true"}},
+     ESM_LIKE,
+     .position_after_pad = 1,
+     .tensor =
+         {ESM_NAMES,
+          ESM_EMBED_NORM, [LIPSC_POSITIONS] = "embeddings.position_embeddings.weight"}},
     {.name = "esm",
      ESM_LIKE,
      .position_after_pad = 1,
@@ -138,7 +161,7 @@ const lipsc_family lipsc_families_encoders[] = {
      .field = {USUAL_SIZES, .activation = "hidden_activation", .eps = "norm_eps"},
      .activation = "gelu",
      .eps = 1e-5,
-     .only = {{"norm_bias", "false"}},
+     .only = {{"norm_bias", "false"}, {"rope_scaling", "null"}, {"sliding_window", "null"}},
      .pad = SIZE_MAX,
      .first_unnormed = 1,
      .qkv_bias = {"attention_bias", 0},

@@ -68,7 +68,7 @@ const lipsc_family lipsc_families_gguf[] = {
     {.name = "gguf:gemma3",
      GEMMA_LIKE,
      .only = {{"attn_logit_softcapping", "0"}},
-     .scale_root = "scale_root",
+     .scale_root = {"scale_root", 0},
      .local_theta = {"rope.freq_base_swa", 1e4},
      .window_rule = LIPSC_WINDOW_BUT_EVERY,
      .window_number = {NULL, 6},

@@ -93,7 +93,8 @@ static void set_shape(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
         matrix_shape(t, c->types, c->embed_width);
         break;
     case LIPSC_POSITIONS:
-        matrix_shape(t, c->positions + c->family->position_offset, c->embed_width);
+        matrix_shape(t, c->positions + c->family->position_offset,
+                     c->family->position_last ? d : c->embed_width);
         break;
     case LIPSC_EMBED_NORM:
     case LIPSC_EMBED_NORM_BIAS:

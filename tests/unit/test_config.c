@@ -219,6 +219,53 @@ static void test_not_json(void **state) {
     }
 }
 
+#define ROPE_LONG                                                                        \
+    ",\"max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"longrope\","           \
+    "\"short_factor\":[1,2],\"long_factor\":[3,4],\"original_max_position_embeddings\":" \
+    "32}"
+
+/* The ways in which transformers 5.22 reads a field; tools/mutate_configs.py found them. */
+static void test_as_transformers(void **state) {
+    (void)state;
+    lipsc_config c = read("\"model_type\":\"gemma2\"," LLAMA_SIZES);
+    assert_true(c.soft_cap == 50 && c.scale == 1.0 / 16);
+    lipsc_config_free(&c);
+    c = read("\"model_type\":\"gemma2\",\"attn_logit_softcapping\":null," LLAMA_SIZES);
+    assert_true(c.soft_cap == 0);
+    lipsc_config_free(&c);
+    refused("\"model_type\":\"gemma2\",\"attn_logit_softcapping\":0," LLAMA_SIZES,
+            "'attn_logit_softcapping'", "0");
+    c = read("\"model_type\":\"gemma\",\"hidden_act\":\"gelu\"," LLAMA_SIZES);
+    assert_true(c.activation == LIPSC_ACT_GELU_TANH);
+    lipsc_config_free(&c);
+    /* null is false, absent what the published code takes */
+    c = read("\"model_type\":\"falcon\",\"parallel_attn\":null," LLAMA_SIZES);
+    assert_true(!c.parallel);
+    lipsc_config_free(&c);
+    c = read("\"model_type\":\"falcon\"," LLAMA_SIZES);
+    assert_true(c.parallel);
+    lipsc_config_free(&c);
+    /* a rotary base that the family has of its own */
+    c = read("\"model_type\":\"mixtral\",\"num_key_value_heads\":2,"
+             "\"num_local_experts\":4,\"num_experts_per_tok\":2," LLAMA_SIZES);
+    assert_true(fabs(c.rope[0].freq[1] - 1e-3) < 1e-16 && c.norm_eps == 1e-5);
+    lipsc_config_free(&c);
+    refused("\"model_type\":\"gpt_oss\",\"num_key_value_heads\":2,"
+            "\"num_local_experts\":4,\"num_experts_per_tok\":2," LLAMA_SIZES,
+            "'rope_scaling'", "missing");
+    refused("\"model_type\":\"gpt_neox\",\"head_dim\":6," LLAMA_SIZES, "'head_dim'", "6");
+    /* layers behind a window are stretched as the others */
+    c = read("\"model_type\":\"phi3\",\"sliding_window\":5,"
+             "\"original_max_position_embeddings\":16" ROPE_LONG "," LLAMA_SIZES);
+    assert_true(c.rope[0].factor == sqrt(1 + log(4) / log(16)) &&
+                c.rope[1].factor == c.rope[0].factor && c.positions == 16);
+    lipsc_config_free(&c);
+    c = read(MISTRAL ",\"sliding_window\":5,\"layer_types\":[\"full_attention\","
+                     "\"sliding_attention\",\"full_attention\",\"full_attention\"]");
+    assert_true(!c.sliding[0] && c.sliding[1]);
+    lipsc_config_free(&c);
+}
+
 /* Sizes as they were published. */
 static void test_published(void **state) {
     (void)state;
@@ -256,9 +303,9 @@ static void test_published(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),    cmocka_unit_test(test_options),
-        cmocka_unit_test(test_missing),     cmocka_unit_test(test_wrong_values),
-        cmocka_unit_test(test_unsupported), cmocka_unit_test(test_not_json),
-        cmocka_unit_test(test_published)};
+        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_missing),         cmocka_unit_test(test_wrong_values),
+        cmocka_unit_test(test_unsupported),     cmocka_unit_test(test_not_json),
+        cmocka_unit_test(test_as_transformers), cmocka_unit_test(test_published)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

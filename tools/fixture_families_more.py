@@ -1,0 +1,42 @@
+"""More models of tests/data/fixtures: families and options of families beyond fixture_families.py, which says what the
+entries mean."""
+
+
+def sizes(hidden, heads, inner, layers=2, **more):
+    return {"hidden_size": hidden, "num_attention_heads": heads, "intermediate_size": inner, "num_hidden_layers": layers,
+            "vocab_size": 53, "max_position_embeddings": 48, **more}
+
+
+def rope(theta, kind="default", **more):
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": theta, **more}}
+
+
+def decoder(model, config, **more):
+    return {"model": model, "config": config, "blocks": "layers", "attention": "self_attn", "seed": 1, **more}
+
+
+FAMILIES = {
+    "cohere": decoder("CohereModel", sizes(24, 4, 36, num_key_value_heads=2, pad_token_id=0, **rope(8000.0))),
+    "starcoder2": decoder("Starcoder2Model", sizes(24, 6, 36, num_key_value_heads=3, sliding_window=4, **rope(5000.0))),
+    "opt_post": {"model": "OPTModel", "blocks": "decoder.layers", "attention": "self_attn", "seed": 1,
+                 "config": {"hidden_size": 24, "num_attention_heads": 2, "ffn_dim": 36, "num_hidden_layers": 2,
+                            "vocab_size": 53, "max_position_embeddings": 48, "word_embed_proj_dim": 24, "dropout": 0.0,
+                            "do_layer_norm_before": False}},
+    "dinov2_swiglu": {"model": "Dinov2Model", "image": True, "blocks": "encoder.layer", "attention": "attention", "seed": 1,
+                      "config": {"hidden_size": 24, "num_attention_heads": 3, "num_hidden_layers": 2, "image_size": 24,
+                                 "patch_size": 8, "mlp_ratio": 3, "use_swiglu_ffn": True}},
+    "esm1b": {"model": "EsmModel", "blocks": "encoder.layer", "attention": "attention.self",
+              "then": "attention.output.dense", "cache": False, "seed": 1,
+              "config": {"hidden_size": 24, "num_attention_heads": 4, "intermediate_size": 36, "num_hidden_layers": 2,
+                         "vocab_size": 33, "max_position_embeddings": 48, "pad_token_id": 1, "mask_token_id": 32,
+                         "position_embedding_type": "absolute", "emb_layer_norm_before": True, "token_dropout": True,
+                         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}},
+    "bloom12": {"model": "BloomModel", "blocks": "h", "attention": "self_attention", "seed": 1,
+                "config": {"hidden_size": 36, "n_head": 12, "n_layer": 1, "vocab_size": 53}},
+    "mixtral_top3": decoder("MixtralModel", sizes(24, 2, 16, num_key_value_heads=1, num_local_experts=5,
+                                                  num_experts_per_tok=3, sliding_window=3, **rope(1e5))),
+    "phi3_longrope": decoder("Phi3Model", sizes(24, 3, 36, num_key_value_heads=3, pad_token_id=0, sliding_window=5,
+                                                original_max_position_embeddings=16,
+                                                **rope(10000.0, "longrope", short_factor=[1.0, 1.25, 1.5, 3.0],
+                                                       long_factor=[1.0, 2.0, 4.0, 8.0]))),
+}
