@@ -235,6 +235,13 @@ const char *cli_nearest(const char *word, size_t count, const char *const *candi
 void cli_help(FILE *to, const cli_command *self);
 void cli_help_program(FILE *to, size_t count, const cli_command *const *commands);
 
+/* The exit codes in words, two lines. */
+extern const char cli_exit_codes[];
+
+/* completion.c: lipscope.bash, _lipscope (zsh) and lipscope.fish in a folder that exists;
+ * the exit code. */
+int cli_completions(const char *folder, size_t count, const cli_command *const *commands);
+
 /* man.c: lipscope.1 and lipscope-COMMAND.1 in a folder that exists; the exit code. */
 int cli_man_pages(const char *folder, size_t count, const cli_command *const *commands);
 

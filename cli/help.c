@@ -5,7 +5,7 @@
 
 enum { HELP_COLUMN = 27, SCREEN = 80 };
 
-static const char exit_codes[] =
+const char cli_exit_codes[] =
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but not converged,\n"
     "4 done but a limit asked for is exceeded, 5 cannot be checked (`check`).\n";
 
@@ -58,7 +58,7 @@ void cli_help(FILE *to, const cli_command *self) {
     }
     if (!self->option_count) fputs("\nOptions:\n", to);
     option_line(to, &help);
-    fprintf(to, "\n%s\nExample:\n%s", exit_codes, self->example);
+    fprintf(to, "\n%s\nExample:\n%s", cli_exit_codes, self->example);
 }
 
 void cli_help_program(FILE *to, size_t count, const cli_command *const *commands) {
@@ -76,7 +76,7 @@ void cli_help_program(FILE *to, size_t count, const cli_command *const *commands
         to,
         "\n"
         "  -h, --help         show this help and exit\n"
-        "      --version      show the version and exit\n"
+        "  -V, --version      show the version and exit\n"
         "\n"
         "'lipscope help COMMAND' and 'lipscope COMMAND --help' tell about one command.\n"
         "Results go to standard output, everything else to standard error.\n"
@@ -84,5 +84,5 @@ void cli_help_program(FILE *to, size_t count, const cli_command *const *commands
         "%s\n"
         "Example:\n"
         "  $ lipscope demo\n",
-        exit_codes);
+        cli_exit_codes);
 }

@@ -44,7 +44,16 @@ static int unknown_command(const char *name) {
 static int help(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[0], "--man"))
         return cli_man_pages(argv[1], COMMANDS, commands);
+    if (argc == 2 && !strcmp(argv[0], "--completion"))
+        return cli_completions(argv[1], COMMANDS, commands);
     if (argc > 1) return cli_wrong_use(NULL, "extra operand '%s'", argv[1]);
+    if (argc && (!strcmp(argv[0], "help") || !strcmp(argv[0], "--help"))) {
+        fputs("Usage: lipscope help [COMMAND]\n"
+              "What a command does and takes; without one, which commands there are.\n"
+              "`lipscope COMMAND --help` says the same.\n",
+              stdout);
+        return CLI_DONE;
+    }
     if (!argc) {
         cli_help_program(stdout, COMMANDS, commands);
         return CLI_DONE;
@@ -60,7 +69,7 @@ static int dispatch(int argc, char **argv) {
     const char *word = argv[1];
     if (!strcmp(word, "-h") || !strcmp(word, "--help")) return help(0, NULL);
     if (!strcmp(word, "help")) return help(argc - 2, argv + 2);
-    if (!strcmp(word, "--version")) {
+    if (!strcmp(word, "-V") || !strcmp(word, "--version")) {
         printf("lipscope %s\n", lipsc_version());
         return CLI_DONE;
     }

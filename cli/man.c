@@ -61,9 +61,9 @@ static void title(FILE *to, const char *name) {
 }
 
 static void close_page(FILE *to, const char *example) {
-    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 done but something did not "
-          "converge.\n.SH EXAMPLES\n.nf\n",
-          to);
+    fputs(".SH EXIT STATUS\n", to);
+    words(to, cli_exit_codes + strlen("Exit status: "));
+    fputs(".SH EXAMPLES\n.nf\n", to);
     words(to, example);
     fputs(".fi\n", to);
 }

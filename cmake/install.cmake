@@ -1,5 +1,5 @@
-# What `make install` puts where: library, header, program, its data, lipscope.pc, CMake
-# package.
+# What `make install` puts where: library, header, program, its data, manual pages,
+# completions, documentation, lipscope.pc, CMake package.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lipscope)
 
@@ -21,7 +21,20 @@ if(NOT CMAKE_CROSSCOMPILING)
   add_custom_target(man ALL DEPENDS man/lipscope.1)
   add_dependencies(product man)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/completion)
+  add_custom_command(OUTPUT completion/lipscope.bash DEPENDS lipscope_cli
+    COMMAND lipscope_cli help --completion ${PROJECT_BINARY_DIR}/completion)
+  add_custom_target(completion ALL DEPENDS completion/lipscope.bash)
+  add_dependencies(product completion)
+  install(FILES ${PROJECT_BINARY_DIR}/completion/lipscope.bash
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME lipscope)
+  install(FILES ${PROJECT_BINARY_DIR}/completion/_lipscope
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${PROJECT_BINARY_DIR}/completion/lipscope.fish
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT lipscopeTargets NAMESPACE lipscope:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/lipscopeConfig.cmake.in lipscopeConfig.cmake

@@ -31,7 +31,7 @@ Commands:
   bench              speed of the products beside this machine's own sgemm
 
   -h, --help         show this help and exit
-      --version      show the version and exit
+  -V, --version      show the version and exit
 
 'lipscope help COMMAND' and 'lipscope COMMAND --help' tell about one command.
 Results go to standard output, everything else to standard error.
@@ -42,6 +42,10 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but not converged,
 Example:
   \$ lipscope demo"
 cp out program
+run 0 -V
+is out "lipscope 0.1.0"
+run 0 help help
+has out "Usage: lipscope help [COMMAND]"
 for how in -h help; do
     run 0 $how
     cmp -s out program || fail "'lipscope $how' is not --help"

@@ -1,0 +1,39 @@
+# Completions: bash completes for real; every command and option is in all three files.
+. "$(dirname "$0")/begin.sh"
+
+mkdir made
+run 0 help --completion made
+empty out
+empty err
+commands=$("$bin" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+[ "$(echo "$commands" | wc -l)" -ge 10 ] || fail "commands not found in --help"
+for c in $commands; do
+    for file in lipscope.bash _lipscope lipscope.fish; do
+        grep -qw -e "$c" made/$file || fail "$file lacks $c"
+    done
+    for option in $("$bin" $c --help | sed -n 's/^  ..[, ] --\([a-z0-9-]*\).*/\1/p'); do
+        sed -n "/^    $c)/,/esac ;;/p" made/lipscope.bash | grep -q -e "--$option\b" || fail "bash: $c lacks --$option"
+        grep -q -e "--$option\[" made/_lipscope || fail "zsh lacks --$option"
+        [ $option = help ] || grep -q -e "from $c' -l $option\b" made/lipscope.fish || fail "fish: $c lacks --$option"
+    done
+done
+
+# bash itself: the words so far, and what it offers for the last
+offers() { # WORD...
+    bash -c '. made/lipscope.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _lipscope; echo ${COMPREPLY[*]}' bash "$@"
+}
+[ "$(offers lipscope mea)" = measure ] || fail "mea: $(offers lipscope mea)"
+[ "$(offers lipscope help att)" = attack ] || fail "help att: $(offers lipscope help att)"
+[ "$(offers lipscope measure --len)" = "--lengths" ] || fail "--len: $(offers lipscope measure --len)"
+[ "$(offers lipscope measure m --map nor)" = "norm-attention" ] || fail "--map nor: $(offers lipscope measure m --map nor)"
+[ "$(offers lipscope bounds m --format '')" = "table tsv json" ] || fail "--format: $(offers lipscope bounds m --format '')"
+echo >some-file
+[ "$(offers lipscope report some)" = some-file ] || fail "files: $(offers lipscope report some)"
+bash -n made/lipscope.bash || fail "bash does not read its file"
+# the other shells read theirs where they are installed
+! command -v zsh >/dev/null || zsh -n made/_lipscope || fail "zsh does not read its file"
+! command -v fish >/dev/null || fish --no-execute made/lipscope.fish || fail "fish does not read its file"
+
+run 1 help --completion no/such/folder
+has err "no/such/folder"
+finish
