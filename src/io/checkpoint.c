@@ -245,6 +245,13 @@ lipsc_status lipsc_stored_read(const lipsc_stored *s, size_t first, size_t count
                  : lipsc_gguf_read(s->gguf, s->in_gguf, first, count, out, err);
 }
 
+void lipsc_stored_forget(const lipsc_stored *s) {
+    if (s->st)
+        lipsc_st_forget(s->st, s->in_st);
+    else
+        lipsc_gguf_forget(s->gguf, s->in_gguf);
+}
+
 int lipsc_checkpoint_at(const lipsc_checkpoint *c, size_t i, lipsc_stored *out) {
     for (size_t f = 0; f < c->count; f++) {
         const lipsc_st *st = c->files[f].st;
@@ -309,6 +316,16 @@ const char *lipsc_checkpoint_dtype(const lipsc_checkpoint *c) {
     return dtype;
 }
 
+/* Piece by piece: no more than a piece of a large file is in memory. */
+static void add_bytes(const lipsc_mapfile *map, lipsc_sha256 *sha) {
+    enum { PIECE = 1 << 24 };
+    for (size_t at = 0; at < map->size; at += PIECE) {
+        const size_t size = map->size - at < PIECE ? map->size - at : PIECE;
+        lipsc_sha256_add(sha, map->data + at, size);
+        lipsc_mapfile_forget(map, map->data + at, size);
+    }
+}
+
 lipsc_status lipsc_checkpoint_hash(const lipsc_checkpoint *c, lipsc_sha256 *sha,
                                    lipsc_error *err) {
     for (size_t f = 0; f < c->count; f++) {
@@ -318,7 +335,7 @@ lipsc_status lipsc_checkpoint_hash(const lipsc_checkpoint *c, lipsc_sha256 *sha,
         uint8_t length[8];
         for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)map.size >> 8 * i);
         lipsc_sha256_add(sha, length, sizeof length);
-        lipsc_sha256_add(sha, map.data, map.size);
+        add_bytes(&map, sha);
         lipsc_mapfile_close(&map);
     }
     return LIPSC_OK;

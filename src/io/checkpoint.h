@@ -49,6 +49,9 @@ int lipsc_checkpoint_at(const lipsc_checkpoint *checkpoint, size_t i, lipsc_stor
 lipsc_status lipsc_stored_read(const lipsc_stored *stored, size_t first, size_t count,
                                double *out, lipsc_error *err);
 
+/* Its bytes are not needed for a while: they leave memory until they are read again. */
+void lipsc_stored_forget(const lipsc_stored *stored);
+
 /* Numbers stored in all floating-point tensors, and their common dtype ("mixed"). */
 uint64_t lipsc_checkpoint_numbers(const lipsc_checkpoint *checkpoint);
 const char *lipsc_checkpoint_dtype(const lipsc_checkpoint *checkpoint);

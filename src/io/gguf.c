@@ -440,6 +440,10 @@ void lipsc_gguf_free(lipsc_gguf *g) {
     lipsc_release(g);
 }
 
+void lipsc_gguf_forget(const lipsc_gguf *g, const lipsc_gguf_tensor *tensor) {
+    lipsc_mapfile_forget(&g->map, tensor->data, tensor->bytes);
+}
+
 int lipsc_gguf_recognised(const char *path) {
     lipsc_mapfile map;
     if (lipsc_mapfile_open(path, &map, NULL)) return 0;

@@ -45,6 +45,10 @@ const lipsc_gguf_tensor *lipsc_gguf_find(const lipsc_gguf *gguf, const char *nam
 lipsc_status lipsc_gguf_read(const lipsc_gguf *gguf, const lipsc_gguf_tensor *tensor,
                              size_t first, size_t count, double *out, lipsc_error *err);
 
+/* A tensor's bytes are not needed for a while: mapped ones leave memory until they are
+ * read again. */
+void lipsc_gguf_forget(const lipsc_gguf *gguf, const lipsc_gguf_tensor *tensor);
+
 /* ---- Notes: 1 and the value, or 0 when there is none of that key and kind ---- */
 
 typedef struct {

@@ -1,5 +1,5 @@
 /* mapfile.c - read-only mapping of a file, with its length. */
-#define _POSIX_C_SOURCE 200809L /* open, fstat, mmap */
+#define _DEFAULT_SOURCE /* open, fstat, mmap, madvise */
 #include "io/mapfile.h"
 
 #include "core/error.h"
@@ -48,4 +48,18 @@ lipsc_status lipsc_mapfile_open(const char *path, lipsc_mapfile *out, lipsc_erro
 void lipsc_mapfile_close(lipsc_mapfile *map) {
     if (map->size) munmap((void *)(uintptr_t)map->data, map->size);
     *map = (lipsc_mapfile){.data = nothing, .size = 0};
+}
+
+void lipsc_mapfile_forget(const lipsc_mapfile *map, const void *from, size_t size) {
+#ifdef MADV_DONTNEED
+    const uintptr_t first = (uintptr_t)from, base = (uintptr_t)map->data;
+    const long page = sysconf(_SC_PAGESIZE);
+    if (page <= 0 || !map->size || first < base || first - base > map->size ||
+        size > map->size - (first - base))
+        return;
+    const uintptr_t start = first / (uintptr_t)page * (uintptr_t)page;
+    madvise((void *)start, first + size - start, MADV_DONTNEED); /* a hint: may fail */
+#else
+    (void)map, (void)from, (void)size;
+#endif
 }

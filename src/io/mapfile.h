@@ -15,4 +15,9 @@ typedef struct {
 lipsc_status lipsc_mapfile_open(const char *path, lipsc_mapfile *out, lipsc_error *err);
 void lipsc_mapfile_close(lipsc_mapfile *map); /* twice is fine */
 
+/* The pages of `size` bytes at `from` are not needed for a while: they leave the memory of
+ * the process and come back when they are read again.  Bytes outside the mapping, of a
+ * caller for instance, are left alone. */
+void lipsc_mapfile_forget(const lipsc_mapfile *map, const void *from, size_t size);
+
 #endif

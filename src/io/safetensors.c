@@ -266,6 +266,10 @@ void lipsc_st_free(lipsc_st *st) {
     lipsc_release(st);
 }
 
+void lipsc_st_forget(const lipsc_st *st, const lipsc_st_tensor *tensor) {
+    lipsc_mapfile_forget(&st->map, tensor->data, tensor->bytes);
+}
+
 size_t lipsc_st_count(const lipsc_st *st) { return st->count; }
 
 const lipsc_st_tensor *lipsc_st_at(const lipsc_st *st, size_t i) { return &st->tensors[i]; }

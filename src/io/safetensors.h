@@ -42,6 +42,10 @@ lipsc_status lipsc_st_parse(const uint8_t *bytes, size_t length,
 lipsc_status lipsc_st_open(const char *path, lipsc_st **out, lipsc_error *err);
 void lipsc_st_free(lipsc_st *st); /* NULL does nothing */
 
+/* A tensor's bytes are not needed for a while: mapped ones leave memory until they are
+ * read again. */
+void lipsc_st_forget(const lipsc_st *st, const lipsc_st_tensor *tensor);
+
 size_t lipsc_st_count(const lipsc_st *st);
 const lipsc_st_tensor *lipsc_st_at(const lipsc_st *st, size_t i); /* sorted by name */
 const lipsc_st_tensor *lipsc_st_find(const lipsc_st *st, const char *name); /* or NULL */
