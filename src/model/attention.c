@@ -254,7 +254,8 @@ static lipsc_status load_attention(lipsc_model *m, size_t layer, lipsc_error *er
         return lipsc_fail(err, LIPSC_E_ARG, "%s: does not hold the attention of layer %zu",
                           m->shown, layer);
     arrays a;
-    double *storage = lipsc_alloc(place(c, NULL, &a), sizeof *storage);
+    const size_t count = place(c, NULL, &a);
+    double *storage = lipsc_alloc(count, sizeof *storage);
     lipsc_status status = make_room(m, block, err);
     if (!storage) status = no_memory(m, err);
     if (!status) {
@@ -268,6 +269,7 @@ static lipsc_status load_attention(lipsc_model *m, size_t layer, lipsc_error *er
         return status;
     }
     block->storage = storage;
+    lipsc_model_count(m, layer, count * sizeof *storage);
     fill_layer(c, layer, &a, &block->layer);
     return LIPSC_OK;
 }

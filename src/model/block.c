@@ -249,6 +249,7 @@ lipsc_status lipsc_block_at(lipsc_model *m, size_t layer, lipsc_extent extent,
                            .extent = extent,
                            .dtype = dtype,
                            .threads = threads};
+    lipsc_model_hold(m, layer); /* until lipsc_block_free */
     void *r[3] = {space->alloc(count), space->alloc(count), space->alloc(count)};
     lipsc_status status = r[0] && r[1] && r[2] ? LIPSC_OK : no_memory(m, n, err);
     if (!status && extent == LIPSC_UP_TO_BLOCK) status = get_dense(&p, keep, err);
@@ -271,6 +272,7 @@ void lipsc_block_free(lipsc_block_point *p) {
     space->release(p->slope);
     space->release(p->gate);
     lipsc_experts_free(p->experts);
+    lipsc_model_let_go(p->model, p->layer);
     p->experts = NULL;
     p->model = NULL;
 }

@@ -129,6 +129,9 @@ static lipsc_status sum_rows(lipsc_model *m, size_t n, const uint32_t *ids, doub
         if (!dropped) status = add_row(m, LIPSC_TOKENS, ids[i], factor, scratch, row, err);
         if (!status) status = add_row(m, LIPSC_TYPES, 0, 1, scratch, row, err);
     }
+    lipsc_tensor table;
+    if (lipsc_tensor_describe(c, LIPSC_TOKENS, 0, &table))
+        lipsc_tensors_forget(&m->tensors, &table);
     lipsc_release(scratch);
     if (!status && !c->family->position_last)
         status = add_positions(m, n, ids, c->embed_width, x, err);

@@ -8,12 +8,14 @@
 #include <string.h>
 
 struct lipsc_acts {
-    size_t n, blocks; /* tokens; blocks that were reached */
-    int whole;        /* 1: all blocks were run; 0: the last one to its attention's input */
-    double **inputs;  /* (blocks + 1): input of block l; the last is the last output  */
+    size_t n, blocks; /* tokens; blocks of the model                                   */
+    size_t passed;    /* blocks that are behind: inputs[passed] is where the window is */
+    size_t attended;  /* blocks whose attention's input is known                       */
+    lipsc_dtype dtype;
+    double **inputs;  /* (blocks + 1): input of block l; the last is the last output   */
     double **attn_in; /* (blocks); NULL entries where attention sees the block's input */
     double **attn_out;
-    double *output; /* last hidden state, NULL when not run through                  */
+    double *output; /* last hidden state, NULL when not run through                    */
 };
 
 void lipsc_acts_free(lipsc_acts *a) {
@@ -30,6 +32,16 @@ void lipsc_acts_free(lipsc_acts *a) {
     lipsc_release(a);
 }
 
+void lipsc_acts_forget(lipsc_acts *a) {
+    for (size_t l = 0; l < a->passed; l++) {
+        double **arrays[] = {&a->inputs[l], &a->attn_in[l], &a->attn_out[l]};
+        for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+            lipsc_release(*arrays[i]);
+            *arrays[i] = NULL;
+        }
+    }
+}
+
 size_t lipsc_acts_length(const lipsc_acts *a) { return a->n; }
 
 const double *lipsc_acts_block_input(const lipsc_acts *a, size_t layer) {
@@ -39,7 +51,7 @@ const double *lipsc_acts_block_output(const lipsc_acts *a, size_t layer) {
     return layer < a->blocks ? a->inputs[layer + 1] : NULL;
 }
 const double *lipsc_acts_attention_input(const lipsc_acts *a, size_t layer) {
-    if (layer >= a->blocks) return NULL;
+    if (layer >= a->attended) return NULL;
     return a->attn_in[layer] ? a->attn_in[layer] : a->inputs[layer];
 }
 const double *lipsc_acts_attention_output(const lipsc_acts *a, size_t layer) {
@@ -54,12 +66,12 @@ static lipsc_status no_memory(const lipsc_model *m, size_t n, lipsc_error *err) 
     return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for %zu tokens", m->shown, n);
 }
 
-static lipsc_status check_finite(const lipsc_model *m, size_t count, const double *x,
-                                 const char *what, size_t layer, lipsc_error *err) {
+lipsc_status lipsc_acts_check(const lipsc_model *m, size_t count, const double *output,
+                              size_t layer, lipsc_error *err) {
     for (size_t e = 0; e < count; e++)
-        if (!isfinite(x[e]))
-            return lipsc_fail(err, LIPSC_E_NONFIN, "%s: the %s of block %zu is not finite",
-                              m->shown, what, layer);
+        if (!isfinite(output[e]))
+            return lipsc_fail(err, LIPSC_E_NONFIN,
+                              "%s: the output of block %zu is not finite", m->shown, layer);
     return LIPSC_OK;
 }
 
@@ -83,76 +95,112 @@ static lipsc_status normed(lipsc_model *m, const lipsc_norm *norm, lipsc_dtype d
     return status;
 }
 
-/* The last block that is asked for: nothing behind its attention's input is needed. */
-static lipsc_status reach_attention(lipsc_model *m, lipsc_dtype dtype, int threads,
-                                    lipsc_acts *a, const void *x, void *y,
-                                    lipsc_error *err) {
-    const size_t l = a->blocks - 1;
+/* Two vectors of the back end, the first with what the window is at. */
+static lipsc_status take_up(const lipsc_model *m, const lipsc_acts *a, void **x, void **y,
+                            lipsc_error *err) {
+    const lipsc_space *space = m->backend->space(a->dtype);
+    const size_t count = a->n * m->config.d;
+    *x = space->alloc(count);
+    *y = space->alloc(count);
+    if (!*x || !*y) return no_memory(m, a->n, err);
+    space->upload(count, a->inputs[a->passed], *x);
+    return LIPSC_OK;
+}
+
+static void put_down(const lipsc_model *m, const lipsc_acts *a, void *x, void *y) {
+    m->backend->space(a->dtype)->release(x);
+    m->backend->space(a->dtype)->release(y);
+}
+
+static lipsc_status pass_block(lipsc_model *m, lipsc_acts *a, int threads,
+                               lipsc_error *err) {
+    const size_t l = a->passed, count = a->n * m->config.d;
+    lipsc_role role;
+    void *x, *y;
+    lipsc_status status = take_up(m, a, &x, &y, err);
+    const int normed_in = lipsc_config_norm(&m->config, l, LIPSC_NORM_ATTN, &role);
+    if (normed_in && !a->attn_in[l]) a->attn_in[l] = lipsc_alloc(count, sizeof(double));
+    a->attn_out[l] = lipsc_alloc(count, sizeof(double));
+    if (!status && ((normed_in && !a->attn_in[l]) || !a->attn_out[l]))
+        status = no_memory(m, a->n, err);
+    const lipsc_block_seen seen = {a->attn_in[l], a->attn_out[l]};
+    if (!status)
+        status = lipsc_block_at(m, l, LIPSC_UP_TO_BLOCK, NULL, a->dtype, threads, a->n, x,
+                                0, NULL, y, &seen, err);
+    if (!status)
+        status = keep(m, m->backend->space(a->dtype), a->n, y, &a->inputs[l + 1], err);
+    if (!status) status = lipsc_acts_check(m, count, a->inputs[l + 1], l, err);
+    put_down(m, a, x, y);
+    if (!status) a->attended = a->passed = l + 1;
+    return status;
+}
+
+lipsc_status lipsc_acts_pass(lipsc_model *m, lipsc_acts *a, int threads, size_t blocks,
+                             lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    while (!status && a->passed < blocks && a->passed < a->blocks)
+        status = pass_block(m, a, threads, err);
+    return status;
+}
+
+lipsc_status lipsc_acts_attend(lipsc_model *m, lipsc_acts *a, int threads,
+                               lipsc_error *err) {
+    const size_t l = a->passed;
     const lipsc_norm *norm;
-    lipsc_status status = lipsc_model_norm(m, l, LIPSC_NORM_ATTN, dtype, &norm, err);
-    if (status || !norm) return status;
-    status = normed(m, norm, dtype, threads, a->n, x, y, err);
-    if (!status) status = keep(m, m->backend->space(dtype), a->n, y, &a->attn_in[l], err);
+    void *x = NULL, *y = NULL;
+    if (l == a->blocks || a->attended > l) return LIPSC_OK;
+    lipsc_model_hold(m, l);
+    lipsc_status status = lipsc_model_norm(m, l, LIPSC_NORM_ATTN, a->dtype, &norm, err);
+    if (!status && norm) {
+        status = take_up(m, a, &x, &y, err);
+        if (!status) status = normed(m, norm, a->dtype, threads, a->n, x, y, err);
+        if (!status)
+            status = keep(m, m->backend->space(a->dtype), a->n, y, &a->attn_in[l], err);
+        put_down(m, a, x, y);
+    }
+    lipsc_model_let_go(m, l);
+    if (!status) a->attended = l + 1;
     return status;
 }
 
-static lipsc_status run_blocks(lipsc_model *m, lipsc_dtype dtype, int threads,
-                               lipsc_acts *a, void *x, void *y, lipsc_error *err) {
-    const lipsc_space *space = m->backend->space(dtype);
-    const size_t count = a->n * m->config.d, full = a->blocks - !a->whole;
-    lipsc_status status = keep(m, space, a->n, x, &a->inputs[0], err);
-    for (size_t l = 0; !status && l < full; l++) {
-        lipsc_role role;
-        const int normed_in = lipsc_config_norm(&m->config, l, LIPSC_NORM_ATTN, &role);
-        if (normed_in) a->attn_in[l] = lipsc_alloc(count, sizeof(double));
-        a->attn_out[l] = lipsc_alloc(count, sizeof(double));
-        if ((normed_in && !a->attn_in[l]) || !a->attn_out[l])
-            return no_memory(m, a->n, err);
-        const lipsc_block_seen seen = {a->attn_in[l], a->attn_out[l]};
-        status = lipsc_block_at(m, l, LIPSC_UP_TO_BLOCK, NULL, dtype, threads, a->n, x, 0,
-                                NULL, y, &seen, err);
-        if (!status) status = keep(m, space, a->n, y, &a->inputs[l + 1], err);
-        if (!status) status = check_finite(m, count, a->inputs[l + 1], "output", l, err);
-        void *swap = x;
-        x = y;
-        y = swap;
-    }
+/* Behind the last block. */
+static lipsc_status find_output(lipsc_model *m, lipsc_acts *a, int threads,
+                                lipsc_error *err) {
     const lipsc_norm *final;
-    if (!status && !a->whole) return reach_attention(m, dtype, threads, a, x, y, err);
-    if (!status) status = lipsc_model_final_norm(m, dtype, &final, err);
-    if (!status && final) {
-        status = normed(m, final, dtype, threads, a->n, x, y, err);
-        x = y;
-    }
-    if (!status) status = keep(m, space, a->n, x, &a->output, err);
+    void *x = NULL, *y = NULL;
+    lipsc_status status = lipsc_model_final_norm(m, a->dtype, &final, err);
+    if (!status) status = take_up(m, a, &x, &y, err);
+    if (!status && final) status = normed(m, final, a->dtype, threads, a->n, x, y, err);
+    if (!status)
+        status = keep(m, m->backend->space(a->dtype), a->n, final ? y : x, &a->output, err);
+    put_down(m, a, x, y);
     return status;
 }
 
-/* x0 (n, d): the input of block 0 */
-static lipsc_status run(lipsc_model *m, lipsc_dtype dtype, int threads, size_t n,
-                        const double *x0, size_t through, lipsc_acts **out,
-                        lipsc_error *err) {
+/* ---- Beginnings
+ * ------------------------------------------------------------------------------- */
+
+/* x0 (n, d): the input of block 0, which is rounded to the precision of the run. */
+static lipsc_status begin(lipsc_model *m, lipsc_dtype dtype, size_t n, const double *x0,
+                          lipsc_acts **out, lipsc_error *err) {
     const lipsc_space *space = m->backend->space(dtype);
-    const size_t layers = m->config.layers, count = n * m->config.d;
-    if (through > layers)
-        return lipsc_fail(err, LIPSC_E_ARG, "%s: has %zu blocks, not %zu", m->shown, layers,
-                          through);
+    const size_t count = n * m->config.d;
     lipsc_acts *a = lipsc_alloc_zero(1, sizeof *a);
     if (!a) return no_memory(m, n, err);
     a->n = n;
-    a->blocks = through ? through : layers;
-    a->whole = !through;
+    a->dtype = dtype;
+    a->blocks = m->config.layers;
     a->inputs = lipsc_alloc_zero(a->blocks + 1, sizeof *a->inputs);
     a->attn_in = lipsc_alloc_zero(a->blocks, sizeof *a->attn_in);
     a->attn_out = lipsc_alloc_zero(a->blocks, sizeof *a->attn_out);
-    void *x = space->alloc(count), *y = space->alloc(count);
+    void *x = space->alloc(count);
     lipsc_status status = LIPSC_OK;
-    if (!a->inputs || !a->attn_in || !a->attn_out || !x || !y)
-        status = no_memory(m, n, err);
-    if (!status) space->upload(count, x0, x);
-    if (!status) status = run_blocks(m, dtype, threads, a, x, y, err);
+    if (!a->inputs || !a->attn_in || !a->attn_out || !x) status = no_memory(m, n, err);
+    if (!status) {
+        space->upload(count, x0, x);
+        status = keep(m, space, n, x, &a->inputs[0], err);
+    }
     space->release(x);
-    space->release(y);
     if (status)
         lipsc_acts_free(a);
     else
@@ -167,31 +215,70 @@ static double *room(const lipsc_model *m, size_t n) {
                                                   : NULL;
 }
 
+lipsc_status lipsc_acts_begin(lipsc_model *m, lipsc_dtype dtype, size_t n,
+                              const uint32_t *ids, lipsc_acts **out, lipsc_error *err) {
+    double *x = room(m, n);
+    lipsc_status status = x ? lipsc_embed_ids(m, n, ids, x, err) : no_memory(m, n, err);
+    if (!status) status = begin(m, dtype, n, x, out, err);
+    lipsc_release(x);
+    return status;
+}
+
+lipsc_status lipsc_acts_begin_pixels(lipsc_model *m, lipsc_dtype dtype,
+                                     const size_t shape[3], const double *pixels,
+                                     lipsc_acts **out, lipsc_error *err) {
+    const size_t n = m->config.family->pixels ? m->config.positions : 1;
+    double *x = room(m, n);
+    lipsc_status status =
+        x ? lipsc_embed_pixels(m, shape, pixels, x, err) : no_memory(m, n, err);
+    if (!status) status = begin(m, dtype, n, x, out, err);
+    lipsc_release(x);
+    return status;
+}
+
+/* ---- All at once
+ * ------------------------------------------------------------------------------ */
+
+/* Takes over a, which stands before block 0. */
+static lipsc_status run(lipsc_model *m, lipsc_acts *a, int threads, size_t through,
+                        lipsc_acts **out, lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    if (through > a->blocks)
+        status = lipsc_fail(err, LIPSC_E_ARG, "%s: has %zu blocks, not %zu", m->shown,
+                            a->blocks, through);
+    if (!status)
+        status = lipsc_acts_pass(m, a, threads, through ? through - 1 : a->blocks, err);
+    if (!status)
+        status = through ? lipsc_acts_attend(m, a, threads, err)
+                         : find_output(m, a, threads, err);
+    if (status)
+        lipsc_acts_free(a);
+    else
+        *out = a;
+    return status;
+}
+
 lipsc_status lipsc_acts_new(lipsc_model *m, lipsc_dtype dtype, int threads, size_t n,
                             const uint32_t *ids, size_t through, lipsc_acts **out,
                             lipsc_error *err) {
-    double *x = room(m, n);
-    lipsc_status status = x ? lipsc_embed_ids(m, n, ids, x, err) : no_memory(m, n, err);
-    if (!status) status = run(m, dtype, threads, n, x, through, out, err);
-    lipsc_release(x);
-    return status;
+    lipsc_acts *a;
+    const lipsc_status status = lipsc_acts_begin(m, dtype, n, ids, &a, err);
+    return status ? status : run(m, a, threads, through, out, err);
 }
 
 lipsc_status lipsc_acts_new_pixels(lipsc_model *m, lipsc_dtype dtype, int threads,
                                    const size_t shape[3], const double *pixels,
                                    size_t through, lipsc_acts **out, lipsc_error *err) {
-    const size_t n = m->config.family->pixels ? m->config.positions : 1;
-    double *x = room(m, n);
-    lipsc_status status =
-        x ? lipsc_embed_pixels(m, shape, pixels, x, err) : no_memory(m, n, err);
-    if (!status) status = run(m, dtype, threads, n, x, through, out, err);
-    lipsc_release(x);
-    return status;
+    lipsc_acts *a;
+    const lipsc_status status = lipsc_acts_begin_pixels(m, dtype, shape, pixels, &a, err);
+    return status ? status : run(m, a, threads, through, out, err);
 }
 
 lipsc_status lipsc_acts_new_from(lipsc_model *m, lipsc_dtype dtype, int threads, size_t n,
                                  const double *x, size_t through, lipsc_acts **out,
                                  lipsc_error *err) {
+    lipsc_acts *a;
     if (n == 0) return lipsc_fail(err, LIPSC_E_ARG, "a window of no tokens");
-    return run(m, dtype, threads, n, x, through, out, err);
+    const lipsc_status status = begin(m, dtype, n, x, &a, err);
+    return status ? status : run(m, a, threads, through, out, err);
 }

@@ -21,6 +21,7 @@ struct lipsc_map {
     size_t n;
     double *x;        /* (n, d): input of the map, for the twin in double           */
     double *y;        /* (n, d): its output; NULL for heads and attention           */
+    int holds;        /* 1: the block of attn, from before it is made               */
     lipsc_attn *attn; /* heads and attention: the whole map                         */
     lipsc_block_point *points; /* the blocks of the others, in order                */
     size_t count;
@@ -73,6 +74,8 @@ static lipsc_status make_attention(lipsc_map *map, lipsc_error *err) {
     const lipsc_map_options *o = &map->options;
     lipsc_packed *packed;
     lipsc_mask mask;
+    lipsc_model_hold(map->model, o->layer);
+    map->holds = 1;
     lipsc_status status = lipsc_model_packed(map->model, o->layer, o->head,
                                              o->map == LIPSC_MAP_ATTENTION, &packed, err);
     if (!status)
@@ -105,6 +108,11 @@ static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
                                 o->dtype, o->threads, map->n, x, 1,
                                 &map->points[map->count], y, NULL, err);
         if (!status) map->count++;
+        if (!status) {
+            space->download(length, y, map->y);
+            status =
+                lipsc_acts_check(m, length, map->y, whole ? map->count - 1 : o->layer, err);
+        }
         void *swap = x;
         x = y;
         y = swap;
@@ -186,6 +194,7 @@ void lipsc_map_free(lipsc_map *map) {
     lipsc_map_free(map->twin);
     free_work(map);
     lipsc_attn_free(map->attn);
+    if (map->holds) lipsc_model_let_go(map->model, map->options.layer);
     for (size_t i = 0; i < map->count; i++) lipsc_block_free(&map->points[i]);
     lipsc_norm_free(map->model, map->options.dtype, &map->last);
     lipsc_release(map->points);

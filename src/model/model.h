@@ -35,6 +35,13 @@ void lipsc_model_free(lipsc_model *model);
 const lipsc_model_info *lipsc_model_describe(const lipsc_model *model);
 int lipsc_model_has_layer(const lipsc_model *model, size_t layer);
 
+/* Weights are made ready from the mapped files when they are needed, block by block.  Maps
+ * and forward passes hold the blocks that they work with; who needs a block for several of
+ * them holds it as well, so that it is made ready once.  A block that nobody holds may be
+ * freed and made ready again.  As often let go as held; from any thread. */
+void lipsc_model_hold(lipsc_model *model, size_t layer);
+void lipsc_model_let_go(lipsc_model *model, size_t layer);
+
 typedef enum {
     LIPSC_MAP_HEADS,
     LIPSC_MAP_ATTENTION,
@@ -43,6 +50,11 @@ typedef enum {
     LIPSC_MAP_BLOCK,
     LIPSC_MAP_MODEL
 } lipsc_map_kind;
+
+/* Bytes that the weights of the largest block take when they are ready for such a map, for
+ * the value in double that goes with it, and for the forward pass. */
+uint64_t lipsc_model_block_bytes(const lipsc_model *model, lipsc_map_kind map,
+                                 lipsc_dtype dtype);
 
 /* ---- Activations ------------------------------------------------------------------ */
 
@@ -63,6 +75,22 @@ lipsc_status lipsc_acts_new_pixels(lipsc_model *model, lipsc_dtype dtype, int th
 lipsc_status lipsc_acts_new_from(lipsc_model *model, lipsc_dtype dtype, int threads,
                                  size_t n, const double *x, size_t through,
                                  lipsc_acts **out, lipsc_error *err);
+
+/* The same in steps, so that many windows can pass a block together.  A window begins
+ * before block 0; it passes blocks until `blocks` of them are behind, which makes their
+ * inputs and outputs known; attend finds the input of attention in the block that it stands
+ * before. What belongs to blocks that are behind stays until it is forgotten. */
+lipsc_status lipsc_acts_begin(lipsc_model *model, lipsc_dtype dtype, size_t n,
+                              const uint32_t *ids, lipsc_acts **out, lipsc_error *err);
+lipsc_status lipsc_acts_begin_pixels(lipsc_model *model, lipsc_dtype dtype,
+                                     const size_t shape[3], const double *pixels,
+                                     lipsc_acts **out, lipsc_error *err);
+lipsc_status lipsc_acts_pass(lipsc_model *model, lipsc_acts *acts, int threads,
+                             size_t blocks, lipsc_error *err);
+lipsc_status lipsc_acts_attend(lipsc_model *model, lipsc_acts *acts, int threads,
+                               lipsc_error *err);
+void lipsc_acts_forget(lipsc_acts *acts);
+
 void lipsc_acts_free(lipsc_acts *acts);
 size_t lipsc_acts_length(const lipsc_acts *acts);
 const double *lipsc_acts_attention_input(const lipsc_acts *acts, size_t layer);

@@ -1,5 +1,5 @@
 /* state.h - what the files of model/ share: the open model and its weights, made ready when
- * they are first needed and kept. */
+ * they are first needed. */
 #ifndef LIPSC_MODEL_STATE_H
 #define LIPSC_MODEL_STATE_H
 
@@ -49,6 +49,8 @@ typedef struct {
     lipsc_norm norm[2][LIPSC_NORM_COUNT];
     void *factor[2][LIPSC_BRANCHES];
     lipsc_dense_size dense_size[LIPSC_DENSE_UP_BACK]; /* see rounding.c */
+    size_t holders;                                   /* see hold.c     */
+    uint64_t bytes;                                   /* of its weights */
 } lipsc_block;
 
 struct lipsc_model {
@@ -60,6 +62,7 @@ struct lipsc_model {
     const lipsc_backend *backend;
     pthread_mutex_t lock; /* of everything below */
     lipsc_block *blocks;
+    uint64_t ready; /* bytes of the weights of all blocks */
     lipsc_norm embed_norm[2], final_norm[2];
 };
 
@@ -68,7 +71,11 @@ lipsc_status lipsc_model_mask(const lipsc_model *model, size_t layer,
                               const lipsc_mask *mask_override, lipsc_mask *mask,
                               lipsc_error *err);
 
-/* Each is made once and then shared; all may be called from several threads. */
+/* Weights of `bytes` bytes were made ready for a block; the lock is held. */
+void lipsc_model_count(lipsc_model *model, size_t layer, uint64_t bytes);
+
+/* Each is made once and then shared, as long as somebody holds the block; all may be
+ * called from several threads. */
 lipsc_status lipsc_model_packed(lipsc_model *model, size_t layer, long head,
                                 int with_output, lipsc_packed **out, lipsc_error *err);
 lipsc_status lipsc_model_dense(lipsc_model *model, size_t layer, lipsc_dense which,
@@ -89,7 +96,7 @@ lipsc_status lipsc_model_embed_norm(lipsc_model *model, lipsc_dtype dtype,
 /* *out NULL: the family's last hidden state has no norm of its own. */
 lipsc_status lipsc_model_final_norm(lipsc_model *model, lipsc_dtype dtype,
                                     const lipsc_norm **out, lipsc_error *err);
-void lipsc_model_weights_free(lipsc_model *model);
+void lipsc_model_weights_free(lipsc_model *model); /* hold.c */
 
 /* attention.c: layer `layer` with all heads or one; the lock is held. */
 lipsc_status lipsc_attention_layer(lipsc_model *model, size_t layer, long head,
@@ -102,6 +109,10 @@ lipsc_status lipsc_model_load(const lipsc_model *model, lipsc_role role, size_t 
 /* A matrix of the MLP in double, or its bias; what: LIPSC_DENSE_UP, _GATE or _DOWN. */
 lipsc_status lipsc_model_load_mlp(const lipsc_model *model, size_t layer, int what,
                                   int bias, double **out, lipsc_error *err);
+
+/* Whether the output of a block is finite: forward.c. */
+lipsc_status lipsc_acts_check(const lipsc_model *model, size_t count, const double *output,
+                              size_t layer, lipsc_error *err);
 
 /* ---- Input of block 0, its norm included: embed.c.  x (n, d) host doubles. ---- */
 lipsc_status lipsc_embed_ids(lipsc_model *model, size_t n, const uint32_t *ids, double *x,

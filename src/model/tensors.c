@@ -276,6 +276,11 @@ static int find(const lipsc_tensors *t, const lipsc_tensor *tensor, lipsc_stored
     return lipsc_checkpoint_find(t->files, tensor->name, found);
 }
 
+void lipsc_tensors_forget(const lipsc_tensors *t, const lipsc_tensor *tensor) {
+    lipsc_stored found;
+    if (t->files && find(t, tensor, &found)) lipsc_stored_forget(&found);
+}
+
 int lipsc_tensors_has(const lipsc_tensors *t, const lipsc_tensor *tensor) {
     lipsc_stored found;
     return !t->files || find(t, tensor, &found);
@@ -314,6 +319,8 @@ lipsc_status lipsc_tensors_check(const lipsc_tensors *t, const lipsc_tensor *ten
                       found.file, tensor->name, stored, needed);
 }
 
+enum { MANY = 1 << 16 }; /* numbers: pages of smaller tensors are not worth a call */
+
 static lipsc_status read_stored(const lipsc_tensors *t, const lipsc_tensor *tensor,
                                 size_t first, size_t count, double *out, lipsc_error *err) {
     lipsc_stored found;
@@ -321,6 +328,7 @@ static lipsc_status read_stored(const lipsc_tensors *t, const lipsc_tensor *tens
     if (status) return status;
     find(t, tensor, &found);
     status = lipsc_stored_read(&found, first, count, out, err);
+    if (count >= MANY) lipsc_stored_forget(&found);
     if (status) return status;
     for (size_t i = 0; i < count; i++)
         if (!isfinite(out[i]))

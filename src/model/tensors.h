@@ -42,4 +42,8 @@ lipsc_status lipsc_tensors_check(const lipsc_tensors *tensors, const lipsc_tenso
 lipsc_status lipsc_tensors_read(const lipsc_tensors *tensors, const lipsc_tensor *tensor,
                                 size_t first, size_t count, double *out, lipsc_error *err);
 
+/* Rows of a tensor were read here and there: the pages that they stand in leave memory
+ * until they are read again.  Reads of many numbers at once do so by themselves. */
+void lipsc_tensors_forget(const lipsc_tensors *tensors, const lipsc_tensor *tensor);
+
 #endif

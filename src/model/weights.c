@@ -1,5 +1,5 @@
 /* weights.c - a model's weights as the core and the back end want them, made when they are
- * first needed and kept until the model is freed.
+ * first needed; hold.c says how long they stay.
  *
  * Attention weights stay in double beside their packed form: a value found in f32 is
  * re-evaluated with them.  Dense layers are kept packed only. */
@@ -40,9 +40,17 @@ lipsc_status lipsc_model_layer(lipsc_model *m, size_t layer, long head, lipsc_ma
     pthread_mutex_lock(&m->lock);
     lipsc_status status =
         lipsc_attention_layer(m, layer, head, map != LIPSC_MAP_HEADS, out, err);
+    if (!status) m->blocks[layer].holders++; /* for good */
     pthread_mutex_unlock(&m->lock);
     if (!status) status = lipsc_model_mask(m, layer, mask_override, &out->mask, err);
     return status;
+}
+
+/* Both ways round, in both precisions: a value that f32 found is judged in double. */
+static uint64_t packed_bytes(const lipsc_layer *l) {
+    const uint64_t key = l->key_dim * (l->heads + l->kv_heads);
+    const uint64_t value = l->value_dim * (l->kv_heads + (l->O ? l->heads : 0));
+    return 2 * (sizeof(float) + sizeof(double)) * l->d * (key + value);
 }
 
 lipsc_status lipsc_model_packed(lipsc_model *m, size_t layer, long head, int with_output,
@@ -53,7 +61,10 @@ lipsc_status lipsc_model_packed(lipsc_model *m, size_t layer, long head, int wit
     if (!status) {
         lipsc_packed **slot =
             &m->blocks[layer].packed[2 * (size_t)(head + 1) + (with_output != 0)];
-        if (!*slot) status = lipsc_packed_new(&l, 0, slot, err);
+        if (!*slot) {
+            status = lipsc_packed_new(&l, 0, slot, err);
+            lipsc_model_count(m, layer, packed_bytes(&l));
+        }
         *out = *slot;
     }
     pthread_mutex_unlock(&m->lock);
@@ -85,6 +96,11 @@ lipsc_status lipsc_model_load_mlp(const lipsc_model *m, size_t layer, int what, 
     return lipsc_model_load(m, role, layer, out, err);
 }
 
+static uint64_t dense_bytes(const lipsc_model *m, size_t in, size_t out,
+                            lipsc_dtype dtype) {
+    return (uint64_t)in * out * m->backend->space(dtype)->item;
+}
+
 static lipsc_status make_dense(lipsc_model *m, size_t layer, lipsc_dense which,
                                lipsc_dtype dtype, void **out, lipsc_error *err) {
     const lipsc_config *c = &m->config;
@@ -99,6 +115,7 @@ static lipsc_status make_dense(lipsc_model *m, size_t layer, lipsc_dense which,
     if (!status)
         status = m->backend->linear_new(in, output, w, c->family->transposed != back, b,
                                         dtype, out, err);
+    if (!status) lipsc_model_count(m, layer, dense_bytes(m, in, output, dtype));
     lipsc_release(w);
     lipsc_release(b);
     return status;
@@ -186,6 +203,7 @@ static lipsc_status make_expert(lipsc_model *m, size_t layer, lipsc_dense which,
     if (!status)
         status =
             m->backend->linear_new(in, output, w, transposed != back, b, dtype, out, err);
+    if (!status) lipsc_model_count(m, layer, dense_bytes(m, in, output, dtype));
     lipsc_release(w);
     lipsc_release(b);
     return status;
@@ -313,42 +331,4 @@ lipsc_status lipsc_model_final_norm(lipsc_model *m, lipsc_dtype dtype,
     *out = NULL;
     if (!m->config.family->tensor[LIPSC_FINAL_NORM] || m->config.norm_last) return LIPSC_OK;
     return get_norm(m, LIPSC_FINAL_NORM, 0, dtype, &m->final_norm[dtype], out, err);
-}
-
-/* ---- The end
- * ------------------------------------------------------------------------------------ */
-
-static void free_norm(const lipsc_space *space, lipsc_norm *norm) {
-    space->release(norm->gain);
-    space->release(norm->bias);
-}
-
-static void free_block(lipsc_model *m, lipsc_block *block) {
-    const size_t heads = m->config.heads;
-    for (size_t i = 0; block->packed && i < 2 * (heads + 1); i++)
-        lipsc_packed_free(block->packed[i]);
-    for (size_t h = 0; block->out_slices && h < 2 * heads; h++)
-        lipsc_release(block->out_slices[h]);
-    for (int t = 0; t < 2; t++) {
-        const lipsc_space *space = m->backend->space((lipsc_dtype)t);
-        for (int i = 0; i < LIPSC_DENSE_COUNT; i++)
-            m->backend->linear_free(block->dense[t][i]);
-        for (size_t i = 0;
-             block->experts[t] && i < m->config.experts * LIPSC_DENSE_OF_EXPERT; i++)
-            m->backend->linear_free(block->experts[t][i]);
-        lipsc_release(block->experts[t]);
-        for (int i = 0; i < LIPSC_NORM_COUNT; i++) free_norm(space, &block->norm[t][i]);
-        for (int i = 0; i < LIPSC_BRANCHES; i++) space->release(block->factor[t][i]);
-    }
-    lipsc_release(block->packed);
-    lipsc_release(block->out_slices);
-    lipsc_release(block->storage);
-}
-
-void lipsc_model_weights_free(lipsc_model *m) {
-    for (size_t l = 0; l < m->config.layers; l++) free_block(m, &m->blocks[l]);
-    for (int t = 0; t < 2; t++) {
-        free_norm(m->backend->space((lipsc_dtype)t), &m->embed_norm[t]);
-        free_norm(m->backend->space((lipsc_dtype)t), &m->final_norm[t]);
-    }
 }

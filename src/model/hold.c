@@ -1,0 +1,107 @@
+/* hold.c - how long the weights of a block stay in memory.
+ *
+ * They are made ready from the mapped file when they are first needed.  Whoever works with
+ * them holds the block.  When nobody does any more, they stay for the next one as long as
+ * all that is ready takes no more than `most_idle`; beyond that they are freed, so that a
+ * large model costs the blocks that are worked with and a small one is unpacked once. */
+#define _POSIX_C_SOURCE 200809L /* pthread_mutex_t */
+#include "model/state.h"
+
+#include "core/mem.h"
+
+#include <string.h>
+
+static const uint64_t most_idle = UINT64_C(256) << 20; /* bytes */
+
+void lipsc_model_count(lipsc_model *m, size_t layer, uint64_t bytes) {
+    m->blocks[layer].bytes += bytes;
+    m->ready += bytes;
+}
+
+static void free_norm(const lipsc_space *space, lipsc_norm *norm) {
+    space->release(norm->gain);
+    space->release(norm->bias);
+}
+
+static void free_block(lipsc_model *m, lipsc_block *block) {
+    const size_t heads = m->config.heads;
+    for (size_t i = 0; block->packed && i < 2 * (heads + 1); i++)
+        lipsc_packed_free(block->packed[i]);
+    for (size_t h = 0; block->out_slices && h < 2 * heads; h++)
+        lipsc_release(block->out_slices[h]);
+    for (int t = 0; t < 2; t++) {
+        const lipsc_space *space = m->backend->space((lipsc_dtype)t);
+        for (int i = 0; i < LIPSC_DENSE_COUNT; i++)
+            m->backend->linear_free(block->dense[t][i]);
+        for (size_t i = 0;
+             block->experts[t] && i < m->config.experts * LIPSC_DENSE_OF_EXPERT; i++)
+            m->backend->linear_free(block->experts[t][i]);
+        lipsc_release(block->experts[t]);
+        for (int i = 0; i < LIPSC_NORM_COUNT; i++) free_norm(space, &block->norm[t][i]);
+        for (int i = 0; i < LIPSC_BRANCHES; i++) space->release(block->factor[t][i]);
+    }
+    lipsc_release(block->packed);
+    lipsc_release(block->out_slices);
+    lipsc_release(block->storage);
+}
+
+/* Frees what is ready; what is known of the block stays. */
+static void empty_block(lipsc_model *m, lipsc_block *block) {
+    lipsc_block empty = {.has_attention = block->has_attention};
+    memcpy(empty.dense_size, block->dense_size, sizeof empty.dense_size);
+    free_block(m, block);
+    m->ready -= block->bytes;
+    *block = empty;
+}
+
+void lipsc_model_hold(lipsc_model *m, size_t layer) {
+    pthread_mutex_lock(&m->lock);
+    m->blocks[layer].holders++;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void lipsc_model_let_go(lipsc_model *m, size_t layer) {
+    pthread_mutex_lock(&m->lock);
+    lipsc_block *block = &m->blocks[layer];
+    if (--block->holders == 0 && m->ready > most_idle) empty_block(m, block);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void lipsc_model_weights_free(lipsc_model *m) {
+    for (size_t l = 0; l < m->config.layers; l++) free_block(m, &m->blocks[l]);
+    for (int t = 0; t < 2; t++) {
+        free_norm(m->backend->space((lipsc_dtype)t), &m->embed_norm[t]);
+        free_norm(m->backend->space((lipsc_dtype)t), &m->final_norm[t]);
+    }
+}
+
+/* ---- How much that is
+ * ----------------------------------------------------------------- */
+
+static uint64_t count_numbers(const lipsc_config *c, size_t layer, int first, int end) {
+    uint64_t sum = 0;
+    lipsc_tensor tensor;
+    for (int role = first; role < end; role++)
+        if (lipsc_tensor_describe(c, (lipsc_role)role, layer, &tensor))
+            sum += tensor.count * lipsc_tensor_copies(c, (lipsc_role)role);
+    return sum;
+}
+
+/* Attention is kept as it is and packed both ways round, an MLP packed forwards and, where
+ * it is differentiated, backwards; what is differentiated in f32 is in double as well. */
+uint64_t lipsc_model_block_bytes(const lipsc_model *m, lipsc_map_kind map,
+                                 lipsc_dtype dtype) {
+    const uint64_t item = m->backend->space(dtype)->item;
+    const uint64_t judge = dtype == LIPSC_F64 ? 0 : sizeof(double);
+    const int mlp = map == LIPSC_MAP_BLOCK || map == LIPSC_MAP_MODEL;
+    uint64_t largest = 0;
+    for (size_t l = 0; l < m->config.layers; l++) {
+        const uint64_t bytes =
+            count_numbers(&m->config, l, LIPSC_LAYER_ROLES, LIPSC_MLP_ROLES) *
+                (sizeof(double) + 2 * (item + judge)) +
+            count_numbers(&m->config, l, LIPSC_MLP_ROLES, LIPSC_ROLES) *
+                (mlp ? 2 * (item + judge) : item);
+        if (bytes > largest) largest = bytes;
+    }
+    return largest;
+}
