@@ -70,7 +70,6 @@ typedef struct {
     lipsc_row *rows;     /* (cell_count) room for a row of each   */
     lipsc_pool pool;     /* what is written in them               */
     size_t stride;       /* from window to window; 0: tiled, or one window only */
-    size_t layers_run;   /* blocks that the forward pass needs, 0: all */
     lipsc_run *run;      /* NULL without --run */
     measure_times times;
 } measure_job;
@@ -89,7 +88,7 @@ void measure_end(measure_job *job);
 
 /* measure_plan.c: whether there is one window only: an image, or ids without a length. */
 int measure_single(const measure_settings *set);
-/* Fills cells and layers_run; a stride that is set already is that of the run
+/* Fills cells; a stride that is set already is that of the run
  * file.  Wrong values of options are said on standard error.  CLI_RUN, or the exit code. */
 int measure_plan(measure_job *job);
 void measure_cells_free(measure_job *job); /* with their rows */
@@ -111,8 +110,9 @@ double measure_tol(const measure_job *job);       /* residual to stop at        
 double measure_value_tol(const measure_job *job); /* value's error to stop at; 0: any */
 enum { MEASURE_KEY = 128 };
 void measure_key(const measure_job *job, const measure_cell *cell, char key[MEASURE_KEY]);
-lipsc_status measure_window(measure_job *job, const measure_cell *cell, int threads,
-                            lipsc_acts **acts, lipsc_error *err);
+/* The window of a cell, before the first block. */
+lipsc_status measure_window(measure_job *job, const measure_cell *cell, lipsc_acts **acts,
+                            lipsc_error *err);
 /* Safe to call from several threads.  *row is the finished row, whose texts are the job's
  * or stand in room; cell->passing says that it shall not be stored. */
 lipsc_status measure_compute(const measure_job *job, measure_cell *cell,

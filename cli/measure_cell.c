@@ -66,13 +66,13 @@ static const uint32_t *window_ids(const measure_job *job, const measure_cell *ce
     return job->source.ids ? job->source.ids + cell->start : NULL;
 }
 
-lipsc_status measure_window(measure_job *job, const measure_cell *cell, int threads,
-                            lipsc_acts **acts, lipsc_error *err) {
+lipsc_status measure_window(measure_job *job, const measure_cell *cell, lipsc_acts **acts,
+                            lipsc_error *err) {
     if (job->source.pixels)
-        return lipsc_acts_new_pixels(job->model, job->dtype, threads, job->source.shape,
-                                     job->source.pixels, job->layers_run, acts, err);
-    return lipsc_acts_new(job->model, job->dtype, threads, cell->n, window_ids(job, cell),
-                          job->layers_run, acts, err);
+        return lipsc_acts_begin_pixels(job->model, job->dtype, job->source.shape,
+                                       job->source.pixels, acts, err);
+    return lipsc_acts_begin(job->model, job->dtype, cell->n, window_ids(job, cell), acts,
+                            err);
 }
 
 /* Where the map is differentiated, (n, d). */

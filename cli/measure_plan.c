@@ -266,10 +266,6 @@ int measure_plan(measure_job *job) {
     }
     if (code == CLI_RUN) code = make_cells(job, &l);
     if (code == CLI_RUN && job->set->shard) code = measure_shard(job);
-    if (code == CLI_RUN && job->set->map != LIPSC_MAP_MODEL)
-        for (size_t i = 0; i < l.layers.count; i++)
-            if (l.layers.items[i] + 1 > job->layers_run)
-                job->layers_run = l.layers.items[i] + 1;
     cli_sizes_free(&l.layers);
     cli_sizes_free(&l.heads);
     cli_sizes_free(&l.lengths);

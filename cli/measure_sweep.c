@@ -1,10 +1,14 @@
 /* measure_sweep.c - computes the cells that have no row yet and stores each when finished.
  *
- * The forward pass of a window is made once and shared by its layers and heads.  Products
- * of short windows are too small to feed several threads, so cells are then spread over
- * the threads, one thread each; where one pair of products alone is large, cells come one
- * after the other and the threads work inside the products.  No sum depends on the number
- * of threads, so neither do the results. */
+ * Windows go through the model together, a few layers at a time, as many as fit into
+ * `weights_room`: the weights of these are made ready once for all windows, and of a window
+ * on its way only its residual stream is kept.  The forward pass of a window is thus made
+ * once and shared by its layers and heads.
+ *
+ * Products of short windows are too small to feed several threads, so cells are spread over
+ * the threads, one thread each; what remains of windows whose pair of products alone is
+ * large is computed one after the other, with the threads inside the products.  No sum
+ * depends on the number of threads, so neither do the results. */
 #include "measure.h"
 
 #include <malloc.h>
@@ -14,6 +18,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "interrupt.h"
 #include "progress.h"
@@ -23,11 +28,23 @@ static const double large_pair = 2e9;
 /* Up to here (below a millisecond) a second thread costs more than it brings. */
 static const double small_pair = 5e7;
 
+/* Bytes: of weights that are ready at a time, one layer at least; of the residual streams
+ * of windows that go together, one at least; of the vectors of all threads side by side. */
+static const double weights_room = 192e6, streams_room = 256e6, vectors_room = 1e9;
+
 /* Cells first .. first+count-1 share a window and a length. */
 typedef struct {
     size_t first, count;
+    size_t last; /* layer of its last open cell */
+    double cost; /* of one pair of products     */
+    int alone;   /* all threads work for it     */
     lipsc_acts *acts;
 } group;
+
+/* Layers from .. to-1, which all windows pass before the next. */
+typedef struct {
+    size_t from, to;
+} span;
 
 typedef struct {
     measure_job *job;
@@ -101,15 +118,38 @@ static void finish(sweep *s, measure_cell *cell, const lipsc_row *row,
     if (status) fail(s, status, &err);
 }
 
-static void compute_window(sweep *s, group *g, int threads) {
+/* Runs the window through the layers of the span, or as far as a cell needs it. */
+static lipsc_status pass_span(sweep *s, group *g, span at, int threads, lipsc_error *err) {
+    measure_job *job = s->job;
+    lipsc_status status = LIPSC_OK;
+    if (!g->acts) status = measure_window(job, &job->cells[g->first], &g->acts, err);
+    if (!status && job->set->map != LIPSC_MAP_MODEL)
+        status = lipsc_acts_pass(job->model, g->acts, threads,
+                                 g->last < at.to ? g->last : at.to, err);
+    if (!status && g->last < at.to)
+        status = lipsc_acts_attend(job->model, g->acts, threads, err);
+    return status;
+}
+
+static void compute_window(sweep *s, group *g, span at, int threads) {
     lipsc_error err;
     if (ended(s) || cli_interrupted(NULL)) return;
     const double begin = lipsc_seconds();
-    const lipsc_status status =
-        measure_window(s->job, &s->job->cells[g->first], threads, &g->acts, &err);
+    const lipsc_status status = pass_span(s, g, at, threads, &err);
     if (status) fail(s, status, &err);
 #pragma omp atomic
     s->job->times.forward += threads * (lipsc_seconds() - begin);
+}
+
+/* Behind the cells of a span. */
+static void leave_span(group *g, span at) {
+    if (!g->acts) return;
+    if (g->last >= at.to) {
+        lipsc_acts_forget(g->acts);
+        return;
+    }
+    lipsc_acts_free(g->acts);
+    g->acts = NULL;
 }
 
 static void compute_cell(sweep *s, const group *g, measure_cell *cell, int threads) {
@@ -128,74 +168,172 @@ static void compute_cell(sweep *s, const group *g, measure_cell *cell, int threa
     lipsc_release(room.sigmas);
 }
 
-/* A thread that has run a window takes its cells first, so that values come early and no
- * more than `threads` windows are in memory; a thread without a window helps another. */
-static void run_group(sweep *s, group *g) {
-    compute_window(s, g, 1);
+static int is_open(const measure_cell *cell, span at) {
+    return !cell->row &&
+           (cell->layer == MEASURE_NONE || (cell->layer >= at.from && cell->layer < at.to));
+}
+
+/* A thread that has run a window takes its cells first, so that values come early; a thread
+ * without a window helps another. */
+static void run_group(sweep *s, group *g, span at) {
+    compute_window(s, g, at, 1);
     for (size_t i = 0; i < g->count; i++) {
         measure_cell *cell = &s->job->cells[g->first + i];
+        if (!is_open(cell, at)) continue;
 #pragma omp task firstprivate(cell)
         compute_cell(s, g, cell, 1);
     }
 #pragma omp taskwait
-    lipsc_acts_free(g->acts);
+    leave_span(g, at);
 }
 
-/* One thread for each cell. */
-static void run_side_by_side(sweep *s, size_t count, group *groups) {
+/* One thread for each cell of groups that are not alone. */
+static void run_side_by_side(sweep *s, size_t count, group *groups, span at) {
 #pragma omp parallel num_threads(s->job->threads)
     {
         omp_set_num_threads(1); /* of regions inside, vector sums for instance */
 #pragma omp single
         for (size_t i = 0; i < count; i++) {
             group *g = &groups[i];
+            if (g->alone) continue;
 #pragma omp task firstprivate(g)
-            run_group(s, g);
+            run_group(s, g, at);
         }
     }
 }
 
 /* All threads inside each product, unless it is too small for more than one. */
-static void run_in_turn(sweep *s, group *g) {
+static void run_in_turn(sweep *s, group *g, span at) {
     const double together = s->job->set->certify.eps > 0.0 ? 32.0 : 1.0; /* vectors */
-    const double cost = together * s->job->cells[g->first].cost;
-    const int threads = cost < small_pair ? 1 : s->job->threads;
+    const int threads = together * g->cost < small_pair ? 1 : s->job->threads;
     omp_set_num_threads(threads);
-    compute_window(s, g, threads);
+    compute_window(s, g, at, threads);
     for (size_t i = 0; i < g->count; i++)
-        compute_cell(s, g, &s->job->cells[g->first + i], threads);
-    lipsc_acts_free(g->acts);
+        if (is_open(&s->job->cells[g->first + i], at))
+            compute_cell(s, g, &s->job->cells[g->first + i], threads);
+    leave_span(g, at);
 }
+
+/* ---- Which windows and layers go together -------------------------------------------- */
 
 /* The groups in which a cell is open; how many.  groups: room for all cells. */
 static size_t find_groups(const measure_job *job, group *groups) {
     size_t found = 0;
     for (size_t at = 0, count; at < job->cell_count; at += count) {
         const measure_cell *first = &job->cells[at];
+        group g = {.first = at, .cost = first->cost};
         int open = 0;
         for (count = 0; at + count < job->cell_count; count++) {
-            if (first[count].n != first->n || first[count].window != first->window) break;
-            open |= !first[count].row;
+            const measure_cell *cell = &first[count];
+            if (cell->n != first->n || cell->window != first->window) break;
+            if (cell->row) continue;
+            open = 1;
+            if (cell->layer != MEASURE_NONE && cell->layer > g.last) g.last = cell->layer;
         }
-        if (open) groups[found++] = (group){.first = at, .count = count};
+        g.count = count;
+        if (open) groups[found++] = g;
     }
     return found;
 }
 
+static int longest_first(const void *a, const void *b) {
+    const group *g = a, *h = b;
+    if (g->cost != h->cost) return g->cost < h->cost ? 1 : -1;
+    return g->first < h->first ? -1 : g->first > h->first;
+}
+
+static double stream_bytes(const sweep *s, const group *g) {
+    return (double)s->job->cells[g->first].n * (double)s->job->info->d * sizeof(double);
+}
+
+/* A solve keeps some fifty vectors. */
+static double vector_bytes(const sweep *s, const group *g) {
+    return 50.0 * stream_bytes(s, g);
+}
+
+/* Which groups get all threads: of large ones what does not fill the threads one by one, or
+ * all where that many do not fit into memory. */
+static void choose_alone(const sweep *s, size_t count, group *groups) {
+    const size_t threads = (size_t)s->job->threads;
+    size_t large = 0;
+    double longest = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        groups[i].alone = groups[i].cost >= large_pair;
+        large += (size_t)groups[i].alone;
+        longest = lipsc_max(longest, vector_bytes(s, &groups[i]));
+    }
+    if ((double)threads * longest > vectors_room) return;
+    size_t shared = large - large % threads;
+    for (size_t i = 0; i < count && shared; i++) {
+        shared -= (size_t)groups[i].alone;
+        groups[i].alone = 0;
+    }
+}
+
+static size_t count_shared(const sweep *s, size_t count, const group *groups, span at) {
+    size_t open = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t c = 0; c < groups[i].count; c++)
+            open += !groups[i].alone && is_open(&s->job->cells[groups[i].first + c], at);
+    return open;
+}
+
+static void run_span(sweep *s, size_t count, group *groups, span at) {
+    choose_alone(s, count, groups);
+    /* a certificate keeps all threads busy, and may need much memory */
+    const int all_alone = s->job->set->certify.eps > 0.0 ||
+                          count_shared(s, count, groups, at) < (size_t)s->job->threads;
+    if (!all_alone) run_side_by_side(s, count, groups, at);
+    for (size_t i = 0; i < count; i++)
+        if (all_alone || groups[i].alone) run_in_turn(s, &groups[i], at);
+}
+
+/* Groups that are through go behind the others, whose number is returned. */
+static size_t move_through(size_t count, group *groups, span at) {
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++)
+        if (groups[i].last >= at.from) {
+            const group moved = groups[left];
+            groups[left++] = groups[i];
+            groups[i] = moved;
+        }
+    return left;
+}
+
+/* As many layers as may be ready at a time; the map of all of them needs them all. */
+static size_t span_layers(const measure_job *job) {
+    if (job->set->map == LIPSC_MAP_MODEL) return job->info->layers;
+    const double bytes = (double)lipsc_model_block_bytes(
+        job->model, (lipsc_map_kind)job->set->map, job->dtype);
+    return bytes < weights_room ? (size_t)(weights_room / bytes) : 1;
+}
+
+/* Windows that go through the model together. */
+static void run_together(sweep *s, size_t count, group *groups) {
+    lipsc_model *model = s->job->model;
+    const size_t layers = s->job->info->layers, step = span_layers(s->job);
+    size_t last = 0;
+    for (size_t i = 0; i < count; i++)
+        if (groups[i].last > last) last = groups[i].last;
+    if (step < layers) qsort(groups, count, sizeof *groups, longest_first);
+    for (span at = {0}; at.from <= last; at.from = at.to) {
+        at.to = layers - at.from > step ? at.from + step : layers;
+        for (size_t l = at.from; l < at.to; l++) lipsc_model_hold(model, l);
+        count = move_through(count, groups, at);
+        run_span(s, count, groups, at);
+        for (size_t l = at.from; l < at.to; l++) lipsc_model_let_go(model, l);
+    }
+}
+
 static void run_groups(sweep *s, size_t count, group *groups) {
     for (size_t i = 0, next; i < count && !ended(s) && !cli_interrupted(NULL); i = next) {
-        size_t cells = groups[i].count;
-        /* a certificate keeps all threads busy, and may need much memory */
-        const int large = s->job->cells[groups[i].first].cost >= large_pair ||
-                          s->job->set->certify.eps > 0.0;
-        for (next = i + 1; next < count && !large; next++) {
-            if (s->job->cells[groups[next].first].cost >= large_pair) break;
-            cells += groups[next].count;
+        double bytes = stream_bytes(s, &groups[i]);
+        for (next = i + 1; next < count; next++) {
+            bytes += stream_bytes(s, &groups[next]);
+            if (bytes > streams_room) break;
         }
-        if (large || cells < (size_t)s->job->threads)
-            while (i < next) run_in_turn(s, &groups[i++]);
-        else
-            run_side_by_side(s, next - i, groups + i);
+        run_together(s, next - i, groups + i);
+        for (size_t g = i; g < next; g++) lipsc_acts_free(groups[g].acts);
     }
 }
 
