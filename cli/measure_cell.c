@@ -321,7 +321,7 @@ static lipsc_status extras(const measure_job *job, const measure_cell *cell, lip
     if (!status && job->set->as_released)
         status = fail_plain(lipsc_map_released(map, &r->released), err);
     if (!status && (job->set->details || job->set->sink)) {
-        r->has_spread = attn && !lipsc_layer_beyond(&attn->layer);
+        r->has_spread = attn != NULL;
         if (r->has_spread) status = fail_plain(lipsc_attn_spread(attn, &r->spread), err);
     }
     if (!status && job->set->sink && r->has_spread)

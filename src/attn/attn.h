@@ -58,8 +58,7 @@ lipsc_status lipsc_layer_check(const lipsc_layer *layer, lipsc_layer *resolved,
 lipsc_status lipsc_input_check(const lipsc_layer *resolved, const lipsc_input *input,
                                lipsc_error *err);
 
-/* What this layer has beyond what the bounds are proved for, in a few words; NULL: nothing.
- * Products, gradients and the definition take all of it. */
+/* What this layer has beyond a map of measures, in a few words; NULL: nothing. */
 const char *lipsc_layer_beyond(const lipsc_layer *layer);
 
 /* The bias of the scores of head h at the distance j - i = (ahead ? 1 : -1) * distance; 0

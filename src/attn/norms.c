@@ -49,6 +49,21 @@ static lipsc_norms slice_norms(const lipsc_layer *l, size_t h, double *room) {
     return norms_of(frobenius, size, room, room + size * size);
 }
 
+lipsc_norms lipsc_side_norms(const lipsc_layer *l, const lipsc_head_norms *norms, int keys,
+                             size_t index) {
+    const size_t heads = keys ? l->kv_heads : l->heads;
+    const int whole = l->norm_whole && (keys ? l->k_gain : l->q_gain);
+    const size_t first = whole ? 0 : index, end = whole ? heads : index + 1;
+    lipsc_norms all = {0.0, 0.0};
+    for (size_t i = first; i < end; i++) {
+        const lipsc_head_norms *of = &norms[i * (l->heads / heads)];
+        const lipsc_norms own = keys ? of->key : of->query;
+        all.frobenius = hypot(all.frobenius, own.frobenius);
+        all.spectral = hypot(all.spectral, own.spectral);
+    }
+    return all;
+}
+
 lipsc_status lipsc_layer_norms(const lipsc_layer *l, lipsc_head_norms *norms) {
     const size_t d = l->d, k = l->key_dim, dv = l->value_dim, largest = k > dv ? k : dv;
     double *room = lipsc_alloc(2 * largest, largest * sizeof *room);

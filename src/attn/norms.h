@@ -19,6 +19,12 @@ typedef struct {
     lipsc_norms query, key, value, out;
 } lipsc_head_norms;
 
+/* Bounds of the norms of the weights behind query head (or, with keys nonzero, key head)
+ * `index`: its own, or those of all heads together where they share a norm.  norms: of all
+ * heads. */
+lipsc_norms lipsc_side_norms(const lipsc_layer *layer, const lipsc_head_norms *norms,
+                             int keys, size_t index);
+
 /* norms: one for each query head of a checked layer. */
 lipsc_status lipsc_layer_norms(const lipsc_layer *layer, lipsc_head_norms *norms);
 

@@ -4,8 +4,9 @@
  * Where W x cancels, double knows it only to (d + 4) u |W| |x|, and the scores to the
  * product of that with the other side: they may not be known at all.  W x + b as a sum of
  * two doubles is known to the square of that, and rounded once it has its own digits.  Keys
- * are taken minus a vector that they have in common where nothing is done to them
- * afterwards: scores then differ by a number for each row, which the softmax does not see.
+ * are taken minus a vector that they have in common where nothing is done to them or to
+ * their scores afterwards: scores then differ by a number for each row, which the softmax
+ * does not see.
  */
 #include "attn/attn.h"
 #include "core/mem.h"
@@ -57,7 +58,7 @@ static lipsc_status fill(lipsc_attn *attn) {
     attn->storage = q;
     if (!q) return LIPSC_E_NOMEM;
     double *key = q + q_size, *z = key + k_size, *lo = z + z_size;
-    const int turned = l->k_gain || l->rotary_dim;
+    const int turned = l->k_gain || l->rotary_dim || l->soft_cap > 0.0 || l->sinks;
     project(attn, l->heads, k, l->Q, l->bq, q, lo);
     round_off(l->heads, n, k, 0, q, lo);
     project(attn, l->kv_heads, k, l->K, l->bk, key, lo);

@@ -69,14 +69,15 @@ typedef struct {
     lipsc_rounded_head rows;
 } work;
 
-/* What a projection is made of. */
+/* What a projection is made of.  Where the norm runs over all heads, weight and bias are
+ * those of all heads, and so is norm_dim; the gains are those of one. */
 typedef struct {
-    size_t dim;
+    size_t dim, norm_dim, n;
     lipsc_norms weight;
     double bias; /* |b| */
     const double *gain;
     double scale, norm_eps;
-    const double *raw; /* (n, dim) W x + b in twice the precision; NULL: plain */
+    const double *raw; /* (heads, n, dim) W x + b in twice the precision; NULL: plain */
 } projection;
 
 static size_t place(work *w, size_t n, size_t k, size_t dv, double *base) {
@@ -109,24 +110,35 @@ static size_t place(work *w, size_t n, size_t k, size_t dv, double *base) {
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) {
         const size_t width = a < 2 ? k : a == 2 ? dv : a == 5 ? ROW_BLOCK : 1;
         if (base) *arrays[a] = base + used;
-        used += arrays[a] == &w->centre ? 2 * (k + dv) : n * width;
+        used += arrays[a] == &w->centre ? 2 * (k + dv) : (n + 1) * width; /* and a sink */
     }
     return used;
 }
 
-/* spread_i = |y_i - mean| + error of y_i; returns the largest */
+/* spread_i = |y_i - centre| + error of y_i, and of zero, the sink, at n; returns the
+ * largest.  The centre is the mean, or zero where the cap bends what keys have in common.
+ */
 static double spread_of(size_t n, size_t width, const double *y, const double *error,
-                        double *centre, double *spread) {
+                        int sink, int capped, double *centre, double *spread) {
     double widest = 0.0, *away = centre + width;
     memset(centre, 0, width * sizeof *centre);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; !capped && i < n; i++)
         for (size_t l = 0; l < width; l++) centre[l] += y[i * width + l] / (double)n;
     for (size_t i = 0; i < n; i++) {
         for (size_t l = 0; l < width; l++) away[l] = y[i * width + l] - centre[l];
         spread[i] = lipsc_length(width, away) + error[i];
         widest = larger(widest, spread[i]);
     }
-    return widest;
+    spread[n] = lipsc_length(width, centre);
+    return sink ? larger(widest, spread[n]) : widest;
+}
+
+/* |W x_i + b| as it was found in twice the precision. */
+static double raw_length(const projection *p, size_t i) {
+    double length = 0.0;
+    for (size_t h = 0; h < p->norm_dim / p->dim; h++)
+        length = hypot(length, lipsc_length(p->dim, p->raw + (h * p->n + i) * p->dim));
+    return length;
 }
 
 /* Error of W x_i + b for |x_i| = size, by products in one precision, or in twice that and
@@ -135,20 +147,19 @@ static double raw_error(const projection *p, size_t i, size_t d, precision in,
                         double size) {
     const double terms = (double)d + 4.0, gamma = gamma_of(terms, in.unit);
     const double most = p->weight.frobenius * size + p->bias;
-    const double lost =
-        2.0 * terms * sqrt((double)p->dim) * in.tiny * (1.0 + size + p->weight.frobenius);
+    const double lost = 2.0 * terms * sqrt((double)p->norm_dim) * in.tiny *
+                        (1.0 + size + p->weight.frobenius);
     if (!p->raw) return gamma * most + lost;
-    return 2.0 * in.unit * lipsc_length(p->dim, p->raw + i * p->dim) +
-           gamma * gamma * most + lost;
+    return 2.0 * in.unit * raw_length(p, i) + gamma * gamma * most + lost;
 }
 
-/* over_i = sqrt(dim) / r_i of the norm.  See docs/maths.md 7.6, "Projections". */
+/* over_i = sqrt(norm_dim) / r_i of the norm.  See docs/maths.md 7.6, "Projections". */
 static void project_errors(const projection *p, size_t n, size_t d, const double *sizes,
                            const double *y, const double *over, precision in, precision own,
                            lipsc_projected *out) {
-    const double root = sqrt((double)p->dim), scale = fabs(p->scale);
+    const double root = sqrt((double)p->norm_dim), scale = fabs(p->scale);
     const double gain = p->gain ? largest_of(p->dim, p->gain) : 1.0;
-    const double turns = (p->gain ? 4.0 * (double)p->dim : 0.0) + 40.0;
+    const double turns = (p->gain ? 4.0 * (double)p->norm_dim : 0.0) + 40.0;
     out->longest = out->longest_error = out->most_stretch = out->most_stretch_error = 0.0;
     for (size_t i = 0; i < n; i++) {
         const double size = sizes[i];
@@ -191,6 +202,39 @@ static double largest_log(const lipsc_input *input) {
     return largest;
 }
 
+/* Queries or keys of head `index`.  norms: of all heads. */
+static projection side_of(const lipsc_attn *attn, const lipsc_head_norms *norms, int keys,
+                          size_t index) {
+    const lipsc_layer *l = &attn->layer;
+    const lipsc_raw raw = attn->rows.raw;
+    const size_t n = attn->rows.n, k = l->key_dim, heads = keys ? l->kv_heads : l->heads;
+    const double *gain = keys ? l->k_gain : l->q_gain, *b = keys ? l->bk : l->bq;
+    const int whole = gain && l->norm_whole;
+    const size_t first = whole ? 0 : index, count = whole ? heads : 1;
+    return (projection){.dim = k,
+                        .norm_dim = count * k,
+                        .n = n,
+                        .raw = raw.q ? (keys ? raw.key : raw.q) + first * n * k : NULL,
+                        .weight = lipsc_side_norms(l, norms, keys, index),
+                        .bias = b ? lipsc_length(count * k, b + first * k) : 0.0,
+                        .gain = whole ? gain + index * k : gain,
+                        .scale = keys ? 1.0 : l->scale,
+                        .norm_eps = l->norm_eps};
+}
+
+/* What scores have beyond query times key. */
+static void score_rules(const lipsc_attn *attn, size_t h, lipsc_rounded_head *r) {
+    const lipsc_layer *l = &attn->layer;
+    const size_t n = attn->rows.n;
+    r->bias = attn->rows.distance ? attn->rows.distance + h * (2 * n - 1) : NULL;
+    r->cap = l->soft_cap;
+    r->has_sink = l->sinks != NULL;
+    r->sink = l->sinks ? l->sinks[h] : 0.0;
+    r->most_bias = larger(fabs(r->sink), r->bias ? largest_of(2 * n - 1, r->bias) : 0.0);
+    r->k.length[n] = r->k.error[n] = r->k.own_error[n] = 0.0;
+}
+
+/* norms: of all heads. */
 static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
                         const lipsc_head_norms *norms, precision in, precision own,
                         work *w) {
@@ -198,29 +242,20 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
     const size_t n = attn->rows.n, d = l->d, k = l->key_dim, dv = l->value_dim;
     const size_t g = h * l->kv_heads / l->heads;
     const lipsc_raw raw = attn->rows.raw;
-    const projection query = {.dim = k,
-                              .weight = norms->query,
-                              .bias = l->bq ? lipsc_length(k, l->bq + h * k) : 0.0,
-                              .gain = l->q_gain,
-                              .scale = l->scale,
-                              .norm_eps = l->norm_eps,
-                              .raw = raw.q ? raw.q + h * n * k : NULL};
-    const projection key = {.dim = k,
-                            .weight = norms->key,
-                            .bias = l->bk ? lipsc_length(k, l->bk + g * k) : 0.0,
-                            .gain = l->k_gain,
-                            .scale = 1.0,
-                            .norm_eps = l->norm_eps,
-                            .raw = raw.q ? raw.key + g * n * k : NULL};
+    const projection query = side_of(attn, norms, 0, h), key = side_of(attn, norms, 1, g);
     const projection value = {.dim = dv,
-                              .weight = norms->value,
+                              .norm_dim = dv,
+                              .n = n,
+                              .weight = norms[h].value,
                               .bias = l->bv ? lipsc_length(dv, l->bv + g * dv) : 0.0,
                               .scale = 1.0,
                               .raw = raw.q ? raw.z + g * n * dv : NULL};
     lipsc_rounded_head *r = &w->rows;
     project_errors(&query, n, d, sizes, w->q, w->q_over, in, own, &r->q);
     project_errors(&key, n, d, sizes, w->key, w->k_over, in, own, &r->k);
-    r->k.widest = spread_of(n, k, w->key, r->k.own_error, w->centre, r->k.spread);
+    score_rules(attn, h, r);
+    r->k.widest = spread_of(n, k, w->key, r->k.own_error, r->has_sink, r->cap > 0.0,
+                            w->centre, r->k.spread);
 
     r->z_error = r->z_longest = r->z_widest = 0.0;
     for (size_t i = 0; i < n; i++) {
@@ -230,7 +265,7 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
         r->z_longest = larger(r->z_longest, length + w->near[i]);
     }
     r->z_longest += r->z_error;
-    r->z_widest = spread_of(n, dv, w->z, w->near, w->centre, r->z_spread);
+    r->z_widest = spread_of(n, dv, w->z, w->near, r->has_sink, 0, w->centre, r->z_spread);
     r->v_norm = value.weight.spectral;
     r->v_error = value.weight.frobenius * gamma_of((double)d + 4.0, in.unit) +
                  ((double)d + 4.0) * sqrt((double)dv) * in.tiny;
@@ -245,7 +280,7 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
     r->dots = gamma_of(2.0 * head_dim + 4.0, r->unit);
     r->own_dots = gamma_of((double)k + 2.0, r->own_unit);
     /* matrix products err by |W|_F, what they are compared with has |W| */
-    w->out = norms->out;
+    w->out = norms[h].out;
     const double ratio = larger(larger(norm_ratio(w->out), norm_ratio(query.weight)),
                                 larger(norm_ratio(key.weight), norm_ratio(value.weight)));
     r->sums =
@@ -288,7 +323,7 @@ static double scale_values(lipsc_rounded_head *r) {
     int exponent = 0;
     if (size > 0.0 && size < INFINITY) frexp(size, &exponent);
     const double unit = ldexp(1.0, exponent < -1000 ? 1000 : -exponent);
-    for (size_t i = 0; i < r->n; i++) r->z_spread[i] *= unit;
+    for (size_t i = 0; i <= r->n; i++) r->z_spread[i] *= unit;
     r->z_longest *= unit;
     r->z_widest *= unit;
     r->z_error *= unit;
@@ -308,13 +343,12 @@ static head_rounding bound_head(const lipsc_attn *attn, work *w) {
     for (size_t i0 = 0; i0 < n; i0 += ROW_BLOCK) {
         const size_t i1 = n - i0 < ROW_BLOCK ? n : i0 + ROW_BLOCK;
         const size_t first = rows->lo[i0], count = rows->hi[i1 - 1] - first;
+        const size_t stride = count + 1; /* room for a sink */
         lipsc_dense_gemm(1, 0, count, i1 - i0, k, 1.0, w->key + first * k, k, w->q + i0 * k,
-                         k, 0.0, w->tile, count);
+                         k, 0.0, w->tile, stride);
         for (size_t i = i0; i < i1; i++) {
             const size_t lo = rows->lo[i], hi = rows->hi[i];
-            double *score = w->tile + (i - i0) * count + (lo - first);
-            for (size_t j = lo; r->log_weight && j < hi; j++)
-                score[j - lo] += r->log_weight[j];
+            double *score = w->tile + (i - i0) * stride + (lo - first);
             const lipsc_rounded_row row =
                 lipsc_rounded_row_of(r, i, lo, hi, score, w->near, w->seen);
             add_row(r, i, lo, hi, &row, w);
@@ -381,7 +415,7 @@ static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
 #pragma omp parallel for schedule(dynamic, 1) num_threads(attn->threads)
     for (size_t h = 0; h < l->heads; h++) {
         if (!sizes || !heads) continue;
-        const lipsc_status mine = one_head(attn, h, sizes, &norms[h], in, quick, &heads[h]);
+        const lipsc_status mine = one_head(attn, h, sizes, norms, in, quick, &heads[h]);
         if (mine) {
 #pragma omp atomic write
             status = mine;
@@ -412,12 +446,6 @@ static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
 lipsc_status lipsc_attn_rounding_within(lipsc_attn *attn, lipsc_dtype dtype, double enough,
                                         lipsc_rounding *out) {
     double own_error;
-    const char *beyond = lipsc_layer_beyond(&attn->layer);
-    if (beyond) {
-        *out = (lipsc_rounding){
-            .eps = INFINITY, .score_error = INFINITY, .beyond = beyond, .undecided = 1};
-        return LIPSC_OK;
-    }
     lipsc_status status = LIPSC_OK;
     if (enough > 0.0 && !attn->input.weights) {
         status = rounding_at(attn, dtype, 1, out, &own_error);
@@ -443,12 +471,8 @@ lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_roun
 }
 
 void lipsc_rounding_reason(const lipsc_rounding *rounding, char *text, size_t size) {
-    if (rounding->beyond)
-        snprintf(text, size, "%s: no bound of their rounding is proved", rounding->beyond);
-    else
-        snprintf(
-            text, size,
-            "double precision cannot tell the scores of token %zu in head %zu apart: of "
-            "size up to %.1e, they are known to %.1e only",
-            rounding->token, rounding->head, rounding->score_size, rounding->score_error);
+    snprintf(text, size,
+             "double precision cannot tell the scores of token %zu in head %zu apart: of "
+             "size up to %.1e, they are known to %.1e only",
+             rounding->token, rounding->head, rounding->score_size, rounding->score_error);
 }

@@ -15,8 +15,6 @@ typedef struct {
     double score_error; /* of the scores of a row, up to a constant: the largest        */
     double score_size;  /* max |q_i| max |k_j| of the head that has it                  */
     size_t head, token; /* and where, in the caller's order                             */
-    const char *beyond; /* NULL, or what the layer has that nothing is proved for; eps is
-                         * then infinite                                                */
     int undecided;      /* nonzero: scores are closer than their errors, so that nothing
                          * is known of the attention there                              */
 } lipsc_rounding;

@@ -51,14 +51,13 @@ static double row_rounding(const lipsc_around_row *row) {
 
 static void softmax(const lipsc_head *head, size_t i, lipsc_around_row *row) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
-    const double *log_weight = head->rows->log_weight;
     double *s = row->log_p, total = 0.0;
     row->lo = lo;
     row->count = count;
     row->top = 0;
     lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
                      s, count);
-    for (size_t j = 0; log_weight && j < count; j++) s[j] += log_weight[lo + j];
+    lipsc_head_finish(head, i, s, NULL);
     for (size_t j = 1; j < count; j++)
         if (s[j] > s[row->top]) row->top = j;
     const double largest = s[row->top];
@@ -134,6 +133,13 @@ static double cross_slope(const lipsc_reach *reach, size_t i) {
                                : reach->cross;
 }
 
+/* Of the numbers that are added to the scores of a row. */
+static double largest_term(const double *x, size_t from, size_t count) {
+    double largest = 0.0;
+    for (size_t j = 0; x && j < count; j++) largest = lipsc_max(largest, fabs(x[from + j]));
+    return largest;
+}
+
 /* How far the scores of row i move, rounding included. */
 static void score_moves(const lipsc_head *head, const lipsc_reach *reach, size_t i,
                         lipsc_around_row *row) {
@@ -141,9 +147,8 @@ static void score_moves(const lipsc_head *head, const lipsc_reach *reach, size_t
     const double r = reach->r, slope = query->slope[i], q = query->length[i];
     const double key_error =
         2.0 * key->largest_error + 8.0 * DBL_EPSILON * key->largest_length;
-    double weight = 0.0;
-    for (size_t j = 0; head->rows->log_weight && j < row->count; j++)
-        weight = lipsc_max(weight, fabs(head->rows->log_weight[row->lo + j]));
+    const double weight = largest_term(head->rows->log_weight, row->lo, row->count) +
+                          largest_term(head->bias, head->n - 1 + row->lo - i, row->count);
     const double mean_error =
         row_rounding(row) *
         (weighted(row->count, row->p, row->g_length) + row->g_length[row->top]);

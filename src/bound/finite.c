@@ -65,6 +65,7 @@ double lipsc_log_columns(const lipsc_zoo_case *z, double a) {
 
 const char *lipsc_finite_refuse(const lipsc_zoo_case *z) {
     const char *why = lipsc_paper_finite_refuse(z);
+    if (!why) why = lipsc_refuse_biased(z);
     return why ? why : lipsc_refuse_masked(z);
 }
 
@@ -99,6 +100,7 @@ double lipsc_max_token(const lipsc_zoo_case *z, size_t h) {
 
 const char *lipsc_masked_finite_refuse(const lipsc_zoo_case *z) {
     const char *why = lipsc_paper_finite_refuse(z);
+    if (!why) why = lipsc_refuse_biased(z);
     if (why) return why;
     return z->layer->mask == LIPSC_MASK_NONE ? "no mask: finite-n is the sharper form"
                                              : NULL;

@@ -19,18 +19,22 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* ---- Norm and rotation -------------------------------------------------------- */
 
+/* 1 / sqrt(mean(y^2) + eps) */
+static double inverse_radius(size_t count, const double *y, double eps) {
+    double square = 0.0;
+    for (size_t l = 0; l < count; l++) square += y[l] * y[l];
+    const double radius = sqrt(square / (double)count + eps);
+    return radius < INFINITY ? 1.0 / radius : NAN;
+}
+
 /* y := Rot Norm(y); keeps what turn_back needs.  A norm of zero or of infinity shows as
  * a number that is not finite. */
 static void turn_forward(const lipsc_turn *turn, size_t token, double eps, double *y) {
     const size_t k = turn->width, half = turn->half;
     if (turn->gain) {
-        double square = 0.0;
-        for (size_t l = 0; l < k; l++) square += y[l] * y[l];
-        const double radius = sqrt(square / (double)k + eps);
-        const double inverse = radius < INFINITY ? 1.0 / radius : NAN;
         memcpy(turn->raw + token * k, y, k * sizeof *y);
-        turn->inverse[token] = inverse;
-        for (size_t l = 0; l < k; l++) y[l] *= turn->gain[l] * inverse;
+        if (!turn->pull) turn->inverse[token] = inverse_radius(k, y, eps);
+        for (size_t l = 0; l < k; l++) y[l] *= turn->gain[l] * turn->inverse[token];
     }
     for (size_t l = 0; l < half; l++) {
         const double c = turn->cosine[token * half + l], s = turn->sine[token * half + l];
@@ -40,18 +44,25 @@ static void turn_forward(const lipsc_turn *turn, size_t token, double eps, doubl
     }
 }
 
-/* Norm'(y) = diag(gain) (I - y y^T / (k r^2)) / r */
-void lipsc_turn_back(const lipsc_turn *turn, size_t token, double *v) {
-    const size_t k = turn->width, half = turn->half;
+static void rotate_back(const lipsc_turn *turn, size_t token, double *v) {
+    const size_t half = turn->half;
     for (size_t l = 0; l < half; l++) {
         const double c = turn->cosine[token * half + l], s = turn->sine[token * half + l];
         const double a = v[l], b = v[l + half];
         v[l] = a * c + b * s;
         v[l + half] = b * c - a * s;
     }
+}
+
+/* Norm'(y) = diag(gain) (I - y y^T / (k r^2)) / r */
+void lipsc_turn_back(const lipsc_turn *turn, size_t token, double *v) {
+    const size_t k = turn->width;
+    rotate_back(turn, token, v);
     if (!turn->gain) return;
     const double *y = turn->raw + token * k;
     const double inverse = turn->inverse[token];
+    for (size_t l = 0; turn->pull && l < k; l++) v[l] *= turn->gain[l] * inverse;
+    if (turn->pull) return;
     double along = 0.0;
     for (size_t l = 0; l < k; l++) {
         v[l] *= turn->gain[l];
@@ -59,6 +70,28 @@ void lipsc_turn_back(const lipsc_turn *turn, size_t token, double *v) {
     }
     along /= (double)k;
     for (size_t l = 0; l < k; l++) v[l] = inverse * (v[l] - y[l] * inverse * along);
+}
+
+/* Of all heads: W^T (gain o v, - y (y . (gain o v)) / (m r^2)) / r, y and r of all, v and
+ * gain of one; here is the part with W^T y, by |y_head . (gain o v)|. */
+double lipsc_turn_beside(const lipsc_turn *turn, size_t token, const double *v) {
+    if (!turn->pull) return 0.0;
+    const size_t k = turn->width, half = turn->half;
+    const double *y = turn->raw + token * k, inverse = turn->inverse[token];
+    double along = 0.0, size = 0.0;
+    for (size_t l = 0; l < half; l++) {
+        const double c = turn->cosine[token * half + l], s = turn->sine[token * half + l];
+        const double a = (v[l] * c + v[l + half] * s) * turn->gain[l] * y[l];
+        const double b = (v[l + half] * c - v[l] * s) * turn->gain[l + half] * y[l + half];
+        along += a + b;
+        size += fabs(a) + fabs(b);
+    }
+    for (size_t l = 2 * half; l < k; l++) {
+        along += v[l] * turn->gain[l] * y[l];
+        size += fabs(v[l] * turn->gain[l] * y[l]);
+    }
+    const double most = fabs(along) + 8.0 * (double)(k + 8) * DBL_EPSILON * size;
+    return most * inverse * inverse * turn->pull[token] / (double)turn->norm_width;
 }
 
 /* ---- Factors ------------------------------------------------------------------- */
@@ -149,6 +182,11 @@ lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *
     const double eps = layer->norm_eps;
 
     const lipsc_raw raw = head->rows->raw;
+    head->index = index;
+    head->bias = attn->rows.distance ? attn->rows.distance + index * (2 * n - 1) : NULL;
+    head->sink = layer->sinks ? layer->sinks[index] : -INFINITY;
+    if (head->query_turn.pull) head->query_turn.gain = layer->q_gain + index * k;
+    if (head->key_turn.pull) head->key_turn.gain = layer->k_gain + g * k;
     project(head, k, Q, layer->bq ? layer->bq + index * k : NULL,
             raw.q ? raw.q + index * n * k : NULL, &head->query_turn, eps, head->q);
     for (size_t e = 0; e < n * k; e++) head->q[e] *= head->scale;
@@ -161,6 +199,8 @@ lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *
     head->unit = copy_scaled(dv, d, layer->V + g * dv * d, d, V);
     project(head, dv, V, NULL, raw.q ? raw.z + g * n * dv : NULL, NULL, eps, head->z);
     for (size_t e = 0; raw.q && e < n * dv; e++) head->z[e] *= head->unit;
+    for (size_t e = 0; layer->sinks && layer->bv && !raw.q && e < n * dv; e++)
+        head->z[e] += head->unit * layer->bv[g * dv + e % dv];
     if (!(head->score_size < INFINITY && longest_row(n, dv, head->z) < INFINITY))
         return LIPSC_E_RANGE;
     lipsc_dense_gemm(1, 0, dv, dv, d, 1.0, V, d, V, d, 0.0, head->VVt, dv);
@@ -194,6 +234,21 @@ lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *
 
 double lipsc_head_rounding(size_t n, size_t d, size_t k, size_t dv) {
     return 8.0 * sqrt((double)n + 1.0) * (double)(n + d + 4 * (k + dv) + 64) * DBL_EPSILON;
+}
+
+void lipsc_head_finish(const lipsc_head *head, size_t i, double *s, double *slope) {
+    const size_t lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
+    const double *log_weight = head->rows->log_weight, c = head->cap;
+    for (size_t j = 0; j < count; j++) {
+        if (slope) slope[j] = 1.0;
+        if (c > 0.0) {
+            const double width = slope ? cosh(s[j] / c) : 1.0;
+            if (slope) slope[j] = 1.0 / width / width;
+            s[j] = c * tanh(s[j] / c);
+        }
+        if (head->bias) s[j] += head->bias[head->n - 1 + lo + j - i];
+        if (log_weight) s[j] += log_weight[lo + j];
+    }
 }
 
 double lipsc_head_pull(const lipsc_head *head, const double *g) {
@@ -234,6 +289,46 @@ int lipsc_equal_weights(const lipsc_input *input) {
     return 1;
 }
 
+/* y (n, heads, k) from raw (heads, n, k) */
+static void gather(size_t n, size_t heads, size_t k, const double *raw, double *y) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t h = 0; h < heads; h++)
+            memcpy(y + (i * heads + h) * k, raw + (h * n + i) * k, k * sizeof *y);
+}
+
+/* The norm that all heads of queries or keys share: 1/r and |W^T y| / r of every token. */
+static lipsc_status share_norm(const lipsc_head *head, size_t heads, const double *W,
+                               const double *b, const double *raw, double eps,
+                               lipsc_turn *turn) {
+    const size_t n = head->n, d = head->d, width = heads * head->k;
+    int failed = 0;
+    double *y = doubles(n, width, &failed), *x = doubles(n, d, &failed);
+    if (!failed) {
+        if (raw)
+            gather(n, heads, head->k, raw, y);
+        else
+            project(head, width, W, b, NULL, NULL, eps, y);
+        if (W)
+            lipsc_dense_gemm(0, 0, d, n, width, 1.0, W, d, y, width, 0.0, x, d);
+        else
+            memcpy(x, y, n * d * sizeof *x);
+    }
+    /* an error of W^T y is one of |W|_F |y| */
+    double weights = 0.0;
+    for (size_t e = 0; W && e < width * d; e++) weights = hypot(weights, W[e]);
+    for (size_t i = 0; !failed && i < n; i++) {
+        const double inverse = inverse_radius(width, y + i * width, eps);
+        turn->inverse[i] = inverse;
+        turn->pull[i] = inverse * (longest_row(1, d, x + i * d) +
+                                   head->rounding * (W ? weights : 1.0) *
+                                       longest_row(1, width, y + i * width));
+    }
+    turn->norm_width = width;
+    lipsc_release(y);
+    lipsc_release(x);
+    return failed ? LIPSC_E_NOMEM : LIPSC_OK;
+}
+
 lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
     const lipsc_layer *layer = &attn->layer;
     const size_t n = attn->rows.n, d = layer->d, k = layer->key_dim, dv = layer->value_dim;
@@ -248,8 +343,11 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
     head->scale = layer->scale;
     head->out_unit = 1.0;
     head->threads = attn->threads > 0 ? attn->threads : 1;
-    head->keys_differ = half > 0 || layer->k_gain;
-    head->rounding = lipsc_head_rounding(n, d, k, dv);
+    head->keys_differ = half > 0 || layer->k_gain || layer->soft_cap > 0.0;
+    head->cap = layer->soft_cap;
+    /* a sink is one token more, a norm over all heads has sums as long */
+    head->rounding = lipsc_head_rounding(n + (layer->sinks ? 1 : 0), d,
+                                         layer->norm_whole ? k * layer->heads : k, dv);
 
     int failed = 0;
     head->q = doubles(n, k, &failed);
@@ -265,19 +363,30 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
         head->cosine = doubles(n, half, &failed);
         head->sine = doubles(n, half, &failed);
     }
-    head->query_turn =
-        (lipsc_turn){k, half, head->cosine, head->sine, layer->q_gain, NULL, NULL};
-    head->key_turn =
-        (lipsc_turn){k, half, head->cosine, head->sine, layer->k_gain, NULL, NULL};
+    head->query_turn = (lipsc_turn){.width = k,
+                                    .half = half,
+                                    .cosine = head->cosine,
+                                    .sine = head->sine,
+                                    .gain = layer->q_gain};
+    head->key_turn = head->query_turn;
+    head->key_turn.gain = layer->k_gain;
     lipsc_turn *const turns[] = {&head->query_turn, &head->key_turn};
     for (size_t t = 0; t < 2; t++)
         if (turns[t]->gain) {
             turns[t]->raw = doubles(n, k, &failed);
             turns[t]->inverse = doubles(n, 1, &failed);
+            if (layer->norm_whole) turns[t]->pull = doubles(n, 1, &failed);
         }
     if (failed) return LIPSC_E_NOMEM;
     if (half) rotation_tables(attn, head);
-    return LIPSC_OK;
+    lipsc_status status = LIPSC_OK;
+    if (head->query_turn.pull)
+        status = share_norm(head, layer->heads, layer->Q, layer->bq, attn->rows.raw.q,
+                            layer->norm_eps, &head->query_turn);
+    if (!status && head->key_turn.pull)
+        status = share_norm(head, layer->kv_heads, layer->K, layer->bk, attn->rows.raw.key,
+                            layer->norm_eps, &head->key_turn);
+    return status;
 }
 
 void lipsc_head_free(lipsc_head *head) {
@@ -295,6 +404,8 @@ void lipsc_head_free(lipsc_head *head) {
                               head->query_turn.raw,
                               head->key_turn.raw,
                               head->query_turn.inverse,
-                              head->key_turn.inverse};
+                              head->key_turn.inverse,
+                              head->query_turn.pull,
+                              head->key_turn.pull};
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
 }

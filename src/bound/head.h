@@ -14,10 +14,17 @@ typedef struct {
     const double *gain;          /* (width) or NULL: no norm                       */
     double *raw;                 /* (n, width) what the norm was given             */
     double *inverse;             /* (n) 1 / sqrt(mean(raw^2) + eps)                */
+    size_t norm_width;           /* numbers of that mean: of a head, or of all     */
+    double *pull;                /* (n) |W^T raw| / r of all heads where they share the
+                                  * norm, else NULL                                */
 } lipsc_turn;
 
-/* v := (d turned / d raw at this token)^T v = Norm'^T Rot^T v */
+/* v := (d turned / d raw at this token)^T v = Norm'^T Rot^T v.  Where all heads share the
+ * norm, without what goes through its radius: lipsc_turn_beside. */
 void lipsc_turn_back(const lipsc_turn *turn, size_t token, double *v);
+/* How far from (d turned / d x at this token)^T v that leaves W^T v, at most; v as given to
+ * lipsc_turn_back.  0 where each head has its own norm. */
+double lipsc_turn_beside(const lipsc_turn *turn, size_t token, const double *v);
 
 /* A factor F (rank, cols), column-major, of a matrix A with cols columns: |A g| = |F g|
  * for every g. */
@@ -36,11 +43,16 @@ typedef struct {
     size_t n, d, k, dv;
     double scale;
     int threads;
-    int keys_differ; /* norm or rotation of the keys: the score's gradient with respect
-                      * to key token j depends on j                                   */
+    int keys_differ;    /* norm or rotation of the keys, or a cap: the score's gradient with
+                         * respect to key token j depends on j                           */
+    size_t index;       /* which head                                              */
+    double cap;         /* of the scores; 0: none                                  */
+    const double *bias; /* (2 n - 1) or NULL: bias[n - 1 + j - i] of this head     */
+    double sink;        /* its score; -INFINITY: none                              */
     double *cosine, *sine; /* (n, rotary_dim / 2) or NULL                             */
     double *q, *key;       /* (n, k): as in lipsc_layer, q with its scale             */
-    double *z;             /* (n, dv): unit V x_j, without bias                       */
+    double *z;             /* (n, dv): unit V x_j, without bias unless there is a sink,
+                            * whose value is zero                                     */
     lipsc_turn query_turn, key_turn;
     double unit;         /* a power of two: V here is unit * V of the layer, so that
                           * its largest entry is between 1/2 and 1                  */
@@ -62,6 +74,10 @@ void lipsc_head_free(lipsc_head *head);
 /* Whether all tokens weigh the same: then sigma is that of no weights at all. */
 int lipsc_equal_weights(const lipsc_input *input);
 
+/* s (hi - lo of row i) holds q_i . k_j and becomes the scores: capped, with bias and
+ * weight.  slope (or NULL): the derivatives of the cap, 1 without one. */
+void lipsc_head_finish(const lipsc_head *head, size_t i, double *s, double *slope);
+
 /* |K^T g| of a key's gradient g (k), rounding included. */
 double lipsc_head_pull(const lipsc_head *head, const double *g);
 
@@ -75,8 +91,16 @@ enum { LIPSC_VIEWS = 2 };
 /* Room for one token of one thread, and what that token gave. */
 typedef struct {
     double *p;               /* (n) P_ij of the visible j, from lo                     */
-    double *mean_z, *mean_k; /* (dv), (k): o_i and the mean key, minus those of `top`  */
+    double sink;             /* 1 - sum_j P_ij                                         */
+    double *slope;           /* (n) of the cap at the visible j, from lo               */
+    double *bent;            /* (n, k) keys times these; without a cap unused          */
+    const double *key;       /* bent, or the keys of the head                          */
+    double *beside;          /* (chunk) of lipsc_turn_beside                           */
+    double *zero;            /* max(k, dv) zeros: the sink                             */
+    double *mean_z, *mean_k; /* (dv), (k): o_i and the mean key, minus those of `top`,
+                              * or as they are where the sink has the largest part     */
     size_t top;              /* key with the largest p                                 */
+    int at_sink;             /* the sink has the largest part                          */
     double *pack_z, *pack_k, *pack_w; /* (chunk, dv), (chunk, k), (chunk, max)         */
     double *vec;           /* max(k, dv)                                             */
     double *sum;           /* (dv, dv) the matrix M or N of row.c                    */

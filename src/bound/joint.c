@@ -105,6 +105,7 @@ static lipsc_status make_head(const lipsc_joint *j, size_t h, const lipsc_head *
     lipsc_status status = F && head->storage ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) {
         place(j, head, head->storage);
+        head->bias = from->bias;
         status = factor_out(j, h, head->U, F);
     }
     if (!status) {
@@ -299,7 +300,8 @@ lipsc_status lipsc_joint_bound(const lipsc_attn *attn, double *value, size_t *wo
     const lipsc_layer *l = &attn->layer;
     *value = INFINITY;
     *worst_head = 0;
-    if (l->rotary_dim || l->q_gain || l->k_gain) return LIPSC_OK;
+    if (l->rotary_dim || l->q_gain || l->k_gain || l->sinks || l->soft_cap > 0.0)
+        return LIPSC_OK;
     lipsc_joint j = {.attn = attn,
                      .rows = &attn->rows,
                      .n = attn->rows.n,

@@ -7,8 +7,8 @@
 
 /* *value >= the norm of the Jacobian at the computed queries, keys, values and attention
  * (docs/maths.md 3.10, "All heads at once"); infinite where it does not apply: rotary
- * positions, query or key norms, numbers beyond the range.  *worst_head: that with the
- * largest column. */
+ * positions, query or key norms, sinks, caps, numbers beyond the range.  *worst_head: that
+ * with the largest column. */
 lipsc_status lipsc_joint_bound(const lipsc_attn *attn, double *value, size_t *worst_head);
 
 /* lipsc_attn_upper, with every inequality at any length where `all` is nonzero.  *used (or

@@ -8,19 +8,20 @@
  * sees them, |U y| = |y|.  Without O: F and U are the identity. */
 typedef struct {
     double *storage;
-    double *q, *key;   /* (n, k)                                                   */
-    double *y;         /* (n, dv) minus their mean over the tokens                 */
-    double *kappa;     /* (n, k) keys through scale Q^T, minus their mean          */
-    double *cross;     /* (n, dv) F V w_i, w_i = K^T q_i                           */
-    double *length;    /* (n) |w_i|                                                */
-    double *mean;      /* (n, dv) o_i = sum_j P_ij y_j                             */
-    double *to_sink;   /* (n) sqrt(a_i/a_s) P_is                                   */
-    double *column;    /* (n) sum_i (a_i/a_j) P_ij tau_i^2 / v_j                   */
-    double *query;     /* (n) |F Cov_i(z, k) Dq_i|                                 */
-    double *FV;        /* (dv, d) row-major                                        */
-    double *gram;      /* (dv, dv) F V V^T F^T                                     */
-    double *U;         /* (width, dv) column-major; NULL without O                 */
-    double value_norm; /* |F V|^2                                                  */
+    double *q, *key;    /* (n, k)                                                   */
+    double *y;          /* (n, dv) minus their mean over the tokens                 */
+    double *kappa;      /* (n, k) keys through scale Q^T, minus their mean          */
+    double *cross;      /* (n, dv) F V w_i, w_i = K^T q_i                           */
+    double *length;     /* (n) |w_i|                                                */
+    double *mean;       /* (n, dv) o_i = sum_j P_ij y_j                             */
+    double *to_sink;    /* (n) sqrt(a_i/a_s) P_is                                   */
+    double *column;     /* (n) sum_i (a_i/a_j) P_ij tau_i^2 / v_j                   */
+    double *query;      /* (n) |F Cov_i(z, k) Dq_i|                                 */
+    double *FV;         /* (dv, d) row-major                                        */
+    double *gram;       /* (dv, dv) F V V^T F^T                                     */
+    double *U;          /* (width, dv) column-major; NULL without O                 */
+    double value_norm;  /* |F V|^2                                                  */
+    const double *bias; /* (2 n - 1) of the scores, or NULL                        */
 } lipsc_joint_head;
 
 typedef struct {

@@ -79,6 +79,8 @@ static void attend(const lipsc_joint *j, const lipsc_joint_head *head, size_t i0
         double *p = r->P + t * r->count;
         memset(p, 0, before * sizeof *p);
         memset(p + after, 0, (r->count - after) * sizeof *p);
+        for (size_t l = before; head->bias && l < after; l++)
+            p[l] += head->bias[j->n - 1 + r->first + l - (i0 + t)];
         softmax(log_weight ? log_weight + lo[i0 + t] : NULL, after - before, p + before);
     }
 }

@@ -66,7 +66,6 @@ double lipsc_softmax_norm(size_t n, const double *p) {
  * raised to the range of the scores. */
 static double softmax_row(const lipsc_head *head, size_t i, double *p, double *spread) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
-    const double *log_weight = head->rows->log_weight;
     double total = 0.0, others = 0.0, low = INFINITY, high = -INFINITY;
     size_t top = 0;
     for (size_t j = 0; j < count; j++) {
@@ -77,9 +76,10 @@ static double softmax_row(const lipsc_head *head, size_t i, double *p, double *s
         p[j] = score;
         low = lipsc_min(low, score);
         high = lipsc_max(high, score);
-        if (log_weight) p[j] += log_weight[lo + j];
-        if (p[j] > p[top]) top = j;
     }
+    lipsc_head_finish(head, i, p, NULL);
+    for (size_t j = 1; j < count; j++)
+        if (p[j] > p[top]) top = j;
     const double range = high - low;
     if (!(range <= *spread)) *spread = isnan(range) ? INFINITY : range; /* inf - inf */
     const double largest = p[top];

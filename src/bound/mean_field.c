@@ -4,7 +4,7 @@
 #include <math.h>
 
 const char *lipsc_mean_field_refuse(const lipsc_zoo_case *z) {
-    const char *why = lipsc_refuse_turned(z);
+    const char *why = lipsc_refuse_biased(z);
     return why ? why : lipsc_refuse_masked(z);
 }
 
@@ -29,7 +29,7 @@ double lipsc_mean_field_w2(const lipsc_zoo_case *z, size_t h) {
 }
 
 const char *lipsc_masked_uniform_refuse(const lipsc_zoo_case *z) {
-    const char *why = lipsc_refuse_turned(z);
+    const char *why = lipsc_refuse_biased(z);
     return why ? why : lipsc_refuse_unmasked(z);
 }
 

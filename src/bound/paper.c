@@ -19,7 +19,7 @@ double lipsc_paper_finite(const lipsc_zoo_case *z, size_t h) {
 /* With a mask the same formula is no bound: A = 0 gives 1, but causal averaging has a
  * constant that grows to Hardy's 2. */
 const char *lipsc_paper_mean_field_refuse(const lipsc_zoo_case *z) {
-    const char *why = lipsc_refuse_turned(z);
+    const char *why = lipsc_refuse_biased(z);
     return why ? why : lipsc_refuse_masked(z);
 }
 

@@ -53,27 +53,37 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 static void softmax_row(const lipsc_head *head, size_t i, lipsc_row *row) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
-    const double *log_weight = head->rows->log_weight;
     double *p = row->p;
     lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
                      p, count);
-    for (size_t j = 0; log_weight && j < count; j++) p[j] += log_weight[lo + j];
+    lipsc_head_finish(head, i, p, row->slope);
     size_t top = 0;
     for (size_t j = 1; j < count; j++)
         if (p[j] > p[top]) top = j;
     row->top = lo + top;
-    row->largest = p[top];
-    row->total = 0.0;
+    row->at_sink = head->sink > p[top];
+    row->largest = row->at_sink ? head->sink : p[top];
+    row->total = exp(head->sink - row->largest);
     for (size_t j = 0; j < count; j++) row->total += p[j] = exp(p[j] - row->largest);
     for (size_t j = 0; j < count; j++) p[j] /= row->total;
+    row->sink = exp(head->sink - row->largest) / row->total;
+    row->key = head->cap > 0.0 ? row->bent : head->key;
+    for (size_t j = 0; head->cap > 0.0 && j < count; j++)
+        for (size_t l = 0; l < k; l++)
+            row->bent[(lo + j) * k + l] = row->slope[j] * head->key[(lo + j) * k + l];
 }
 
-/* mean = sum_j P_ij (y_j - y_top) */
+/* The vector that those of a row are taken from: that of its largest entry. */
+static const double *origin(const lipsc_row *row, size_t width, const double *y) {
+    return row->at_sink ? row->zero : y + row->top * width;
+}
+
+/* mean = sum_j P_ij (y_j - y_top), the sink being zero */
 static void row_mean(const lipsc_head *head, size_t i, const lipsc_row *row, size_t width,
                      const double *y, double *mean) {
     const size_t lo = head->rows->lo[i], hi = head->rows->hi[i];
-    const double *y_top = y + row->top * width;
-    memset(mean, 0, width * sizeof *mean);
+    const double *y_top = origin(row, width, y);
+    for (size_t c = 0; c < width; c++) mean[c] = -row->sink * y_top[c];
     for (size_t j = lo; j < hi; j++) {
         const double p = row->p[j - lo], *y_j = y + j * width;
         for (size_t c = 0; c < width; c++) mean[c] += p * (y_j[c] - y_top[c]);
@@ -81,10 +91,16 @@ static void row_mean(const lipsc_head *head, size_t i, const lipsc_row *row, siz
 }
 
 /* to = factor (y_j - mean of the row) */
-static void centred(size_t width, const double *y, size_t j, size_t top, const double *mean,
-                    double factor, double *to) {
-    const double *y_j = y + j * width, *y_top = y + top * width;
+static void centred(const lipsc_row *row, size_t width, const double *y, const double *y_j,
+                    const double *mean, double factor, double *to) {
+    const double *y_top = origin(row, width, y);
     for (size_t c = 0; c < width; c++) to[c] = factor * (y_j[c] - y_top[c] - mean[c]);
+}
+
+static double square_of(size_t width, const double *x) {
+    double square = 0.0;
+    for (size_t c = 0; c < width; c++) square += x[c] * x[c];
+    return square;
 }
 
 /* ---- M and N --------------------------------------------------------------------------
@@ -103,9 +119,12 @@ static void turned_gradients(const lipsc_head *head, size_t i, size_t first, siz
                              lipsc_row *row, double *length) {
     const size_t k = head->k, rank = head->Kt.rank;
     for (size_t j = 0; j < count; j++) {
+        const double slope = row->slope[first + j - head->rows->lo[i]];
         double *g = row->pack_k + j * k;
         memcpy(g, head->q + i * k, k * sizeof *g);
+        row->beside[j] = slope * lipsc_turn_beside(&head->key_turn, first + j, g);
         lipsc_turn_back(&head->key_turn, first + j, g);
+        for (size_t l = 0; l < k; l++) g[l] *= slope;
     }
     lipsc_dense_gemm(0, 0, rank, count, k, 1.0, head->Kt.values, rank, row->pack_k, k, 0.0,
                      row->pack_w, rank);
@@ -146,13 +165,19 @@ static void add_turned_cross(const lipsc_head *head, lipsc_row *row, double *a) 
         for (size_t r = 0; r < dv; r++) a[r + c * dv] += x[r + c * dv] + x[c + r * dv];
 }
 
-/* row->sum = sum_j P_ij^power T_ij T_ij^T.  *size: the traces of its two
- * positive parts, the scale of its rounding errors. */
-static void value_sum(const lipsc_head *head, size_t i, int power, lipsc_row *row,
-                      double *size) {
+/* What is added to a matrix of row sums: `size`, the traces of its positive parts and that
+ * of the sink, is the scale of its rounding errors; `beside` bounds the part of it that
+ * lipsc_turn_beside has. */
+typedef struct {
+    double size, beside;
+} sum_scale;
+
+/* row->sum = sum_j P_ij^power T_ij T_ij^T, over the keys: a sink has no direction. */
+static sum_scale value_sum(const lipsc_head *head, size_t i, int power, lipsc_row *row) {
     const size_t dv = head->dv, k = head->k, lo = head->rows->lo[i], hi = head->rows->hi[i];
-    const int crossed = power == 2 || head->keys_differ;
-    double *sum = row->sum, *shift = row->work[1], mass = 0.0;
+    const int crossed = power == 2 || head->keys_differ || row->sink > 0.0;
+    double *sum = row->sum, *shift = row->work[1], mass = 0.0, longest = 0.0;
+    sum_scale scale = {0.0, 0.0};
     double length[CHUNK];
     const double constant = head->keys_differ ? 0.0 : plain_length(head, i, row);
     memset(shift, 0, dv * sizeof *shift); /* sum_j P_ij^power delta_j */
@@ -163,16 +188,20 @@ static void value_sum(const lipsc_head *head, size_t i, int power, lipsc_row *ro
         if (head->keys_differ) turned_gradients(head, i, first, count, row, length);
         for (size_t j = 0; j < count; j++) {
             const double root = power == 2 ? p[j] : sqrt(p[j]);
+            double *delta = row->pack_z + j * dv;
             mass += root * root;
-            centred(dv, head->z, first + j, row->top, row->mean_z, root * length[j],
-                    row->pack_z + j * dv);
+            if (!(length[j] <= longest)) longest = length[j];
+            centred(row, dv, head->z, head->z + (first + j) * dv, row->mean_z, root, delta);
+            if (head->key_turn.pull)
+                scale.beside += square_of(dv, delta) * row->beside[j] * row->beside[j];
+            for (size_t c = 0; c < dv; c++) delta[c] *= length[j];
         }
         lipsc_dense_gemm(0, 1, dv, dv, count, 1.0, row->pack_z, dv, row->pack_z, dv, beta,
                          sum, dv);
         if (!crossed) continue;
         for (size_t j = 0; j < count; j++) {
             double *delta = row->pack_z + j * dv;
-            centred(dv, head->z, first + j, row->top, row->mean_z,
+            centred(row, dv, head->z, head->z + (first + j) * dv, row->mean_z,
                     power == 2 ? p[j] * p[j] : p[j], delta);
             for (size_t c = 0; c < dv; c++) shift[c] += delta[c];
         }
@@ -180,30 +209,44 @@ static void value_sum(const lipsc_head *head, size_t i, int power, lipsc_row *ro
             lipsc_dense_gemm(0, 1, k, dv, count, 1.0, row->pack_k, k, row->pack_z, dv, beta,
                              row->cross, k);
     }
-    *size = 0.0;
-    for (size_t c = 0; c < dv; c++) *size += sum[c + c * dv] + mass * head->VVt[c + c * dv];
+    for (size_t c = 0; c < dv; c++)
+        scale.size += sum[c + c * dv] + mass * head->VVt[c + c * dv];
+    if (row->sink > 0.0) {
+        centred(row, dv, head->z, row->zero, row->mean_z,
+                longest * (power == 2 ? row->sink : sqrt(row->sink)), row->vec);
+        scale.size += square_of(dv, row->vec);
+    }
     for (size_t e = 0; e < dv * dv; e++) sum[e] += mass * head->VVt[e];
     if (head->keys_differ)
         add_turned_cross(head, row, sum);
     else if (crossed)
         add_plain_cross(head, i, shift, row, sum);
+    return scale;
+}
+
+/* (sqrt(value) + sqrt(beside))^2 */
+static double add_beside(double value, double rounding, double beside) {
+    if (!(beside > 0.0 || isnan(beside))) return value;
+    const double root = sqrt(value) + (1.0 + rounding) * sqrt(beside);
+    return root * root;
 }
 
 /* value[view] = largest eigenvalue of F sum F^T, F the identity or the factor of O */
-static lipsc_status sum_eigenvalues(const lipsc_head *head, double size, lipsc_row *row,
+static lipsc_status sum_eigenvalues(const lipsc_head *head, sum_scale scale, lipsc_row *row,
                                     double *value) {
     const size_t dv = head->dv, rank = head->out.rank;
     double *square = row->work[0], *half = row->work[1];
-    const double slack = head->rounding * size;
+    const double slack = head->rounding * scale.size;
     memcpy(square, row->sum, dv * dv * sizeof *square);
     lipsc_status status = lipsc_psd_norm(dv, square, SQUARINGS, row->power, &value[0]);
-    value[0] += slack;
+    value[0] = add_beside(value[0] + slack, head->rounding, scale.beside);
     if (status || rank == 0) return status;
     const double *F = head->out.values;
     lipsc_dense_gemm(0, 0, rank, dv, dv, 1.0, F, rank, row->sum, dv, 0.0, half, rank);
     lipsc_dense_gemm(0, 1, rank, rank, dv, 1.0, half, rank, F, rank, 0.0, square, rank);
     status = lipsc_psd_norm(rank, square, SQUARINGS, row->power, &value[1]);
-    value[1] += slack * head->out.norm * head->out.norm;
+    const double out2 = head->out.norm * head->out.norm;
+    value[1] = add_beside(value[1] + slack * out2, head->rounding, scale.beside * out2);
     return status;
 }
 
@@ -216,8 +259,11 @@ static double spread(const lipsc_head *head, size_t i, const lipsc_row *row, siz
     const size_t lo = head->rows->lo[i], hi = head->rows->hi[i];
     double *squares = room;
     double sum = 0.0;
-    memset(squares, 0, width * sizeof *squares);
-    const double *y_top = y + row->top * width;
+    const double *y_top = origin(row, width, y);
+    for (size_t c = 0; c < width; c++) {
+        const double delta = y_top[c] + mean[c]; /* of the sink */
+        squares[c] = row->sink * delta * delta;
+    }
     for (size_t j = lo; j < hi; j++) {
         const double p = row->p[j - lo], *y_j = y + j * width;
         for (size_t c = 0; c < width; c++) {
@@ -229,47 +275,67 @@ static double spread(const lipsc_head *head, size_t i, const lipsc_row *row, siz
     return sum;
 }
 
-/* row->cov = Cov_i(z, key) Rot_i Norm'_i, (dv, k) column-major */
-static void covariance(const lipsc_head *head, size_t i, lipsc_row *row) {
+/* row->cov = Cov_i(z, key) Rot_i Norm'_i, (dv, k) column-major; returns what
+ * lipsc_turn_beside leaves out of its product with Dq_i */
+static double covariance(const lipsc_head *head, size_t i, lipsc_row *row) {
     const size_t dv = head->dv, k = head->k, lo = head->rows->lo[i], hi = head->rows->hi[i];
     for (size_t first = lo; first < hi; first += CHUNK) {
         const size_t count = smaller(CHUNK, hi - first);
         for (size_t j = 0; j < count; j++) {
             const double root = sqrt(row->p[first - lo + j]);
-            centred(dv, head->z, first + j, row->top, row->mean_z, root,
+            centred(row, dv, head->z, head->z + (first + j) * dv, row->mean_z, root,
                     row->pack_z + j * dv);
-            centred(k, head->key, first + j, row->top, row->mean_k, root,
+            centred(row, k, row->key, row->key + (first + j) * k, row->mean_k, root,
                     row->pack_k + j * k);
         }
         lipsc_dense_gemm(0, 1, dv, k, count, 1.0, row->pack_z, dv, row->pack_k, k,
                          first == lo ? 0.0 : 1.0, row->cov, dv);
     }
-    if (!head->query_turn.gain && head->query_turn.half == 0) return;
+    if (row->sink > 0.0) {
+        const double root = sqrt(row->sink);
+        centred(row, dv, head->z, row->zero, row->mean_z, root, row->pack_z);
+        centred(row, k, row->key, row->zero, row->mean_k, root, row->pack_k);
+        lipsc_dense_gemm(0, 1, dv, k, 1, 1.0, row->pack_z, dv, row->pack_k, k, 1.0,
+                         row->cov, dv);
+    }
+    if (!head->query_turn.gain && head->query_turn.half == 0) return 0.0;
+    double beside = 0.0;
     for (size_t c = 0; c < dv; c++) {
         for (size_t l = 0; l < k; l++) row->vec[l] = row->cov[c + l * dv];
+        const double own = lipsc_turn_beside(&head->query_turn, i, row->vec);
+        beside += own * own;
         lipsc_turn_back(&head->query_turn, i, row->vec);
         for (size_t l = 0; l < k; l++) row->cov[c + l * dv] = row->vec[l];
     }
+    return fabs(head->scale) * sqrt(beside);
 }
 
 /* A maximum need not be computed where this cover of it does not reach `found`; the
  * margin keeps the result free of the order in which tokens came. */
 static int exceeds(double cover, double found) { return !(cover * (1.0 + 1e-9) < found); }
 
-/* Raises *found to the norm of a (rows, cols). */
-static lipsc_status raise_to_norm(size_t rows, size_t cols, const double *a, lipsc_row *row,
-                                  double *found) {
+/* Raises *found to the norm of a (rows, cols) and `beside`. */
+static lipsc_status raise_to_norm(size_t rows, size_t cols, const double *a, double beside,
+                                  lipsc_row *row, double *found) {
     double *gram = row->work[2], square = 0.0, value = 0.0;
     for (size_t e = 0; e < rows * cols; e++) square += a[e] * a[e];
-    if (!exceeds(sqrt(square), *found)) return LIPSC_OK;
+    if (!exceeds(sqrt(square) + beside, *found)) return LIPSC_OK;
     const size_t size = smaller(rows, cols);
     if (rows <= cols)
         lipsc_dense_gemm(0, 1, size, size, cols, 1.0, a, rows, a, rows, 0.0, gram, size);
     else
         lipsc_dense_gemm(1, 0, size, size, rows, 1.0, a, rows, a, rows, 0.0, gram, size);
     lipsc_status status = lipsc_psd_norm(size, gram, SQUARINGS, row->power, &value);
-    if (!status) *found = lipsc_max(*found, sqrt(value));
+    if (!status) *found = lipsc_max(*found, sqrt(value) + beside);
     return status;
+}
+
+/* |y_head| |W^T y| / (m r^3): what the radius of a norm over all heads adds to |Dq_i|, but
+ * for scale and gains */
+static double whole_stretch(const lipsc_turn *turn, size_t i) {
+    const double inverse = turn->inverse[i];
+    return inverse * inverse * turn->pull[i] / (double)turn->norm_width *
+           sqrt(square_of(turn->width, turn->raw + i * turn->width));
 }
 
 static lipsc_status query_term(const lipsc_head *head, size_t i, lipsc_row *row) {
@@ -280,45 +346,46 @@ static lipsc_status query_term(const lipsc_head *head, size_t i, lipsc_row *row)
         for (size_t l = 0; l < k; l++)
             gain = lipsc_max(gain, fabs(head->query_turn.gain[l]));
         stretch *= gain * head->query_turn.inverse[i];
+        if (head->query_turn.pull)
+            stretch += fabs(head->scale) * gain * whole_stretch(&head->query_turn, i);
     }
     const double spread_z = spread(head, i, row, dv, head->z, row->mean_z, row->vec);
-    const double spread_k = spread(head, i, row, k, head->key, row->mean_k, row->vec);
+    const double spread_k = spread(head, i, row, k, row->key, row->mean_k, row->vec);
     const double cover = stretch * sqrt(spread_z) * sqrt(spread_k);
     if (!(cover <= row->cover)) row->cover = cover; /* a NaN stays */
     if (!exceeds(cover, row->query[0]) &&
         (head->out.rank == 0 || !exceeds(cover * head->out.norm, row->query[1])))
         return LIPSC_OK;
 
-    covariance(head, i, row);
+    const double beside = (1.0 + head->rounding) * covariance(head, i, row);
     double *product = row->work[0], *after = row->work[1];
     lipsc_dense_gemm(0, 1, dv, rank, k, head->scale, row->cov, dv, head->Qt.values, rank,
                      0.0, product, dv);
-    lipsc_status status = raise_to_norm(dv, rank, product, row, &row->query[0]);
+    lipsc_status status = raise_to_norm(dv, rank, product, beside, row, &row->query[0]);
     if (status || head->out.rank == 0) return status;
     lipsc_dense_gemm(0, 0, head->out.rank, rank, dv, 1.0, head->out.values, head->out.rank,
                      product, dv, 0.0, after, head->out.rank);
-    return raise_to_norm(head->out.rank, rank, after, row, &row->query[1]);
+    return raise_to_norm(head->out.rank, rank, after, beside * head->out.norm, row,
+                         &row->query[1]);
 }
 
 /* ---- One token
  * ------------------------------------------------------------------------------ */
 
 lipsc_status lipsc_row_columns(const lipsc_head *head, size_t i, lipsc_row *row) {
-    double size;
     softmax_row(head, i, row);
     row_mean(head, i, row, head->dv, head->z, row->mean_z);
-    row_mean(head, i, row, head->k, head->key, row->mean_k);
-    value_sum(head, i, 1, row, &size);
-    lipsc_status status = sum_eigenvalues(head, size, row, row->tau2);
+    row_mean(head, i, row, head->k, row->key, row->mean_k);
+    const sum_scale scale = value_sum(head, i, 1, row);
+    lipsc_status status = sum_eigenvalues(head, scale, row, row->tau2);
     return status ? status : query_term(head, i, row);
 }
 
 lipsc_status lipsc_row_rows(const lipsc_head *head, size_t i, lipsc_row *row) {
-    double size;
     softmax_row(head, i, row);
     row_mean(head, i, row, head->dv, head->z, row->mean_z);
-    value_sum(head, i, 2, row, &size);
-    return sum_eigenvalues(head, size, row, row->rho2);
+    const sum_scale scale = value_sum(head, i, 2, row);
+    return sum_eigenvalues(head, scale, row, row->rho2);
 }
 
 lipsc_status lipsc_row_new(const lipsc_head *head, lipsc_row *row) {
@@ -326,9 +393,12 @@ lipsc_status lipsc_row_new(const lipsc_head *head, lipsc_row *row) {
     double **const arrays[] = {&row->p,       &row->mean_z, &row->mean_k,  &row->pack_z,
                                &row->pack_k,  &row->pack_w, &row->vec,     &row->sum,
                                &row->cross,   &row->cov,    &row->work[0], &row->work[1],
-                               &row->work[2], &row->power};
-    const size_t rows[] = {n, 1, 1, CHUNK, CHUNK, CHUNK, 1, dv, k, dv, m, m, m, m};
-    const size_t cols[] = {1, dv, k, dv, k, k, m, dv, dv, k, m, m, m, m};
+                               &row->work[2], &row->power,  &row->slope,   &row->bent,
+                               &row->beside,  &row->zero};
+    const size_t bent = head->cap > 0.0 ? n : 1;
+    const size_t rows[] = {n,  1, 1, CHUNK, CHUNK, CHUNK, 1,    dv,    k,
+                           dv, m, m, m,     m,     n,     bent, CHUNK, 1};
+    const size_t cols[] = {1, dv, k, dv, k, k, m, dv, dv, k, m, m, m, m, 1, k, 1, m};
     int failed = 0;
     memset(row, 0, sizeof *row);
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) {
@@ -341,9 +411,9 @@ lipsc_status lipsc_row_new(const lipsc_head *head, lipsc_row *row) {
 }
 
 void lipsc_row_free(lipsc_row *row) {
-    double *const arrays[] = {row->p,       row->mean_z, row->mean_k,  row->pack_z,
-                              row->pack_k,  row->pack_w, row->vec,     row->sum,
-                              row->cross,   row->cov,    row->work[0], row->work[1],
-                              row->work[2], row->power};
+    double *const arrays[] = {
+        row->p,       row->mean_z, row->mean_k, row->pack_z, row->pack_k,  row->pack_w,
+        row->vec,     row->sum,    row->cross,  row->cov,    row->work[0], row->work[1],
+        row->work[2], row->power,  row->slope,  row->bent,   row->beside,  row->zero};
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
 }

@@ -13,23 +13,24 @@
 #include "core/mem.h"
 #include "linalg/dense.h"
 
-/* Adds row i of head to the column sums and returns its entropy.  p: room for n. */
+/* Adds row i of head to the column sums and returns its entropy, in which a sink counts as
+ * one more key.  p: room for n. */
 static double add_row(const lipsc_head *head, size_t i, double *p, double *columns) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
-    const double *log_weight = head->rows->log_weight;
-    double largest = -INFINITY, total = 0.0, mean = 0.0;
+    double largest = head->sink, mean = 0.0;
     lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
                      p, count);
-    for (size_t j = 0; j < count; j++) {
-        if (log_weight) p[j] += log_weight[lo + j];
-        largest = lipsc_max(largest, p[j]);
-    }
+    lipsc_head_finish(head, i, p, NULL);
+    for (size_t j = 0; j < count; j++) largest = lipsc_max(largest, p[j]);
+    const double sink = exp(head->sink - largest);
+    double total = sink;
     for (size_t j = 0; j < count; j++) total += exp(p[j] - largest);
     for (size_t j = 0; j < count; j++) {
         const double share = exp(p[j] - largest) / total;
         mean += share * (p[j] - largest);
         columns[lo + j] += share;
     }
+    if (sink > 0.0) mean += sink / total * (head->sink - largest);
     return log(total) - mean;
 }
 

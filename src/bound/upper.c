@@ -318,10 +318,6 @@ static lipsc_status upper_of(lipsc_attn *attn, int all, lipsc_upper *out,
 lipsc_status lipsc_upper_at(lipsc_attn *attn, int all, lipsc_upper *out, lipsc_attn **used,
                             lipsc_error *err) {
     if (used) *used = NULL;
-    const char *beyond = lipsc_layer_beyond(&attn->layer);
-    if (beyond)
-        return lipsc_fail(err, LIPSC_E_REFUSED, "%s: no upper bound is proved for these",
-                          beyond);
     lipsc_upper plain = {.value = INFINITY}, fine;
     const lipsc_status status = upper_of(attn, all, &plain, err);
     lipsc_attn *refined;

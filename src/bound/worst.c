@@ -9,7 +9,7 @@
 #include "core/extreme.h"
 
 const char *lipsc_worst_refuse(const lipsc_zoo_case *z) {
-    const char *why = lipsc_refuse_turned(z);
+    const char *why = lipsc_refuse_biased(z);
     if (!why) why = lipsc_refuse_weights(z);
     if (why) return why;
     return z->layer->mask == LIPSC_MASK_NONE || z->layer->mask == LIPSC_MASK_CAUSAL

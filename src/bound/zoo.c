@@ -62,7 +62,7 @@ const lipsc_zoo_rule lipsc_zoo_rules[] = {
           lipsc_finite_refuse, lipsc_finite),
     HEADS("atoms", "maths 3.5, weighted atoms",
           "|V| (a + sqrt((1+a^2) / (a_min + (1-a_min) e^{-2a})))", UPPER, OF_SIGMA, BALL,
-          lipsc_refuse_turned, lipsc_atoms),
+          lipsc_refuse_biased, lipsc_atoms),
     HEADS("mean-field-w2", "maths 3.6", "|V| (a + e^a sqrt(1+a^2))", UPPER, W2, BALL,
           lipsc_mean_field_refuse, lipsc_mean_field_w2),
     HEADS("mean-field-w1", "maths 3.6", "|V| (a + (1+2a) e^{2a})", UPPER, W1, BALL,
@@ -153,12 +153,22 @@ double lipsc_log_root_1_a2(double log_a) { return 0.5 * lipsc_log_add(0.0, 2.0 *
  * -------------------------------------------------------------------------- */
 
 const char *lipsc_refuse_turned(const lipsc_zoo_case *z) {
-    if (lipsc_layer_beyond(z->layer)) return lipsc_layer_beyond(z->layer);
+    if (z->layer->soft_cap > 0.0)
+        return "soft-capped scores are not (A x_i + c).x_j; see data-columns";
+    if (z->layer->sinks)
+        return "sinks in the softmax: a row of attention sums to less than one; see "
+               "data-columns";
     if (z->layer->rotary_dim)
         return "rotary positions: scores are not (A x_i + c).x_j; see data-columns";
     if (z->layer->q_gain || z->layer->k_gain)
         return "query or key norms: scores are not (A x_i + c).x_j; see data-columns";
     return NULL;
+}
+
+const char *lipsc_refuse_biased(const lipsc_zoo_case *z) {
+    const char *why = lipsc_refuse_turned(z);
+    if (why || z->layer->bias_rule == LIPSC_BIAS_NONE) return why;
+    return "a bias of the scores: those of a row may differ by more than 2 a; see rows";
 }
 
 const char *lipsc_refuse_masked(const lipsc_zoo_case *z) {
@@ -297,8 +307,7 @@ lipsc_status lipsc_zoo_evaluate(const lipsc_zoo_case *z, const lipsc_zoo_rule *r
     row->comparable = row->norm == LIPSC_NORM_FROBENIUS || row->norm == LIPSC_NORM_W2 ||
                       row->norm == LIPSC_NORM_D2;
     row->value = row->log_value = NAN;
-    const char *why = lipsc_layer_beyond(z->layer);
-    if (!why) why = rule->refuse(z);
+    const char *why = rule->refuse(z);
     double log_value = NAN;
     lipsc_error err = {.text = ""};
     lipsc_status status = LIPSC_OK;
@@ -364,7 +373,7 @@ static const char *regime_name(int saturated, size_t n, double log_crossover) {
 
 lipsc_status lipsc_zoo_regime(const lipsc_zoo_case *z, lipsc_regime *out,
                               lipsc_error *err) {
-    const char *why = lipsc_refuse_turned(z);
+    const char *why = lipsc_refuse_biased(z);
     if (why) return lipsc_fail(err, LIPSC_E_REFUSED, "%s", why);
     *out = (lipsc_regime){.a = -1.0};
     for (size_t h = 0; h < z->layer->heads; h++)

@@ -144,7 +144,9 @@ double lipsc_a2(const lipsc_zoo_case *z, size_t h);
 double lipsc_log_root_1_a2(double log_a); /* log sqrt(1 + a^2) */
 
 /* Reasons: NULL where the hypothesis holds. */
-const char *lipsc_refuse_turned(const lipsc_zoo_case *z);   /* rotary, query/key norms */
+const char *lipsc_refuse_turned(const lipsc_zoo_case *z);   /* rotary, query/key norms,
+                                                             * caps, sinks             */
+const char *lipsc_refuse_biased(const lipsc_zoo_case *z);   /* these, or a score bias  */
 const char *lipsc_refuse_masked(const lipsc_zoo_case *z);   /* any mask                */
 const char *lipsc_refuse_weights(const lipsc_zoo_case *z);  /* unequal weights         */
 const char *lipsc_refuse_unmasked(const lipsc_zoo_case *z); /* no mask, or sliding     */

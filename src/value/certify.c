@@ -20,8 +20,7 @@ lipsc_status lipsc_attn_certify(lipsc_attn *attn, const double *v,
     lipsc_rounding rounding;
     lipsc_attn *refined = NULL;
     lipsc_status status = lipsc_attn_rounding(attn, LIPSC_F64, &rounding);
-    if (!status && rounding.undecided && !rounding.beyond &&
-        !lipsc_attn_refined(attn, &refined)) {
+    if (!status && rounding.undecided && !lipsc_attn_refined(attn, &refined)) {
         attn = refined;
         status = lipsc_attn_rounding(attn, LIPSC_F64, &rounding);
     }

@@ -130,8 +130,7 @@ lipsc_status lipsc_attn_sigma(lipsc_attn *attn, const lipsc_svd_settings *set,
     if (!info->unknown[0] && info->rounding <= LIPSC_BLURRED * *sigma) return status;
     lipsc_attn *refined;
     const double before = info->seconds;
-    if (lipsc_layer_beyond(&attn->layer) || lipsc_attn_refined(attn, &refined))
-        return status;
+    if (lipsc_attn_refined(attn, &refined)) return status;
     const lipsc_status again = solve_attn(refined, set, sigma, u, v, info);
     lipsc_attn_free(refined);
     if (again && again != LIPSC_E_NOCONV && again != LIPSC_E_STOPPED) return status;

@@ -11,13 +11,15 @@
 #include <string.h>
 
 enum { X_TOKENS = 7, X_WIDTH = 4, X_HEADS = 4, X_MATRIX = X_HEADS * X_WIDTH * X_WIDTH };
+enum { X_BUCKETS = 8 };
 
 typedef struct {
     uint64_t seed, next;
     lipsc_layer layer;
     lipsc_input input;
     double Q[X_MATRIX], K[X_MATRIX], V[X_MATRIX], O[X_MATRIX];
-    double b[4][X_HEADS * X_WIDTH], gain[2][X_WIDTH], freq[X_WIDTH];
+    double b[4][X_HEADS * X_WIDTH], gain[2][X_HEADS * X_WIDTH], freq[X_WIDTH];
+    double score_bias[X_HEADS * X_BUCKETS], sinks[X_HEADS];
     double X[X_TOKENS * X_WIDTH], weights[X_TOKENS], times[X_TOKENS], positions[X_TOKENS];
 } extreme_layer;
 
@@ -103,9 +105,10 @@ static void x_options(extreme_layer *c, size_t n) {
         l->bo = l->O ? c->b[3] : NULL;
     }
     if (x_chance(c, 0.25)) {
-        x_normal(c, 2 * X_WIDTH, 1.0, c->gain[0]);
+        x_normal(c, 2 * X_HEADS * X_WIDTH, 1.0, c->gain[0]);
         l->q_gain = c->gain[0];
         l->k_gain = x_chance(c, 0.7) ? c->gain[1] : NULL;
+        l->norm_whole = x_chance(c, 0.4);
         l->norm_eps = x_chance(c, 0.5) ? 1e-6 : pow(10.0, x_between(c, -12.0, 0.0));
     }
     if (k > 1 && x_chance(c, 0.3)) {
@@ -126,6 +129,23 @@ static void x_options(extreme_layer *c, size_t n) {
         x_normal(c, n, spread, c->weights);
         for (size_t i = 0; i < n; i++) c->weights[i] = exp(c->weights[i]);
         c->input.weights = c->weights;
+    }
+}
+
+/* What scores have beyond query times key: a cap, a bias by distance, a sink. */
+static void x_beyond(extreme_layer *c, double size) {
+    lipsc_layer *l = &c->layer;
+    if (x_chance(c, 0.2)) l->soft_cap = size * pow(10.0, x_between(c, -3.0, 1.0));
+    if (x_chance(c, 0.3) && l->mask != LIPSC_MASK_TIMES && !c->input.positions) {
+        x_normal(c, X_HEADS * X_BUCKETS, pow(10.0, x_between(c, -3.0, 3.0)), c->score_bias);
+        l->score_bias = c->score_bias;
+        l->bias_rule = x_chance(c, 0.5) ? LIPSC_BIAS_LINEAR : LIPSC_BIAS_BUCKETS;
+        l->bias_buckets = x_chance(c, 0.5) ? 4 : X_BUCKETS;
+        l->bias_distance = x_among(c, 3, 20);
+    }
+    if (x_chance(c, 0.25) && !c->input.weights) {
+        x_normal(c, X_HEADS, pow(10.0, x_between(c, -1.0, 3.0)), c->sinks);
+        l->sinks = c->sinks;
     }
 }
 
@@ -160,10 +180,12 @@ static void extreme_draw(uint64_t seed, extreme_layer *c) {
     l->scale = x_chance(c, 0.3) ? 0.0 : 1.0;
     const double size = l->q_gain ? 1.0 : x_score_size(c);
     for (size_t e = 0; e < X_MATRIX; e++) c->Q[e] *= size / (double)d;
-    for (size_t e = 0; l->q_gain && e < X_WIDTH; e++)
-        c->gain[0][e] *= pow(10.0, x_between(c, -2.0, 6.0));
+    const double most = pow(10.0, x_between(c, -2.0, 6.0));
+    for (size_t e = 0; l->q_gain && e < X_HEADS * X_WIDTH; e++)
+        c->gain[0][e] *= l->norm_whole ? most : pow(10.0, x_between(c, -2.0, 6.0));
     const double values = x_chance(c, 0.7) ? 1.0 : pow(10.0, x_between(c, -120.0, 100.0));
     for (size_t e = 0; e < X_MATRIX; e++) c->V[e] *= values;
+    x_beyond(c, l->q_gain ? most : size);
     /* a bias beyond 150 digits of V x would be beyond the judge */
     for (size_t e = 0; e < X_HEADS * X_WIDTH; e++) c->b[2][e] *= values;
 }

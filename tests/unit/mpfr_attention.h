@@ -50,15 +50,23 @@ static void mp_add_d(mpfr_t r, double a, mpfr_t b, mpfr_t t) {
 /* ---- The operator at an input
  * ------------------------------------------------------------ */
 
+/* Queries or keys: y = Norm(W x + b) of all heads, the norm over one head or over all. */
+typedef struct {
+    const double *W, *b, *gain;
+    size_t heads, span; /* how many; heads that share a norm */
+    mpfr_t *raw;        /* (n, heads, key_dim)               */
+} mp_side;
+
 typedef struct {
     const lipsc_layer *l; /* resolved: kv_heads, scale, out_dim */
     const lipsc_input *in;
-    mpfr_t *raw_q, *raw_k; /* (heads, n, key_dim) before norm and rotation */
-    mpfr_t *q, *k, *z;     /* (heads, n, .)                               */
-    mpfr_t *P;             /* (heads, n, n)                               */
-    mpfr_t *root;          /* (n) sqrt(a_i)                               */
-    mpfr_t *dq, *dk, *dz;  /* (n, .) of one head                          */
-    mpfr_t *x, *value;     /* (d), (value_dim)                            */
+    mp_side query, key;
+    mpfr_t *q, *k, *z;    /* (heads, n, .)                               */
+    mpfr_t *P, *slope;    /* (heads, n, n): P, the derivative of the cap */
+    mpfr_t *root;         /* (n) sqrt(a_i)                               */
+    mpfr_t *dq, *dk, *dz; /* (n, .) of one head                          */
+    mpfr_t *x, *value;    /* (d), (value_dim)                            */
+    mpfr_t *wide;         /* (heads, key_dim)                            */
     mpfr_t t[6];
 } mp_attention;
 
@@ -88,39 +96,93 @@ static void mp_affine(mp_attention *m, size_t rows, const double *W, const doubl
     }
 }
 
-/* t[1] = r^2 = |y|^2 + k eps, t[2] = sqrt(k) / r */
-static void mp_radius(mp_attention *m, mpfr_t *y) {
-    const size_t k = m->l->key_dim;
-    mp_dot(m->t[1], k, y, y);
+/* x += W^T y */
+static void mp_add_transposed(mp_attention *m, size_t rows, const double *W, mpfr_t *y,
+                              mpfr_t *x) {
+    const size_t d = m->l->d;
+    for (size_t r = 0; r < rows; r++) {
+        if (!W) mpfr_add(x[r], x[r], y[r], MP_NEAR);
+        for (size_t c = 0; W && c < d; c++) mp_add_d(x[c], W[r * d + c], y[r], m->t[0]);
+    }
+}
+
+/* Where the norm that head g takes part in begins, in heads. */
+static size_t mp_first(const mp_side *s, size_t g) { return s->span > 1 ? 0 : g; }
+
+static mpfr_t *mp_raw(const mp_attention *m, const mp_side *s, size_t i, size_t head) {
+    return s->raw + (i * s->heads + head) * m->l->key_dim;
+}
+
+/* t[1] = r^2 = |y|^2 + m eps, t[2] = sqrt(m) / r for the m numbers y of the norm */
+static void mp_radius(mp_attention *m, const mp_side *s, mpfr_t *y) {
+    const size_t count = s->span * m->l->key_dim;
+    mp_dot(m->t[1], count, y, y);
     mpfr_set_d(m->t[2], m->l->norm_eps, MP_NEAR);
-    mpfr_mul_ui(m->t[2], m->t[2], k, MP_NEAR);
+    mpfr_mul_ui(m->t[2], m->t[2], count, MP_NEAR);
     mpfr_add(m->t[1], m->t[1], m->t[2], MP_NEAR);
-    mpfr_ui_div(m->t[2], k, m->t[1], MP_NEAR);
+    mpfr_ui_div(m->t[2], count, m->t[1], MP_NEAR);
     mpfr_sqrt(m->t[2], m->t[2], MP_NEAR);
 }
 
-static void mp_norm(mp_attention *m, const double *gain, mpfr_t *y) {
-    mp_radius(m, y);
-    for (size_t l = 0; l < m->l->key_dim; l++) {
+/* The gain of component l of head g. */
+static double mp_gain(const mp_attention *m, const mp_side *s, size_t g, size_t l) {
+    return s->gain[(s->span > 1 || m->l->norm_whole ? g * m->l->key_dim : 0) + l];
+}
+
+/* y = head g of token i */
+static void mp_side_value(mp_attention *m, const mp_side *s, size_t g, size_t i,
+                          mpfr_t *y) {
+    const size_t k = m->l->key_dim;
+    for (size_t l = 0; l < k; l++) mpfr_set(y[l], mp_raw(m, s, i, g)[l], MP_NEAR);
+    if (!s->gain) return;
+    mp_radius(m, s, mp_raw(m, s, i, mp_first(s, g)));
+    for (size_t l = 0; l < k; l++) {
         mpfr_mul(y[l], y[l], m->t[2], MP_NEAR);
-        mpfr_mul_d(y[l], y[l], gain[l], MP_NEAR);
+        mpfr_mul_d(y[l], y[l], mp_gain(m, s, g, l), MP_NEAR);
     }
 }
 
-/* h := derivative of the norm at y, or its transpose, times h */
-static void mp_norm_derivative(mp_attention *m, const double *gain, mpfr_t *y, int trans,
-                               mpfr_t *h) {
-    const size_t k = m->l->key_dim;
-    mp_radius(m, y);
-    for (size_t l = 0; trans && l < k; l++) mpfr_mul_d(h[l], h[l], gain[l], MP_NEAR);
-    mp_dot(m->t[3], k, y, h);
+/* dy of head g of token i, for the direction m->x of the token */
+static void mp_side_direction(mp_attention *m, const mp_side *s, size_t g, size_t i,
+                              mpfr_t *dy) {
+    const size_t k = m->l->key_dim, first = mp_first(s, g);
+    mpfr_t *raw = mp_raw(m, s, i, first), *own = mp_raw(m, s, i, g);
+    mp_affine(m, s->span * k, s->W ? s->W + first * k * m->l->d : NULL, NULL, m->x,
+              m->wide);
+    mpfr_t *mine = m->wide + (g - first) * k;
+    for (size_t l = 0; l < k; l++) mpfr_set(dy[l], mine[l], MP_NEAR);
+    if (!s->gain) return;
+    mp_radius(m, s, raw);
+    mp_dot(m->t[3], s->span * k, raw, m->wide);
     mpfr_div(m->t[3], m->t[3], m->t[1], MP_NEAR);
     for (size_t l = 0; l < k; l++) {
-        mpfr_mul(m->t[4], y[l], m->t[3], MP_NEAR);
-        mpfr_sub(h[l], h[l], m->t[4], MP_NEAR);
-        mpfr_mul(h[l], h[l], m->t[2], MP_NEAR);
-        if (!trans) mpfr_mul_d(h[l], h[l], gain[l], MP_NEAR);
+        mpfr_mul(m->t[4], own[l], m->t[3], MP_NEAR);
+        mpfr_sub(dy[l], dy[l], m->t[4], MP_NEAR);
+        mpfr_mul(dy[l], dy[l], m->t[2], MP_NEAR);
+        mpfr_mul_d(dy[l], dy[l], mp_gain(m, s, g, l), MP_NEAR);
     }
+}
+
+/* x += the transpose of that, applied to w */
+static void mp_side_back(mp_attention *m, const mp_side *s, size_t g, size_t i, mpfr_t *w,
+                         mpfr_t *x) {
+    const size_t k = m->l->key_dim, first = mp_first(s, g), count = s->span * k;
+    mpfr_t *raw = mp_raw(m, s, i, first), *mine = m->wide + (g - first) * k;
+    mp_zero(count, m->wide);
+    for (size_t l = 0; l < k; l++) mpfr_set(mine[l], w[l], MP_NEAR);
+    if (s->gain) {
+        mp_radius(m, s, raw);
+        for (size_t l = 0; l < k; l++)
+            mpfr_mul_d(mine[l], mine[l], mp_gain(m, s, g, l), MP_NEAR);
+        mp_dot(m->t[3], count, raw, m->wide);
+        mpfr_div(m->t[3], m->t[3], m->t[1], MP_NEAR);
+        for (size_t l = 0; l < count; l++) {
+            mpfr_mul(m->t[4], raw[l], m->t[3], MP_NEAR);
+            mpfr_sub(m->wide[l], m->wide[l], m->t[4], MP_NEAR);
+            mpfr_mul(m->wide[l], m->wide[l], m->t[2], MP_NEAR);
+        }
+    }
+    mp_add_transposed(m, count, s->W ? s->W + first * k * m->l->d : NULL, m->wide, x);
 }
 
 static void mp_rotate(mp_attention *m, size_t token, double direction, mpfr_t *y) {
@@ -142,18 +204,61 @@ static void mp_scale(mp_attention *m, mpfr_t *q) {
     for (size_t l = 0; l < m->l->key_dim; l++) mpfr_mul_d(q[l], q[l], m->l->scale, MP_NEAR);
 }
 
+/* The bucket of T5: half of them for keys behind the query, half for those before it; half
+ * of each for small distances, one by one, the others up to bias_distance by logarithms,
+ * which the published code takes in single precision. */
+static size_t mp_bucket(const lipsc_layer *l, size_t i, size_t j) {
+    const size_t half = l->bias_buckets / 2, near = half / 2, far = j > i ? j - i : i - j;
+    size_t bucket = far;
+    if (far >= near) {
+        const float share = logf((float)far / (float)near) /
+                            (float)log((double)l->bias_distance / (double)near);
+        bucket = near + (size_t)(share * (float)(half - near));
+        if (bucket > half - 1) bucket = half - 1;
+    }
+    return bucket + (j > i ? half : 0);
+}
+
+/* s := c tanh(s / c), slope = its derivative; then the bias */
+static void mp_finish_score(mp_attention *m, size_t h, size_t i, size_t j, mpfr_t s,
+                            mpfr_t slope) {
+    const lipsc_layer *l = m->l;
+    mpfr_set_ui(slope, 1, MP_NEAR);
+    if (l->soft_cap > 0.0) {
+        mpfr_div_d(s, s, l->soft_cap, MP_NEAR);
+        mpfr_sech(slope, s, MP_NEAR);
+        mpfr_mul(slope, slope, slope, MP_NEAR);
+        mpfr_tanh(s, s, MP_NEAR);
+        mpfr_mul_d(s, s, l->soft_cap, MP_NEAR);
+    }
+    if (l->bias_rule == LIPSC_BIAS_LINEAR) {
+        mpfr_set_d(m->t[5], (double)j - (double)i, MP_NEAR);
+        mpfr_mul_d(m->t[5], m->t[5], l->score_bias[h], MP_NEAR);
+        mpfr_add(s, s, m->t[5], MP_NEAR);
+    }
+    if (l->bias_rule == LIPSC_BIAS_BUCKETS)
+        mpfr_add_d(s, s, l->score_bias[h * l->bias_buckets + mp_bucket(l, i, j)], MP_NEAR);
+}
+
 /* Rows of P of one head. */
 static void mp_softmax(mp_attention *m, size_t h) {
     const size_t n = m->in->n, k = m->l->key_dim;
     for (size_t i = 0; i < n; i++) {
-        mpfr_t *p = m->P + (h * n + i) * n;
+        mpfr_t *p = m->P + (h * n + i) * n, *slope = m->slope + (h * n + i) * n;
         size_t top = i;
-        for (size_t j = 0; j < n; j++)
+        for (size_t j = 0; j < n; j++) {
             mp_dot(p[j], k, m->q + (h * n + i) * k, m->k + (h * n + j) * k);
+            mp_finish_score(m, h, i, j, p[j], slope[j]);
+        }
         for (size_t j = 0; j < n; j++)
             if (mp_visible(m, i, j) && mpfr_greater_p(p[j], p[top])) top = j;
         mpfr_set(m->t[0], p[top], MP_NEAR);
         mpfr_set_zero(m->t[1], 1);
+        if (m->l->sinks) {
+            mpfr_set_d(m->t[1], m->l->sinks[h], MP_NEAR);
+            mpfr_sub(m->t[1], m->t[1], m->t[0], MP_NEAR);
+            mpfr_exp(m->t[1], m->t[1], MP_NEAR);
+        }
         for (size_t j = 0; j < n; j++) {
             if (!mp_visible(m, i, j)) {
                 mpfr_set_zero(p[j], 1);
@@ -168,54 +273,58 @@ static void mp_softmax(mp_attention *m, size_t h) {
     }
 }
 
+static mp_side mp_side_new(size_t n, const lipsc_layer *l, size_t heads, const double *W,
+                           const double *b, const double *gain) {
+    return (mp_side){.W = W,
+                     .b = b,
+                     .gain = gain,
+                     .heads = heads,
+                     .span = gain && l->norm_whole ? heads : 1,
+                     .raw = mp_new(n * heads * l->key_dim)};
+}
+
 static void mp_open(mp_attention *m, const lipsc_layer *layer, const lipsc_input *input) {
     const size_t n = input->n, d = layer->d, k = layer->key_dim, dv = layer->value_dim;
     const size_t H = layer->heads;
     m->l = layer;
     m->in = input;
-    m->raw_q = mp_new(H * n * k), m->raw_k = mp_new(H * n * k);
+    m->query = mp_side_new(n, layer, H, layer->Q, layer->bq, layer->q_gain);
+    m->key = mp_side_new(n, layer, layer->kv_heads, layer->K, layer->bk, layer->k_gain);
     m->q = mp_new(H * n * k), m->k = mp_new(H * n * k), m->z = mp_new(H * n * dv);
-    m->P = mp_new(H * n * n), m->root = mp_new(n);
+    m->P = mp_new(H * n * n), m->slope = mp_new(H * n * n), m->root = mp_new(n);
     m->dq = mp_new(n * k), m->dk = mp_new(n * k), m->dz = mp_new(n * dv);
-    m->x = mp_new(d), m->value = mp_new(dv);
+    m->x = mp_new(d), m->value = mp_new(dv), m->wide = mp_new(H * k);
     for (int i = 0; i < 6; i++) mpfr_init2(m->t[i], MP_BITS);
     for (size_t i = 0; i < n; i++) {
         mpfr_set_d(m->root[i], input->weights ? input->weights[i] : 1.0, MP_NEAR);
         mpfr_sqrt(m->root[i], m->root[i], MP_NEAR);
-    }
-    for (size_t h = 0; h < H; h++) {
-        const size_t g = h * layer->kv_heads / H;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t c = 0; c < d; c++) mpfr_set_d(m->x[c], input->X[i * d + c], MP_NEAR);
+        mp_affine(m, H * k, layer->Q, layer->bq, m->x, mp_raw(m, &m->query, i, 0));
+        mp_affine(m, layer->kv_heads * k, layer->K, layer->bk, m->x,
+                  mp_raw(m, &m->key, i, 0));
+        for (size_t h = 0; h < H; h++) {
+            const size_t g = h * layer->kv_heads / H;
             mpfr_t *q = m->q + (h * n + i) * k, *key = m->k + (h * n + i) * k;
-            for (size_t c = 0; c < d; c++)
-                mpfr_set_d(m->x[c], input->X[i * d + c], MP_NEAR);
-            mp_affine(m, k, layer->Q + h * k * d, layer->bq ? layer->bq + h * k : NULL,
-                      m->x, q);
-            mp_affine(m, k, layer->K ? layer->K + g * k * d : NULL,
-                      layer->bk ? layer->bk + g * k : NULL, m->x, key);
             mp_affine(m, dv, layer->V + g * dv * d, layer->bv ? layer->bv + g * dv : NULL,
                       m->x, m->z + (h * n + i) * dv);
-            for (size_t l = 0; l < k; l++) {
-                mpfr_set(m->raw_q[(h * n + i) * k + l], q[l], MP_NEAR);
-                mpfr_set(m->raw_k[(h * n + i) * k + l], key[l], MP_NEAR);
-            }
-            if (layer->q_gain) mp_norm(m, layer->q_gain, q);
-            if (layer->k_gain) mp_norm(m, layer->k_gain, key);
+            mp_side_value(m, &m->query, h, i, q);
+            mp_side_value(m, &m->key, g, i, key);
             mp_rotate(m, i, 1.0, q);
             mp_rotate(m, i, 1.0, key);
             mp_scale(m, q);
         }
-        mp_softmax(m, h);
     }
+    for (size_t h = 0; h < H; h++) mp_softmax(m, h);
 }
 
 static void mp_close(mp_attention *m) {
     const size_t n = m->in->n, k = m->l->key_dim, dv = m->l->value_dim, H = m->l->heads;
-    mp_free(H * n * k, m->raw_q), mp_free(H * n * k, m->raw_k);
+    mp_free(n * m->query.heads * k, m->query.raw);
+    mp_free(n * m->key.heads * k, m->key.raw);
     mp_free(H * n * k, m->q), mp_free(H * n * k, m->k), mp_free(H * n * dv, m->z);
-    mp_free(H * n * n, m->P), mp_free(n, m->root);
+    mp_free(H * n * n, m->P), mp_free(H * n * n, m->slope), mp_free(n, m->root);
     mp_free(n * k, m->dq), mp_free(n * k, m->dk), mp_free(n * dv, m->dz);
-    mp_free(m->l->d, m->x), mp_free(dv, m->value);
+    mp_free(m->l->d, m->x), mp_free(dv, m->value), mp_free(H * k, m->wide);
     for (int i = 0; i < 6; i++) mpfr_clear(m->t[i]);
 }
 
@@ -232,11 +341,9 @@ static void mp_directions(mp_attention *m, size_t h, const double *v) {
             mpfr_set_d(m->x[c], v[i * d + c], MP_NEAR);
             mpfr_div(m->x[c], m->x[c], m->root[i], MP_NEAR);
         }
-        mp_affine(m, k, l->Q + h * k * d, NULL, m->x, dq);
-        mp_affine(m, k, l->K ? l->K + g * k * d : NULL, NULL, m->x, dk);
         mp_affine(m, dv, l->V + g * dv * d, NULL, m->x, m->dz + i * dv);
-        if (l->q_gain) mp_norm_derivative(m, l->q_gain, m->raw_q + (h * n + i) * k, 0, dq);
-        if (l->k_gain) mp_norm_derivative(m, l->k_gain, m->raw_k + (h * n + i) * k, 0, dk);
+        mp_side_direction(m, &m->query, h, i, dq);
+        mp_side_direction(m, &m->key, g, i, dk);
         mp_rotate(m, i, 1.0, dq);
         mp_rotate(m, i, 1.0, dk);
         mp_scale(m, dq);
@@ -252,6 +359,7 @@ static void mp_row(mp_attention *m, size_t h, size_t i) {
         mp_dot(m->t[0], k, m->dq + i * k, m->k + (h * n + j) * k);
         mp_dot(ds[j], k, m->q + (h * n + i) * k, m->dk + j * k);
         mpfr_add(ds[j], ds[j], m->t[0], MP_NEAR);
+        mpfr_mul(ds[j], ds[j], m->slope[(h * n + i) * n + j], MP_NEAR);
         mpfr_fma(m->t[2], p[j], ds[j], m->t[2], MP_NEAR);
     }
     mp_zero(dv, m->value);
@@ -303,6 +411,7 @@ static void mp_row_back(mp_attention *m, size_t h, size_t i) {
     for (size_t j = 0; j < n; j++) {
         mpfr_sub(b[j], b[j], m->t[2], MP_NEAR);
         mpfr_mul(b[j], b[j], p[j], MP_NEAR);
+        mpfr_mul(b[j], b[j], m->slope[(h * n + i) * n + j], MP_NEAR);
         for (size_t l = 0; l < k; l++) {
             mpfr_fma(m->dq[i * k + l], b[j], m->k[(h * n + j) * k + l], m->dq[i * k + l],
                      MP_NEAR);
@@ -313,16 +422,6 @@ static void mp_row_back(mp_attention *m, size_t h, size_t i) {
             mpfr_fma(m->dz[j * dv + c], p[j], m->value[c], m->dz[j * dv + c], MP_NEAR);
     }
     mp_free(n, b);
-}
-
-/* x += W^T y */
-static void mp_add_transposed(mp_attention *m, size_t rows, const double *W, mpfr_t *y,
-                              mpfr_t *x) {
-    const size_t d = m->l->d;
-    for (size_t r = 0; r < rows; r++) {
-        if (!W) mpfr_add(x[r], x[r], y[r], MP_NEAR);
-        for (size_t c = 0; W && c < d; c++) mp_add_d(x[c], W[r * d + c], y[r], m->t[0]);
-    }
 }
 
 /* x (n, d) = J^T w */
@@ -351,12 +450,8 @@ static void mp_vjp(mp_attention *m, const double *w, mpfr_t *x) {
             mp_scale(m, dq);
             mp_rotate(m, i, -1.0, dq);
             mp_rotate(m, i, -1.0, dk);
-            if (l->q_gain)
-                mp_norm_derivative(m, l->q_gain, m->raw_q + (h * n + i) * k, 1, dq);
-            if (l->k_gain)
-                mp_norm_derivative(m, l->k_gain, m->raw_k + (h * n + i) * k, 1, dk);
-            mp_add_transposed(m, k, l->Q + h * k * d, dq, x + i * d);
-            mp_add_transposed(m, k, l->K ? l->K + g * k * d : NULL, dk, x + i * d);
+            mp_side_back(m, &m->query, h, i, dq, x + i * d);
+            mp_side_back(m, &m->key, g, i, dk, x + i * d);
             mp_add_transposed(m, dv, l->V + g * dv * d, m->dz + i * dv, x + i * d);
         }
     }

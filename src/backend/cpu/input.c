@@ -79,11 +79,13 @@ void lipsc_cpu_projections(const void *input, size_t head, double *q, double *ke
     download_rows(in, h.kw, layer->key_dim, h.q, q);
     download_rows(in, h.kw, layer->key_dim, h.k, key);
     download_rows(in, h.vw, layer->value_dim, h.z, z);
+    /* a norm over all heads has one row for all of them */
+    const size_t at_q = layer->norm_whole ? 0 : head, at_k = layer->norm_whole ? 0 : group;
     for (size_t i = 0; i < n; i++) q_over[i] = k_over[i] = 1;
     if (layer->q_gain)
-        in->w->space->download(n, (const char *)in->q_inverse + head * n * item, q_over);
+        in->w->space->download(n, (const char *)in->q_inverse + at_q * n * item, q_over);
     if (layer->k_gain)
-        in->w->space->download(n, (const char *)in->k_inverse + group * n * item, k_over);
+        in->w->space->download(n, (const char *)in->k_inverse + at_k * n * item, k_over);
 }
 
 /* count elements of the precision in use, added to the tally of bytes */
