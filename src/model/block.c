@@ -10,6 +10,7 @@
 #include "model/block.h"
 
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 #include <math.h>
@@ -108,7 +109,20 @@ static void dense(const lipsc_block_point *p, lipsc_dense which, size_t rows, co
     p->model->backend->linear_apply(p->dense[which], p->threads, rows, x, bias, add_to, y);
 }
 
-static lipsc_status mlp_at(lipsc_block_point *p, const void *x, void *y, lipsc_error *err) {
+/* The least |x_e| of count numbers in back-end memory. */
+static lipsc_status find_kink(lipsc_block_point *p, size_t count, const void *x,
+                              lipsc_error *err) {
+    double *host = lipsc_alloc(count, sizeof *host);
+    if (!host) return no_memory(p->model, p->n, err);
+    p->model->backend->space(p->dtype)->download(count, x, host);
+    p->kink = INFINITY;
+    for (size_t e = 0; e < count; e++) p->kink = lipsc_min(p->kink, fabs(host[e]));
+    lipsc_release(host);
+    return LIPSC_OK;
+}
+
+static lipsc_status mlp_at(lipsc_block_point *p, int keep, const void *x, void *y,
+                           lipsc_error *err) {
     const lipsc_config *c = &p->model->config;
     const lipsc_space *space = p->model->backend->space(p->dtype);
     const lipsc_rowwise *row = p->model->backend->rowwise(p->dtype);
@@ -122,8 +136,15 @@ static lipsc_status mlp_at(lipsc_block_point *p, const void *x, void *y, lipsc_e
         return no_memory(p->model, p->n, err);
     }
     dense(p, LIPSC_DENSE_UP, p->n, x, 1, 0, up);
+    if (gated) dense(p, LIPSC_DENSE_GATE, p->n, x, 1, 0, p->gate);
+    if (keep && c->activation == LIPSC_ACT_RELU) {
+        const lipsc_status status = find_kink(p, count, gated ? p->gate : up, err);
+        if (status) {
+            space->release(up);
+            return status;
+        }
+    }
     if (gated) {
-        dense(p, LIPSC_DENSE_GATE, p->n, x, 1, 0, p->gate);
         row->activation(c->activation, p->threads, count, p->gate, p->gate, p->slope);
         row->multiply(p->threads, count, count, up, p->slope, 0, p->slope);
         row->multiply(p->threads, count, count, p->gate, up, 0, up);
@@ -232,7 +253,7 @@ static lipsc_status follow(lipsc_block_point *p, const lipsc_mask *mask_override
     if (!status)
         status = c->experts ? lipsc_experts_at(p->model, p->layer, p->dtype, p->threads,
                                                p->n, mlp_in, keep, r[2], &p->experts, err)
-                            : mlp_at(p, mlp_in, r[2], err);
+                            : mlp_at(p, keep, mlp_in, r[2], err);
     if (!status) status = join(p, LIPSC_BRANCH_MLP, r[2], x, r[1], err);
     return status;
 }

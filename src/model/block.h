@@ -39,6 +39,7 @@ typedef struct {
     const void *dense[LIPSC_DENSE_COUNT];
     void *slope; /* (n, ffn): of the activation, times up x where there is a gate */
     void *gate;  /* (n, ffn): act(gate x), or NULL                                */
+    double kink; /* with relu: how far the arguments are from zero, the least    */
     lipsc_experts *experts; /* or NULL */
 } lipsc_block_point;
 

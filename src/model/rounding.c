@@ -6,6 +6,7 @@
  * of each part and the error of its products in hand. */
 #include "model/rounding.h"
 
+#include "attn/norms.h"
 #include "attn/rounding.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
@@ -131,43 +132,47 @@ static lipsc_stretch factor_at(const lipsc_block_point *p, lipsc_branch branch,
 
 /* ---- Attention --------------------------------------------------------------------- */
 
+/* How far n vectors are from each other: from their mean, or from zero where zero is one of
+ * them. */
+static double apart(size_t n, size_t width, int with_zero, double *x) {
+    return with_zero ? longest_of(n, width, x) : spread_of(n, width, x);
+}
+
+/* The largest gain of a head. */
+static double gain_of(const lipsc_layer *l, const double *gain, size_t index) {
+    if (!gain) return 1.0;
+    return largest_of(l->key_dim, gain + (l->norm_whole ? index * l->key_dim : 0));
+}
+
 /* |O_h J_h| by 1.2: a covariance is at most the product of the spreads, the key path by
  * Cauchy-Schwarz with the weights of a row, and no column of attention sums to more than
- * n.  *longest: the longest value. */
+ * n.  A cap has slopes up to 1, keys times these are within their lengths; a sink is a key
+ * and a value of zero.  *longest: the longest value. */
 static lipsc_status head_norm(const lipsc_attn *attn, size_t h, double *norm,
                               double *longest) {
     const lipsc_layer *l = &attn->layer;
-    const size_t n = attn->rows.n, d = l->d, k = l->key_dim, dv = l->value_dim;
+    const size_t n = attn->rows.n, k = l->key_dim, dv = l->value_dim;
     const size_t g = h * l->kv_heads / l->heads;
-    weight_size Q, K = {1.0, 1.0}, V, O = {1.0, 1.0};
+    const lipsc_head_norms *norms;
+    lipsc_status status = lipsc_packed_norms(attn->packed, &norms);
+    if (status) return status;
     double *q = lipsc_alloc(n * (2 * k + dv + 2), sizeof *q);
-    double *slice = lipsc_alloc(dv * (l->O ? l->out_dim : 1), sizeof *slice);
-    lipsc_status status = q && slice ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) status = weigh(k, d, l->Q + h * k * d, d, &Q);
-    if (!status && l->K) status = weigh(k, d, l->K + g * k * d, d, &K);
-    if (!status) status = weigh(dv, d, l->V + g * dv * d, d, &V);
-    for (size_t r = 0; !status && l->O && r < l->out_dim; r++)
-        for (size_t c = 0; c < dv; c++)
-            slice[c * l->out_dim + r] = l->O[(r * l->heads + h) * dv + c];
-    if (!status && l->O) status = weigh(dv, l->out_dim, slice, l->out_dim, &O);
-    if (!status) {
-        double *key = q + n * k, *z = key + n * k, *q_over = z + n * dv,
-               *k_over = q_over + n;
-        attn->backend->projections(attn->state, h, q, key, z, q_over, k_over);
-        const double q_map = fabs(l->scale) * (l->q_gain ? largest_of(k, l->q_gain) : 1.0) *
-                             largest_of(n, q_over) * Q.spectral;
-        const double k_map = (l->k_gain ? largest_of(k, l->k_gain) : 1.0) *
-                             largest_of(n, k_over) * K.spectral;
-        *longest = O.spectral * longest_of(n, dv, z);
-        const double query = longest_of(n, k, q);
-        const double keys = spread_of(n, k, key), values = spread_of(n, dv, z);
-        *norm = O.spectral * 1.001 *
-                (values * keys * q_map +
-                 sqrt((double)n) * (2.0 * values * query * k_map + V.spectral));
-    }
+    if (!q) return LIPSC_E_NOMEM;
+    double *key = q + n * k, *z = key + n * k, *q_over = z + n * dv, *k_over = q_over + n;
+    attn->backend->projections(attn->state, h, q, key, z, q_over, k_over);
+    const double q_map = fabs(l->scale) * gain_of(l, l->q_gain, h) * largest_of(n, q_over) *
+                         lipsc_side_norms(l, norms, 0, h).spectral;
+    const double k_map = gain_of(l, l->k_gain, g) * largest_of(n, k_over) *
+                         lipsc_side_norms(l, norms, 1, g).spectral;
+    const double out = norms[h].out.spectral, query = longest_of(n, k, q);
+    *longest = out * longest_of(n, dv, z);
+    const double keys = apart(n, k, l->sinks || l->soft_cap > 0.0, key);
+    const double values = apart(n, dv, l->sinks != NULL, z);
+    *norm = out * 1.001 *
+            (values * keys * q_map +
+             sqrt((double)n) * (2.0 * values * query * k_map + norms[h].value.spectral));
     lipsc_release(q);
-    lipsc_release(slice);
-    return status;
+    return LIPSC_OK;
 }
 
 static lipsc_status attention_at(const lipsc_block_point *p, double *size,
@@ -191,9 +196,16 @@ static lipsc_status attention_at(const lipsc_block_point *p, double *size,
 
 /* ---- The MLP ----------------------------------------------------------------------- */
 
-/* |a''| <= 2 and |a'| <= 1.2 for every activation but relu; values and slopes are computed
- * to 64 units of their sizes and of 1. */
+/* |a''| <= 2 and |a'| <= 1.2 for every activation but relu, whose slope is 0 or 1 and does
+ * not move as long as no argument can pass zero; values and slopes are computed to 64 units
+ * of their sizes and of 1. */
 static const double most_bend = 2.0, most_slope = 1.2, activation_rounds = 64.0;
+
+/* How much slopes move with their arguments, which err by `error`. */
+static double bend_of(const lipsc_block_point *p, double error) {
+    if (p->model->config.activation != LIPSC_ACT_RELU) return most_bend;
+    return p->kink > error ? 0.0 : INFINITY;
+}
 
 /* From products with unit vectors, which show the weights as they are.  which: goes from d
  * to ffn; own: the layer in its own direction. */
@@ -258,8 +270,7 @@ static lipsc_status mlp_at(const lipsc_block_point *p, double *size, lipsc_stret
     if (!status) status = dense_at(p, LIPSC_DENSE_DOWN, &down);
     if (!status && p->gate) status = dense_at(p, LIPSC_DENSE_GATE, &gate);
     *out = nothing_known;
-    if (status || p->model->config.activation == LIPSC_ACT_RELU) return status; /* jumps */
-
+    if (status) return status;
     const double u = image_of(&up, *size), u_error = image_error(&up, *size);
     double hidden = most_slope * u + 1.0;
     lipsc_stretch inner;
@@ -267,14 +278,14 @@ static lipsc_status mlp_at(const lipsc_block_point *p, double *size, lipsc_stret
         const double c = image_of(&gate, *size), c_error = image_error(&gate, *size);
         const double gate_error = most_slope * c_error + extra * (c + 1.0);
         const double slope_error =
-            most_bend * c_error * u + most_slope * u_error + extra * (u + 1.0);
+            bend_of(p, c_error) * c_error * u + most_slope * u_error + extra * (u + 1.0);
         inner = plus(lipsc_stretch_after(diagonal(slope, slope_error), map_of(&gate)),
                      lipsc_stretch_after(diagonal(largest_of(count, p->gate), gate_error),
                                          map_of(&up)));
         hidden = (most_slope * c + 1.0) * u;
     } else {
-        inner = lipsc_stretch_after(diagonal(slope, most_bend * u_error + 2.0 * extra),
-                                    map_of(&up));
+        inner = lipsc_stretch_after(
+            diagonal(slope, bend_of(p, u_error) * u_error + 2.0 * extra), map_of(&up));
     }
     *out = lipsc_stretch_after(map_of(&down), inner);
     *size = image_of(&down, hidden) * (1.0 + small);
@@ -309,7 +320,7 @@ lipsc_status lipsc_block_rounding(const lipsc_block_point *p, double *size,
                                   lipsc_stretch *out) {
     const lipsc_config *c = &p->model->config;
     const double x = *size;
-    if (c->experts || lipsc_layer_beyond(&p->attn->layer)) {
+    if (c->experts) {
         *out = nothing_known;
         return LIPSC_OK;
     }
