@@ -219,7 +219,7 @@ lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *
     } else if (!status) {
         factor_identity(k, &head->Kt);
     }
-    if (!status && layer->O) {
+    if (!status && layer->O && head->sliced) {
         /* the slice (out_dim, dv) transposed, as column-major wants it */
         double *slice = head->scratch, *turned = slice + layer->out_dim * dv;
         head->out_unit = copy_scaled(layer->out_dim, dv, layer->O + index * dv,
@@ -342,6 +342,7 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
     head->dv = dv;
     head->scale = layer->scale;
     head->out_unit = 1.0;
+    head->sliced = 1;
     head->threads = attn->threads > 0 ? attn->threads : 1;
     head->keys_differ = half > 0 || layer->k_gain || layer->soft_cap > 0.0;
     head->cap = layer->soft_cap;

@@ -60,6 +60,7 @@ typedef struct {
     double *VKt;         /* (dv, k) column-major, V K^T                             */
     lipsc_factor Qt, Kt; /* of Q^T and K^T: |Q^T g|, |K^T g|                        */
     lipsc_factor out;    /* of this head's slice of O; rank 0 without O             */
+    int sliced;          /* 0: nobody asks for that factor                          */
     double out_unit;     /* a power of two, as unit                                 */
     double score_size;   /* max |q_i| max |key_j|                                   */
     double rounding;     /* relative error of what is computed here (3.3)           */

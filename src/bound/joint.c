@@ -48,12 +48,13 @@ static double unit_of(size_t count, const double *a) {
  */
 
 static size_t place(const lipsc_joint *j, lipsc_joint_head *h, double *base) {
-    double **const arrays[] = {&h->q,    &h->key,    &h->y,       &h->kappa,  &h->cross,
-                               &h->mean, &h->length, &h->to_sink, &h->column, &h->query,
-                               &h->FV,   &h->gram,   &h->U};
+    double **const arrays[] = {&h->q,      &h->key,      &h->y,       &h->kappa,
+                               &h->cross,  &h->mean,     &h->length,  &h->to_sink,
+                               &h->column, &h->query,    &h->FV,      &h->gram,
+                               &h->U,      &h->y_square, &h->k_square};
     const size_t n = j->n, k = j->k, dv = j->dv;
-    const size_t sizes[] = {n * k, n * k, n * dv, n * k,     n * dv,  n * dv,       n,
-                            n,     n,     n,      dv * j->d, dv * dv, j->width * dv};
+    const size_t sizes[] = {n * k, n * k, n * dv,    n * k,   n * dv,        n * dv, n, n,
+                            n,     n,     dv * j->d, dv * dv, j->width * dv, n,      n};
     size_t used = 0;
     for (size_t a = 0; a < sizeof sizes / sizeof sizes[0]; a++) {
         if (base) *arrays[a] = base + used;
@@ -67,6 +68,13 @@ static void subtract_mean(size_t n, size_t width, double *y) {
         double mean = 0.0;
         for (size_t i = 0; i < n; i++) mean += y[i * width + c] / (double)n;
         for (size_t i = 0; i < n; i++) y[i * width + c] -= mean;
+    }
+}
+
+static void squares(size_t n, size_t width, const double *y, double *square) {
+    for (size_t i = 0; i < n; i++) {
+        square[i] = 0.0;
+        for (size_t c = 0; c < width; c++) square[i] += y[i * width + c] * y[i * width + c];
     }
 }
 
@@ -127,6 +135,10 @@ static lipsc_status make_head(const lipsc_joint *j, size_t h, const lipsc_head *
             head->length[i] = lipsc_head_pull(from, head->q + i * k);
         subtract_mean(n, dv, head->y);
         subtract_mean(n, k, head->kappa);
+        squares(n, dv, head->y, head->y_square);
+        squares(n, k, head->kappa, head->k_square);
+        head->y_unit = unit_of(n * dv, head->y);
+        head->k_unit = unit_of(n * k, head->kappa);
         memcpy(square, head->gram, dv * dv * sizeof *square);
         status = lipsc_psd_norm(dv, square, SQUARINGS, room, &head->value_norm);
     }
@@ -141,6 +153,7 @@ static lipsc_status make_heads(lipsc_joint *j, int threads) {
         lipsc_head head;
         lipsc_status mine = lipsc_head_new(j->attn, &head);
         head.threads = 1;
+        head.sliced = 0; /* factor_out has more of it */
 #pragma omp for schedule(dynamic, 1)
         for (size_t h = 0; h < j->heads; h++) {
             if (!mine) mine = lipsc_head_enter(j->attn, h, &head);
@@ -188,7 +201,9 @@ static lipsc_status find_weights(lipsc_joint *j, int threads) {
     for (size_t i = 0; i < n; i++) {
         const double v = most > 0.0 ? j->v[i] / most : 1.0;
         j->v[i] = v > 1.0 ? 1.0 : (v > FAINTEST ? v : FAINTEST); /* a NaN too */
+        j->over_v[i] = 1.0 / j->v[i];
     }
+    if (apart) j->v[j->sink] = j->over_v[j->sink] = 0.0;
     return status;
 }
 
@@ -217,7 +232,7 @@ static lipsc_status coupling(const lipsc_joint *j, const double *c2, double *roo
         for (size_t r = 0; r < size; r++)
             a[r + c * size] =
                 j->gram_U[r + c * size] * (c2 ? sqrt(c2[r / dv] * c2[c / dv]) : 1.0);
-    return lipsc_psd_norm(size, a, SQUARINGS, work, value);
+    return lipsc_psd_norm_by(j->threads, size, a, SQUARINGS, work, value);
 }
 
 static void make_gram(lipsc_joint *j) {
@@ -312,13 +327,14 @@ lipsc_status lipsc_joint_bound(const lipsc_attn *attn, double *value, size_t *wo
                      .width = lipsc_layer_width(l)};
     j.value_unit = unit_of(l->kv_heads * j.dv * j.d, l->V);
     j.out_unit = l->O ? unit_of(j.width * j.heads * j.dv, l->O) : 1.0;
-    const int threads = attn->threads > 0 ? attn->threads : 1;
+    const int threads = j.threads = attn->threads > 0 ? attn->threads : 1;
     size_t size, square;
     if (!lipsc_mul_size(j.heads, j.dv, &size) || !lipsc_mul_size(size, size, &square))
         return LIPSC_OK;
     j.rounding = lipsc_head_rounding(j.n, j.d, j.k, j.dv) * sqrt((double)size);
     j.head = lipsc_alloc_zero(j.heads, sizeof *j.head);
-    j.v = lipsc_alloc(j.n, sizeof *j.v);
+    j.v = lipsc_alloc(j.n, 2 * sizeof *j.v);
+    j.over_v = j.v ? j.v + j.n : NULL;
     j.gram_U = lipsc_alloc_zero(square, sizeof *j.gram_U);
     lipsc_status status = j.head && j.v && j.gram_U ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) status = make_heads(&j, threads);

@@ -16,29 +16,32 @@
 #include "core/mem.h"
 #include "linalg/dense.h"
 
-enum { SQUARINGS = 6 };
+enum { SQUARINGS = 6, BLOCK = 64 };
 
 /* Row-major stacks over the heads and the matrices between them. */
 typedef struct {
     double *storage;
-    double *FV, *K;              /* (heads dv, d), (heads k, d)                         */
-    double *values;              /* (heads dv)^2: X o c                                 */
-    double *mixed;               /* (heads dv, heads k) column-major: E                 */
-    double *keys;                /* (heads k)^2: N                                      */
-    double *delta;               /* (heads, n, dv): p_ih delta_ih                       */
-    double *turned, *one, *pair; /* (n, dv), (n, k), (dv, k): room                 */
-    double *half, *C, *work;     /* (heads max, d), (d, d), (d, d)                 */
+    double *FV, *K;          /* (heads dv, d), (heads k, d)                         */
+    double *values;          /* (heads dv)^2: X o c                                 */
+    double *mixed;           /* (heads dv, heads k) column-major: E                 */
+    double *keys;            /* (heads k)^2: N                                      */
+    double *delta;           /* (heads, n, dv): p_ih delta_ih                       */
+    double *half, *C, *work; /* (heads max, d), (d, d), (d, d)                 */
 } column;
+
+/* Room of one thread for a pair of heads. */
+typedef struct {
+    double *turned, *one, *pair; /* (n, dv), (n, k), (dv, k)                       */
+} pair_room;
 
 static lipsc_status column_new(const lipsc_joint *j, column *c) {
     const size_t n = j->n, d = j->d, k = j->k, dv = j->dv, H = j->heads;
     const size_t m = k > dv ? k : dv;
-    double **const arrays[] = {&c->FV,   &c->K,     &c->values, &c->mixed,
-                               &c->keys, &c->delta, &c->turned, &c->one,
-                               &c->pair, &c->half,  &c->C,      &c->work};
-    const size_t sizes[] = {H * dv * d,    H * k * d,  H * dv * H * dv, H * dv * H * k,
-                            H * k * H * k, H * n * dv, n * dv,          n * k,
-                            dv * k,        H * m * d,  d * d,           d * d};
+    double **const arrays[] = {&c->FV,    &c->K,    &c->values, &c->mixed, &c->keys,
+                               &c->delta, &c->half, &c->C,      &c->work};
+    const size_t sizes[] = {H * dv * d,     H * k * d,     H * dv * H * dv,
+                            H * dv * H * k, H * k * H * k, H * n * dv,
+                            H * m * d,      d * d,         d * d};
     size_t total = 0;
     for (size_t a = 0; a < sizeof sizes / sizeof sizes[0]; a++) total += sizes[a];
     c->storage = lipsc_alloc_zero(total, sizeof *c->storage);
@@ -85,8 +88,9 @@ static double stack_heads(const lipsc_joint *j, column *c) {
     return size;
 }
 
-/* Blocks (h, g) of the three matrices. */
-static void pair_of_heads(const lipsc_joint *j, size_t h, size_t g, column *c) {
+/* Blocks (h, g) of the three matrices; of the keys, which are symmetric, where g >= h. */
+static void pair_of_heads(const lipsc_joint *j, size_t h, size_t g, const pair_room *room,
+                          column *c) {
     const size_t n = j->n, k = j->k, dv = j->dv, H = j->heads;
     const lipsc_joint_head *a = &j->head[h], *b = &j->head[g];
     const double *X = j->gram_U + h * dv + g * dv * H * dv;
@@ -97,27 +101,64 @@ static void pair_of_heads(const lipsc_joint *j, size_t h, size_t g, column *c) {
             c->values[h * dv + r + (g * dv + e) * H * dv] = both * X[r + e * H * dv];
     /* sum_i p_ih (p_ig delta_ig) q_ig^T */
     for (size_t i = 0; i < n; i++)
-        for (size_t e = 0; e < k; e++) c->one[i * k + e] = a->to_sink[i] * b->q[i * k + e];
-    lipsc_dense_gemm(0, 1, dv, k, n, 1.0, delta_b, dv, c->one, k, 0.0, c->pair, dv);
-    lipsc_dense_gemm(0, 0, dv, k, dv, 1.0, X, H * dv, c->pair, dv, 0.0,
+        for (size_t e = 0; e < k; e++)
+            room->one[i * k + e] = a->to_sink[i] * b->q[i * k + e];
+    lipsc_dense_gemm(0, 1, dv, k, n, 1.0, delta_b, dv, room->one, k, 0.0, room->pair, dv);
+    lipsc_dense_gemm(0, 0, dv, k, dv, 1.0, X, H * dv, room->pair, dv, 0.0,
                      c->mixed + h * dv + g * k * H * dv, H * dv);
+    if (g < h) return;
     /* sum_i (p_ih delta_ih . X p_ig delta_ig) q_ih q_ig^T */
-    lipsc_dense_gemm(0, 0, dv, n, dv, 1.0, X, H * dv, delta_b, dv, 0.0, c->turned, dv);
+    lipsc_dense_gemm(0, 0, dv, n, dv, 1.0, X, H * dv, delta_b, dv, 0.0, room->turned, dv);
     for (size_t i = 0; i < n; i++) {
-        const double e = dot(dv, delta_a + i * dv, c->turned + i * dv);
-        for (size_t l = 0; l < k; l++) c->one[i * k + l] = e * b->q[i * k + l];
+        const double e = dot(dv, delta_a + i * dv, room->turned + i * dv);
+        for (size_t l = 0; l < k; l++) room->one[i * k + l] = e * b->q[i * k + l];
     }
-    lipsc_dense_gemm(0, 1, k, k, n, 1.0, a->q, k, c->one, k, 0.0,
+    lipsc_dense_gemm(0, 1, k, k, n, 1.0, a->q, k, room->one, k, 0.0,
                      c->keys + h * k + g * k * H * k, H * k);
+    for (size_t e = 0; g > h && e < k; e++)
+        for (size_t l = 0; l < k; l++)
+            c->keys[g * k + e + (h * k + l) * H * k] =
+                c->keys[h * k + l + (g * k + e) * H * k];
+}
+
+static lipsc_status all_pairs(const lipsc_joint *j, column *c) {
+    const size_t n = j->n, k = j->k, dv = j->dv, H = j->heads;
+    lipsc_status status = LIPSC_OK;
+#pragma omp parallel num_threads(j->threads)
+    {
+        double *storage = lipsc_alloc(n * (dv + k) + dv * k, sizeof *storage);
+        const pair_room room =
+            storage ? (pair_room){storage, storage + n * dv, storage + n * (dv + k)}
+                    : (pair_room){NULL, NULL, NULL};
+#pragma omp for schedule(dynamic, 4)
+        for (size_t pair = 0; pair < H * H; pair++)
+            if (storage) pair_of_heads(j, pair / H, pair % H, &room, c);
+        if (!storage) {
+#pragma omp atomic write
+            status = LIPSC_E_NOMEM;
+        }
+        lipsc_release(storage);
+    }
+    return status;
 }
 
 /* C += factor (A^T M B + its transpose), A and B row-major with d columns */
 static void add_product(const lipsc_joint *j, size_t rows_a, size_t rows_b, const double *A,
                         const double *M, const double *B, double factor, column *c) {
     const size_t d = j->d;
-    /* half (d, rows_b) = A^T M; A row-major is A^T column-major */
-    lipsc_dense_gemm(0, 0, d, rows_b, rows_a, 1.0, A, d, M, rows_a, 0.0, c->half, d);
-    lipsc_dense_gemm(0, 1, d, d, rows_b, 1.0, c->half, d, B, d, 0.0, c->work, d);
+    /* half (d, rows_b) = A^T M; A row-major is A^T column-major.  Blocks of columns of a
+     * fixed size: no bit depends on the number of threads */
+#pragma omp parallel num_threads(j->threads)
+    {
+#pragma omp for schedule(dynamic, 1)
+        for (size_t e = 0; e < rows_b; e += BLOCK)
+            lipsc_dense_gemm(0, 0, d, rows_b - e < BLOCK ? rows_b - e : BLOCK, rows_a, 1.0,
+                             A, d, M + e * rows_a, rows_a, 0.0, c->half + e * d, d);
+#pragma omp for schedule(dynamic, 1)
+        for (size_t e = 0; e < d; e += BLOCK)
+            lipsc_dense_gemm(0, 1, d, d - e < BLOCK ? d - e : BLOCK, rows_b, 1.0, c->half,
+                             d, B + e, d, 0.0, c->work + e * d, d);
+    }
     for (size_t e = 0; e < d; e++)
         for (size_t r = 0; r < d; r++)
             c->C[r + e * d] += factor * (c->work[r + e * d] + c->work[e + r * d]);
@@ -129,13 +170,13 @@ lipsc_status lipsc_joint_column(const lipsc_joint *j, double *norm) {
     lipsc_status status = column_new(j, &c);
     if (status) return status;
     const double size = stack_heads(j, &c);
-    for (size_t h = 0; h < H; h++)
-        for (size_t g = 0; g < H; g++) pair_of_heads(j, h, g, &c);
+    status = all_pairs(j, &c);
     add_product(j, H * j->dv, H * j->dv, c.FV, c.values, c.FV, 0.5, &c);
     add_product(j, H * j->dv, H * j->k, c.FV, c.mixed, c.K, 1.0, &c);
     add_product(j, H * j->k, H * j->k, c.K, c.keys, c.K, 0.5, &c);
     double value = 0.0;
-    status = lipsc_psd_norm(j->d, c.C, SQUARINGS, c.work, &value);
+    if (!status)
+        status = lipsc_psd_norm_by(j->threads, j->d, c.C, SQUARINGS, c.work, &value);
     *norm = sqrt(value + 8.0 * j->rounding * (double)H * size);
     lipsc_release(c.storage);
     return status;

@@ -10,4 +10,8 @@
 lipsc_status lipsc_psd_norm(size_t size, double *a, int squarings, double *room,
                             double *value);
 
+/* The same by several threads; the same bits. */
+lipsc_status lipsc_psd_norm_by(int threads, size_t size, double *a, int squarings,
+                               double *room, double *value);
+
 #endif

@@ -38,6 +38,9 @@ enum { APART_TOKENS = 128 }; /* up to here heads apart are tried as well as toge
 enum { COLUMN_BLOCK = 64 };  /* tokens between two additions to the columns */
 enum { ROW_BLOCK = 32 };     /* tokens between two looks at the sum of rows */
 
+/* Rounding below that part of the bound is not worth a look at all scores. */
+static const double ENOUGH = 1e-6;
+
 /* Per token, kept for the column sums. */
 typedef struct {
     double *tau2[LIPSC_VIEWS], *rho2[LIPSC_VIEWS]; /* (n)                             */
@@ -240,10 +243,12 @@ static lipsc_status too_large(lipsc_error *err) {
 }
 
 /* What rounding of the projections and of the softmax can do (7.6); refused where nothing
- * is known of the attention. */
-static lipsc_status rounding_of(lipsc_attn *attn, double *eps, lipsc_error *err) {
+ * is known of the attention.  It need not be smaller than enough. */
+static lipsc_status rounding_of(lipsc_attn *attn, double enough, double *eps,
+                                lipsc_error *err) {
     lipsc_rounding rounding;
-    const lipsc_status status = lipsc_attn_rounding(attn, LIPSC_F64, &rounding);
+    const lipsc_status status =
+        lipsc_attn_rounding_within(attn, LIPSC_F64, enough, &rounding);
     if (status) return lipsc_fail(err, status, "upper bound: %s", lipsc_strerror(status));
     *eps = rounding.eps;
     if (!rounding.undecided) return rounding.eps < INFINITY ? LIPSC_OK : too_large(err);
@@ -297,9 +302,13 @@ static lipsc_status heads_apart(const lipsc_attn *attn, lipsc_upper *result) {
 static lipsc_status upper_of(lipsc_attn *attn, int all, lipsc_upper *out,
                              lipsc_error *err) {
     lipsc_upper result = {.columns = NAN, .rows = NAN, .value = INFINITY};
-    lipsc_status status = rounding_of(attn, &result.rounding, err);
-    if (status) return status;
-    status = lipsc_joint_bound(attn, &result.joint, &result.worst_head);
+    lipsc_status status = lipsc_joint_bound(attn, &result.joint, &result.worst_head);
+    if (!status) {
+        const int many = attn->rows.n > APART_TOKENS && result.joint < INFINITY;
+        const lipsc_status known =
+            rounding_of(attn, many ? ENOUGH * result.joint : 0.0, &result.rounding, err);
+        if (known) return known;
+    }
     if (!status && (all || attn->rows.n <= APART_TOKENS || !(result.joint < INFINITY)))
         status = heads_apart(attn, &result);
     if (status == LIPSC_E_RANGE) return too_large(err);

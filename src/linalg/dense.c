@@ -136,6 +136,13 @@ void lipsc_dense_gemm(int ta, int tb, size_t m, size_t n, size_t k, double alpha
                 b, (int)ldb, beta, c, (int)ldc);
 }
 
+void lipsc_dense_sgemm(size_t m, size_t n, size_t k, const float *a, size_t lda,
+                       const float *b, size_t ldb, int add, float *c, size_t ldc) {
+    if (m == 0 || n == 0) return;
+    cblas_sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a,
+                (int)lda, b, (int)ldb, add ? 1.0f : 0.0f, c, (int)ldc);
+}
+
 static int ascending(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);

@@ -26,6 +26,10 @@ void lipsc_dense_gemm(int ta, int tb, size_t m, size_t n, size_t k, double alpha
                       const double *a, size_t lda, const double *b, size_t ldb, double beta,
                       double *c, size_t ldc);
 
+/* c (m x n) = a b, or c += a b with add, in f32; every size fits into an int. */
+void lipsc_dense_sgemm(size_t m, size_t n, size_t k, const float *a, size_t lda,
+                       const float *b, size_t ldb, int add, float *c, size_t ldc);
+
 /* GFLOP/s of this machine's own single-precision product of size^3: the yardstick of
  * bench.  Median of `repeats`. */
 double lipsc_dense_sgemm_rate(size_t size, int threads, int repeats);

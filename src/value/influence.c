@@ -1,8 +1,8 @@
 /* influence.c - the strongest column and the strongest block of a Jacobian, by probes.
  *
  * The blocks themselves would cost one product for each of the n d input numbers.  With
- * w standard normal, E |(J^T w)_j|^2 = |J_:j|_F^2 for every token j at once, so PROBES
- * transposed products estimate all column norms c_j, to about 1/sqrt(PROBES rank).
+ * w standard normal, E |(J^T w)_j|^2 = |J_:j|_F^2 for every token j at once, so a few
+ * transposed products estimate all column norms c_j, to about 1/sqrt(probes rank).
  *
  * Token: the few columns with the largest c_j are solved for their spectral norms.
  * Pair: |J_ij|_F <= c_j, so columns are visited by falling c_j until c_j is below the best
@@ -18,7 +18,16 @@
 #include "core/mem.h"
 #include "core/rng.h"
 
-enum { PROBES = 32, BLOCK_PROBES = 8, VISITS = 64, CANDIDATES = 4 };
+enum { BLOCK_PROBES = 8, VISITS = 64, CANDIDATES = 4 };
+
+/* Probes of the columns, a multiple of BLOCK_PROBES, and the residual of the solves: the
+ * error of a value with a gap below it is the square of that. */
+typedef struct {
+    size_t probes;
+    double tol;
+} effort;
+
+static const effort careful = {32, 1e-3}, quick = {16, 1e-2};
 
 typedef struct {
     double square;
@@ -27,6 +36,7 @@ typedef struct {
 
 typedef struct {
     const lipsc_linop *op;
+    effort effort;
     int (*stop)(void *ctx);
     size_t tokens, width_in, width_out;
     double *in, *out; /* BLOCK_PROBES host vectors of op->n and op->m */
@@ -65,14 +75,15 @@ static lipsc_status column_strengths(work *w, uint64_t seed) {
     lipsc_status status = LIPSC_OK;
     uint64_t counter = 0;
     for (size_t j = 0; j < w->tokens; j++) w->columns[j] = (strength){0.0, j};
-    for (size_t done = 0; done < PROBES && !status; done += BLOCK_PROBES) {
+    for (size_t done = 0; done < w->effort.probes && !status; done += BLOCK_PROBES) {
         for (size_t e = 0; e < BLOCK_PROBES * m; e++)
             w->out[e] = lipsc_rng_normal(seed, counter++);
         status = apply(w, 1, BLOCK_PROBES);
         for (size_t p = 0; p < BLOCK_PROBES && !status; p++)
             for (size_t j = 0; j < w->tokens; j++)
                 w->columns[j].square +=
-                    square_sum(w->width_in, w->in + p * n + j * w->width_in) / PROBES;
+                    square_sum(w->width_in, w->in + p * n + j * w->width_in) /
+                    (double)w->effort.probes;
     }
     if (!status) qsort(w->columns, w->tokens, sizeof *w->columns, by_strength);
     return status;
@@ -110,7 +121,7 @@ static lipsc_status block_norm(work *w, size_t to, size_t from, uint64_t seed,
                          .ctx = w};
     lipsc_svd_settings set;
     lipsc_svd_defaults(&set);
-    set.tol = 1e-3; /* the error of a value with a gap below it is its square */
+    set.tol = w->effort.tol;
     set.seed = seed;
     set.stop = w->stop;
     w->to = to;
@@ -196,6 +207,7 @@ static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
         !lipsc_mul_size(op->m, BLOCK_PROBES, &all_out))
         return LIPSC_E_RANGE;
     work w = {.op = op,
+              .effort = pairs ? careful : quick,
               .stop = stop,
               .tokens = tokens,
               .width_in = op->n / tokens,

@@ -2,6 +2,7 @@
  * and against the bounds of docs/maths.md (3.3, 3.13) written out by brute force. */
 #include "attn/rounding.h"
 #include "bound/joint.h"
+#include "bound/joint_moments.h"
 #include "layers.h"
 #include "linalg/dense.h"
 
@@ -376,6 +377,67 @@ static void many_tokens(void **state) {
     }
 }
 
+/* Enough of them for moments in f32, with rows from nearly flat to one-hot: there f32 gives
+ * way to double. */
+static void many_tokens_of_many_heads(void **state) {
+    (void)state;
+    static const double sizes_of_tokens[] = {0.1, 1.0, 4.0, 30.0};
+    for (size_t m = 0; m < 4; m++) {
+        const layer_sizes sizes = {
+            .n = 130, .d = 3, .heads = 2, .key_dim = 2 + m % 2, .value_dim = 3 - m % 2};
+        test_layer t = random_layer_of(60 + m, m % 3 == 1 ? FEATURE_CAUSAL : 0, sizes);
+        double *X = (double *)t.input.X;
+        for (size_t e = 0; e < t.input.n * t.layer.d; e++) X[e] *= sizes_of_tokens[m];
+        const double sigma = exact_norm(&t.layer, &t.input);
+        const lipsc_upper up = upper_of(&t.layer, &t.input, LIPSC_F64, 2);
+        assert_true(sigma <= up.joint && sigma <= up.value);
+        test_layer_free(&t);
+    }
+}
+
+/* Against sums in long double: within what is said, in f32 and in double. */
+static void moments_within_their_error(void **state) {
+    (void)state;
+    enum { KEYS = 200, ROWS = 3, A = 5, B = 4 };
+    double *a = random_vectors(1, KEYS * A), *b = random_vectors(2, KEYS * B);
+    double *p = random_vectors(3, KEYS * ROWS), found[A * A];
+    lipsc_moments m;
+    for (size_t e = 0; e < KEYS * ROWS; e++) /* down to nothing; of one row only one key */
+        p[e] = e / KEYS == 2 ? e % KEYS == 7 : fmin(exp(-20.0 * p[e] * p[e]), 1.0);
+    for (size_t e = 0; e < KEYS * B; e++) b[e] *= 1e-9;
+    const lipsc_vectors x = {a, A, 0.25}, z = {b, B, 0x1p27};
+    assert_int_equal(lipsc_moments_new(KEYS, ROWS, A * A, &m), LIPSC_OK);
+    for (int kind = 0; kind < 4; kind++) {
+        const int coarse = kind % 2, symmetric = kind / 2;
+        const lipsc_vectors *other = symmetric ? &x : &z;
+        lipsc_moments_make(coarse, KEYS, ROWS, &x, other, p, &m);
+        for (size_t t = 0; t < ROWS; t++) {
+            long double exact[A * A] = {0}, size = 0, error = 0;
+            for (size_t l = 0; l < KEYS; l++) {
+                const double *u = x.x + l * A, *v = other->x + l * other->width;
+                long double uu = 0, vv = 0;
+                for (size_t c = 0; c < A; c++)
+                    for (size_t e = 0; e < other->width; e++)
+                        exact[c * other->width + e] +=
+                            (long double)p[t * KEYS + l] * u[c] * v[e];
+                for (size_t c = 0; c < A; c++) uu += (long double)u[c] * u[c];
+                for (size_t e = 0; e < other->width; e++) vv += (long double)v[e] * v[e];
+                size += p[t * KEYS + l] * sqrtl(uu) * sqrtl(vv);
+            }
+            lipsc_moments_row(&m, t, A, other->width, symmetric, found);
+            for (size_t e = 0; e < A * other->width; e++)
+                error += (found[e] - exact[e]) * (found[e] - exact[e]);
+            const double said = coarse ? m.error : 1e-13;
+            assert_true(sqrtl(error) <= said * size + m.lost);
+            assert_true(said < 2e-5 && m.lost < 1e-20);
+        }
+    }
+    lipsc_moments_free(&m);
+    free(a);
+    free(b);
+    free(p);
+}
+
 /* A token that every row looks at: its column of blocks is found exactly.  Nine in ten of
  * these have a joint bound well below the one by columns, head by head. */
 static void sinks(void **state) {
@@ -476,7 +538,7 @@ static void one_hot_rows(void **state) {
 static void same_whatever_precision_and_threads(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
-        const layer_sizes sizes = {.n = 90, .d = 12, .heads = 3};
+        const layer_sizes sizes = {.n = seed > 7 ? 140 : 90, .d = 12, .heads = 3};
         test_layer t =
             random_layer_of(seed, seed % 2 ? FEATURE_ROTARY : FEATURE_CAUSAL, sizes);
         const lipsc_upper one = upper_of(&t.layer, &t.input, LIPSC_F64, 1);
@@ -556,6 +618,8 @@ int main(void) {
         cmocka_unit_test(one_token),
         cmocka_unit_test(one_hot_rows),
         cmocka_unit_test(many_tokens),
+        cmocka_unit_test(many_tokens_of_many_heads),
+        cmocka_unit_test(moments_within_their_error),
         cmocka_unit_test(sinks),
         cmocka_unit_test(saturated_layers),
         cmocka_unit_test(same_whatever_precision_and_threads),
