@@ -67,7 +67,7 @@ static int open_model(attack_job *job, lipsc_layer *layer) {
 /* Tokens of the given input, 0: none. */
 static size_t given(const attack_job *job) {
     return job->source.has_file     ? job->source.file.input.n
-           : job->source.source.ids ? job->source.source.count
+           : job->source.source.ids ? cli_window_whole(&job->source.source)
                                     : 0;
 }
 
@@ -195,7 +195,8 @@ int attack_source_aim(attack_job *job, size_t n, lipsc_attack_settings *aim) {
 int attack_source_open(attack_job *job) {
     lipsc_layer layer;
     lipsc_error err;
-    int code = read_radius(job);
+    int code = cli_source_check(job->self, &job->set->from.source);
+    if (code == CLI_RUN) code = read_radius(job);
     if (code == CLI_RUN)
         code =
             bounds_is_model(job->what) ? open_model(job, &layer) : open_file(job, &layer);

@@ -12,7 +12,7 @@
 #include "bound/zoo.h"
 #include "model/model.h"
 #include "out/table.h"
-#include "source.h"
+#include "window.h"
 
 enum { BOUNDS_MASK_MODEL, BOUNDS_MASK_NONE, BOUNDS_MASK_CAUSAL };
 
@@ -85,7 +85,8 @@ double bounds_mean_token(size_t n, size_t d, const double *X);
 
 /* ---- Its parts, for `attack`: each says what is wrong, and returns as above ---- */
 
-int bounds_is_model(const char *what); /* a folder or random:...; otherwise a file */
+/* A folder, a GGUF file, random:..., or a hub name; otherwise a layer file. */
+int bounds_is_model(const char *what);
 
 int bounds_file_read(const cli_command *self, const bounds_settings *s, const char *path,
                      int need_input, bounds_source *out);

@@ -12,13 +12,20 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "data.h"
+#include "io/gguf.h"
+#include "io/hub.h"
 #include "model/state.h"
 #include "value/value.h"
 
+/* What is not there and could be a name on the hub is taken for one, unless it is called
+ * like a file. */
 int bounds_is_model(const char *what) {
     struct stat info;
-    return !strncmp(what, "random:", 7) || cli_is_builtin(what) ||
-           (!stat(what, &info) && S_ISDIR(info.st_mode));
+    if (!strncmp(what, "random:", 7) || cli_is_builtin(what)) return 1;
+    if (!stat(what, &info)) return S_ISDIR(info.st_mode) || lipsc_gguf_recognised(what);
+    const char *dot = strrchr(what, '.');
+    const int file = dot && (!strcmp(dot, ".safetensors") || !strcmp(dot, ".st"));
+    return !file && lipsc_hub_is_name(what);
 }
 
 /* ---- A layer file -------------------------------------------------------------------- */
@@ -56,42 +63,21 @@ static int open_file(const cli_command *self, const bounds_settings *s, const ch
 /* ---- A model ---------------------------------------------------------------------------
  */
 
-static size_t window_start(const bounds_settings *s, const bounds_source *out, size_t n) {
-    return cli_window_start(&s->source, out->longest ? out->longest : n, n, s->window);
-}
-
-static int check_window(const cli_command *self, const char *spec, const bounds_settings *s,
-                        const lipsc_model_info *info, const bounds_source *out, size_t n) {
-    const cli_source *source = &out->source;
-    lipsc_error err;
-    if (source->pixels) return CLI_RUN;
-    if (!cli_windows_agree(&s->source, n, &err)) return cli_wrong_use(self, "%s", err.text);
-    if (info->positions && n > info->positions)
-        return cli_failure(self, "%s: length %zu is beyond the model's %zu positions", spec,
-                           n, info->positions);
-    if (n == 0 || window_start(s, out, n) + n > source->count)
-        return cli_failure(self, "%s: window %zu of length %zu is beyond its %zu tokens",
-                           source->path, s->window, n, source->count);
-    return CLI_RUN;
-}
-
 int bounds_window_run(const cli_command *self, const bounds_settings *s, const char *spec,
                       size_t n, bounds_source *out) {
     lipsc_error err;
     const lipsc_model_info *info = lipsc_model_describe(out->model);
     const int threads = s->common.threads ? (int)s->common.threads : 1;
-    const int code = check_window(self, spec, s, info, out, n);
+    const cli_window window = {out->longest ? out->longest : n, n, s->window};
+    const int code = cli_window_check(self, spec, info, &s->source, &out->source, &window);
     if (code != CLI_RUN) return code;
     lipsc_acts_free(out->acts);
     out->acts = NULL;
-    const lipsc_status status =
-        out->source.pixels
-            ? lipsc_acts_new_pixels(out->model, LIPSC_F64, threads, out->source.shape,
-                                    out->source.pixels, s->layer + 1, &out->acts, &err)
-            : lipsc_acts_new(out->model, LIPSC_F64, threads, n,
-                             out->source.ids + window_start(s, out, n), s->layer + 1,
-                             &out->acts, &err);
-    return status ? cli_failure(self, "%s", err.text) : CLI_RUN;
+    const size_t start = cli_window_start(&s->source, window.longest, n, s->window);
+    return cli_window_acts(&out->source, start, n, out->model, LIPSC_F64, threads, s->layer,
+                           &out->acts, &err)
+               ? cli_failure(self, "%s", err.text)
+               : CLI_RUN;
 }
 
 /* The norm whose output attention receives: its own in pre-norm models, that behind the
@@ -214,6 +200,7 @@ int bounds_model_open(const cli_command *self, const bounds_settings *s, const c
     if ((s->source.text || s->source.ids || s->source.pixels) &&
         cli_source_read(&s->source, spec, info, &out->source, &err))
         return cli_failure(self, "%s", err.text);
+    cli_source_say(self, s->common.quiet, s->source.special, &out->source);
     const lipsc_map_kind map = s->map ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS;
     if (lipsc_model_layer(out->model, s->layer, out->head, map, mask_override(s), layer,
                           &err))
@@ -228,7 +215,9 @@ static int open_model(const cli_command *self, const bounds_settings *s, const c
     if (!s->source.text && !s->source.ids && !s->source.pixels)
         return cli_wrong_use(self, "give one of --text, --ids and --pixels");
     int code = bounds_model_open(self, s, spec, out, &layer);
-    const size_t n = s->length ? s->length : s->source.ids ? out->source.count : 64;
+    const size_t n = s->length       ? s->length
+                     : s->source.ids ? cli_window_whole(&out->source)
+                                     : 64;
     if (code == CLI_RUN) code = bounds_window_run(self, s, spec, n, out);
     if (code != CLI_RUN) return code;
     const lipsc_input input = {.n = lipsc_acts_length(out->acts),
@@ -241,8 +230,10 @@ static int open_model(const cli_command *self, const bounds_settings *s, const c
 
 int bounds_source_open(const cli_command *self, const bounds_settings *s, const char *what,
                        bounds_source *out) {
+    const int code = cli_source_check(self, &s->source);
     memset(out, 0, sizeof *out);
     out->radius = NAN;
+    if (code != CLI_RUN) return code;
     const int named = s->radius && !strcmp(s->radius, "layernorm");
     if (s->radius && !named && cli_number_real(s->radius, 0.0, DBL_MAX, &out->radius))
         return cli_wrong_use(self,

@@ -143,6 +143,7 @@ static json_t *run_settings(const attack_job *job) {
     /* the first window starts at 0 either way */
     const size_t stride = f->source.stride ? f->source.stride : job->source.longest;
     const int tiled = f->source.tiled || f->window == 0;
+    json_object_set_new(all, "special", json_boolean(f->source.special));
     json_object_set_new(all, "tiled", json_boolean(tiled));
     json_object_set_new(all, "stride",
                         tiled ? json_null() : json_integer((json_int_t)stride));
@@ -157,7 +158,7 @@ static int open_run(attack_job *job, const char *line) {
     const char *names[COLUMNS];
     for (size_t c = 0; c < COLUMNS; c++) names[c] = columns[c].name;
     json_t *settings = run_settings(job);
-    json_t *absent = json_pack("{s:b, s:n}", "tiled", 1, "stride"); /* first edition */
+    json_t *absent = json_pack("{s:b, s:n, s:b}", "tiled", 1, "stride", "special", 0);
     const lipsc_run_options how = {.command = job->self->name,
                                    .command_line = line,
                                    .settings = settings,
@@ -264,6 +265,7 @@ static int print(const attack_job *job) {
     const lipsc_growths laws = {.count = (size_t)fitted, .at = &law};
     lipsc_table_member(t, "fits", lipsc_growths_json(&laws));
     lipsc_table_member(t, "measure", json_boolean(job->set->atoms > 0));
+    lipsc_table_member(t, "special", json_boolean(job->set->from.source.special));
     const lipsc_status status = lipsc_table_end(t, &err);
     if (!status && fitted && format == LIPSC_FORMAT_TABLE) say_growth(&law);
     lipsc_release(slopes);

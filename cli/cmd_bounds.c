@@ -166,6 +166,7 @@ static int print(const cli_command *self, const bounds_settings *s,
     }
     lipsc_table_member(t, "regime", has_regime ? regime_json(&regime) : json_null());
     lipsc_table_member(t, "n", json_integer((json_int_t)zoo->n));
+    lipsc_table_member(t, "special", json_boolean(s->source.special));
     lipsc_table_member(t, "radius", real_or_null(zoo->radius));
     lipsc_table_member(t, "p", real_or_null(zoo->p));
     lipsc_table_member(t, "around", bounds_around_json(s, around));

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "interrupt.h"
+#include "ids.h"
 #include "io/layer_file.h"
 #include "io/show.h"
 #include "model/ref_map.h"

@@ -4,7 +4,7 @@
 #include "layer_save.h"
 #include "model/model.h"
 #include "names.h"
-#include "source.h"
+#include "window.h"
 
 typedef struct {
     cli_common common;
@@ -51,45 +51,32 @@ static const cli_option options[] = {
      .help = "no remark about how to read the file"},
 };
 
-static size_t length_of(const settings *s, const cli_source *source) {
-    return s->source.ids && !s->length ? source->count : s->length;
+static cli_window window_of(const settings *s, const cli_source *source) {
+    const size_t n = s->length ? s->length : cli_window_whole(source);
+    return (cli_window){n, n, s->window};
 }
 
-/* NULL for an image. */
-static const uint32_t *window_ids(const settings *s, const cli_source *source) {
-    const size_t n = length_of(s, source);
-    if (!source->ids) return NULL;
-    return source->ids + cli_window_start(&s->source, n, n, s->window);
+static int check_window(const cli_command *self, const char *spec, const settings *s,
+                        const lipsc_model_info *info, const cli_source *source) {
+    const cli_window window = window_of(s, source);
+    if (s->layer >= info->layers)
+        return cli_failure(self, "%s: --layer %zu: the model has layers 0 to %zu", spec,
+                           s->layer, info->layers - 1);
+    return cli_window_check(self, spec, info, &s->source, source, &window);
+}
+
+static size_t start_of(const settings *s, const cli_source *source) {
+    const cli_window window = window_of(s, source);
+    return cli_window_start(&s->source, window.longest, window.n, window.w);
 }
 
 /* The window run through the model up to the layer, in double. */
 static lipsc_status window_acts(const settings *s, lipsc_model *model,
                                 const cli_source *source, lipsc_acts **acts,
                                 lipsc_error *err) {
-    const int threads = s->common.threads ? (int)s->common.threads : 1;
-    if (source->pixels)
-        return lipsc_acts_new_pixels(model, LIPSC_F64, threads, source->shape,
-                                     source->pixels, s->layer + 1, acts, err);
-    return lipsc_acts_new(model, LIPSC_F64, threads, length_of(s, source),
-                          window_ids(s, source), s->layer + 1, acts, err);
-}
-
-static int check_window(const cli_command *self, const char *spec, const settings *s,
-                        const lipsc_model_info *info, const cli_source *source) {
-    if (s->layer >= info->layers)
-        return cli_failure(self, "%s: --layer %zu: the model has layers 0 to %zu", spec,
-                           s->layer, info->layers - 1);
-    if (source->pixels) return CLI_RUN;
-    const size_t n = length_of(s, source);
-    lipsc_error err;
-    if (!cli_windows_agree(&s->source, n, &err)) return cli_wrong_use(self, "%s", err.text);
-    if (info->positions && n > info->positions)
-        return cli_failure(self, "%s: length %zu is beyond the model's %zu positions", spec,
-                           n, info->positions);
-    if (cli_window_start(&s->source, n, n, s->window) + n > source->count)
-        return cli_failure(self, "%s: window %zu of length %zu is beyond its %zu tokens",
-                           source->path, s->window, n, source->count);
-    return CLI_RUN;
+    return cli_window_acts(source, start_of(s, source), window_of(s, source).n, model,
+                           LIPSC_F64, s->common.threads ? (int)s->common.threads : 1,
+                           s->layer, acts, err);
 }
 
 static int write_layer(const cli_command *self, const char *spec, const settings *s,
@@ -107,7 +94,7 @@ static int write_layer(const cli_command *self, const char *spec, const settings
     lipsc_layer_record record = lipsc_layer_record_of(&layer, &input);
     cli_save_model(&record, spec, lipsc_model_describe(model), s->layer, -1, &room);
     lipsc_status status =
-        cli_save_window(&record, source, window_ids(s, source), &room, &err);
+        cli_save_window(&record, source, start_of(s, source), &room, &err);
     if (!status) status = lipsc_layer_write(s->out, &record, &err);
     cli_save_free(&room);
     if (status) return cli_failure(self, "%s", err.text);
@@ -124,6 +111,7 @@ static int export(const cli_command *self, const char *spec, const settings *s) 
     if (!status)
         status =
             cli_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);
+    if (!status) cli_source_say(self, s->common.quiet, s->source.special, &source);
     int code = status ? cli_failure(self, "%s", err.text)
                       : check_window(self, spec, s, lipsc_model_describe(model), &source);
     if (code == CLI_RUN && window_acts(s, model, &source, &acts, &err))
@@ -138,7 +126,8 @@ static int export(const cli_command *self, const char *spec, const settings *s) 
 static int run(const cli_command *self, int argc, char **argv) {
     settings s = {.map = 1, .seed = 1};
     int operands;
-    const int code = cli_parse(self, argc, argv, &s, &operands);
+    int code = cli_parse(self, argc, argv, &s, &operands);
+    if (code == CLI_RUN) code = cli_source_check(self, &s.source);
     if (code != CLI_RUN) return code;
     if (!!s.source.text + !!s.source.ids + !!s.source.pixels != 1)
         return cli_wrong_use(self, "give one of --text, --ids and --pixels");

@@ -340,6 +340,9 @@ const cli_command cli_cmd_layer = {
         "their layer themselves: they need none of the options under 'The layer', and one\n"
         "that contradicts the file is refused.",
     .example = "  $ lipscope layer layer.safetensors --num-heads 12 --causal --upper\n"
+               "  # that file is written in Python by safetensors.numpy.save_file(\n"
+               "  #   {\"X\": x, \"Q\": wq, \"K\": wk, \"V\": wv, \"O\": wo}, "
+               "\"layer.safetensors\")\n"
                "  $ lipscope layer attack.safetensors\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,

@@ -152,8 +152,8 @@ static int check_options(const cli_command *self, const measure_settings *s) {
         return cli_wrong_use(self, sources ? "give only one of --text, --ids and --pixels"
                                            : "give a text with --text FILE (or --ids, or "
                                              "--pixels for a model of images)");
-    if (s->source.tokenizer && !s->source.text)
-        return cli_wrong_use(self, "'--tokenizer' has no meaning without --text");
+    const int code = cli_source_check(self, &s->source);
+    if (code != CLI_RUN) return code;
     const int attention = s->map == LIPSC_MAP_HEADS || s->map == LIPSC_MAP_ATTENTION;
     if (!attention && s->upper)
         return cli_wrong_use(self,
@@ -197,6 +197,7 @@ static json_t *run_settings(const measure_job *job) {
     json_object_set_new(all, "as_released", json_boolean(s->as_released));
     json_object_set_new(all, "details", json_boolean(s->details));
     json_object_set_new(all, "sink", json_boolean(s->sink));
+    json_object_set_new(all, "special", json_boolean(s->source.special));
     json_object_set_new(all, "tiled", json_boolean(!job->stride));
     json_object_set_new(all, "stride",
                         job->stride ? json_integer((json_int_t)job->stride) : json_null());
@@ -207,7 +208,8 @@ static json_t *run_settings(const measure_job *job) {
 
 /* What files of the first edition were made with. */
 static json_t *absent_settings(void) {
-    return json_pack("{s:b, s:n, s:n, s:b}", "tiled", 1, "stride", "certify", "sink", 0);
+    return json_pack("{s:b, s:n, s:n, s:b, s:b}", "tiled", 1, "stride", "certify", "sink",
+                     0, "special", 0);
 }
 
 /* A run keeps its stride, so that lengths up to it can be added. */
@@ -361,6 +363,7 @@ int measure_begin(measure_job *job, const cli_command *self, const measure_setti
     job->info = lipsc_model_describe(job->model);
     if (cli_source_read(&s->source, job->spec, job->info, &job->source, &err))
         return cli_failure(job->self, "%s", err.text);
+    cli_source_say(self, s->common.quiet, s->source.special, &job->source);
     int code = take_stride(job);
     if (code == CLI_RUN) code = measure_plan(job);
     if (code == CLI_RUN) code = prepare_directions(job);

@@ -19,8 +19,8 @@ static const cli_option options[] = {
      .help = "FILE holds ids: print their text, byte by byte, without a newline"},
 };
 
-static lipsc_status encode(lipsc_tokenizer *tokenizer, const settings *s, const char *path,
-                           lipsc_error *err) {
+static lipsc_status encode(const cli_command *self, lipsc_tokenizer *tokenizer,
+                           const settings *s, const char *path, lipsc_error *err) {
     char *bytes = NULL;
     uint32_t *ids = NULL;
     size_t size, count;
@@ -31,6 +31,7 @@ static lipsc_status encode(lipsc_tokenizer *tokenizer, const settings *s, const 
     for (size_t i = 0; !status && i < count; i++)
         printf("%s%lu", i ? " " : "", (unsigned long)ids[i]);
     if (!status) putchar('\n');
+    if (!status) cli_utf8_say(self, path, lipsc_tokenizer_malformed(bytes, size), size);
     lipsc_release(bytes);
     lipsc_release(ids);
     return status;
@@ -60,8 +61,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         return cli_wrong_use(self, "'--special' has no meaning with --decode");
     lipsc_status status = cli_tokenizer_open(argv[0], NULL, &tokenizer, &err);
     if (status) return cli_failure(self, "%s", err.text);
-    status =
-        s.decode ? decode(tokenizer, argv[1], &err) : encode(tokenizer, &s, argv[1], &err);
+    status = s.decode ? decode(tokenizer, argv[1], &err)
+                      : encode(self, tokenizer, &s, argv[1], &err);
     lipsc_tokenizer_free(tokenizer);
     return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
 }

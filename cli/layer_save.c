@@ -5,7 +5,9 @@
 
 #include "core/error.h"
 #include "core/mem.h"
+#include "ids.h"
 #include "io/layer_file.h"
+#include "window.h"
 
 void cli_save_model(lipsc_layer_record *record, const char *spec,
                     const lipsc_model_info *info, size_t layer, long head,
@@ -20,7 +22,7 @@ void cli_save_model(lipsc_layer_record *record, const char *spec,
 }
 
 lipsc_status cli_save_window(lipsc_layer_record *record, const cli_source *source,
-                             const uint32_t *ids, cli_save_room *room, lipsc_error *err) {
+                             size_t start, cli_save_room *room, lipsc_error *err) {
     const size_t n = record->input.n;
     record->text_hash = source->hash;
     if (source->pixels) {
@@ -28,10 +30,14 @@ lipsc_status cli_save_window(lipsc_layer_record *record, const cli_source *sourc
         for (int i = 0; i < 3; i++) record->pixel_shape[i] = source->shape[i];
         return LIPSC_OK;
     }
+    uint32_t *ids = lipsc_alloc(n, sizeof *ids);
     room->ids = lipsc_alloc(n, sizeof *room->ids);
-    if (!room->ids) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for ids");
-    for (size_t i = 0; i < n; i++) room->ids[i] = ids[i];
-    cli_ids_hash(n, ids, room->ids_hash);
+    for (size_t i = 0; ids && room->ids && i < n; i++)
+        room->ids[i] = ids[i] = cli_window_id(source, start, n, i);
+    if (ids && room->ids) cli_ids_hash(n, ids, room->ids_hash);
+    const int failed = !ids || !room->ids;
+    lipsc_release(ids);
+    if (failed) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for ids");
     record->ids = room->ids;
     record->ids_hash = room->ids_hash;
     return LIPSC_OK;

@@ -18,9 +18,10 @@ void cli_save_model(lipsc_layer_record *record, const char *spec,
                     const lipsc_model_info *info, size_t layer, long head,
                     cli_save_room *room);
 
-/* The window that the activations come from: record->input.n ids, or the image. */
+/* The window that the activations come from: record->input.n ids from `start` on, or the
+ * image. */
 lipsc_status cli_save_window(lipsc_layer_record *record, const cli_source *source,
-                             const uint32_t *ids, cli_save_room *room, lipsc_error *err);
+                             size_t start, cli_save_room *room, lipsc_error *err);
 void cli_save_free(cli_save_room *room);
 
 /* A layer that came from a file says what that file said of its origin. */

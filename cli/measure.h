@@ -14,7 +14,7 @@
 #include "model/model.h"
 #include "row/row.h"
 #include "run/run.h"
-#include "source.h"
+#include "window.h"
 
 enum { MEASURE_MASK_MODEL, MEASURE_MASK_NONE, MEASURE_MASK_CAUSAL };
 

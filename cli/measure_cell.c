@@ -61,18 +61,10 @@ int measure_direction_path(const measure_job *job, const measure_cell *cell, cha
 
 /* ---- The window -------------------------------------------------------------------- */
 
-/* NULL for an image. */
-static const uint32_t *window_ids(const measure_job *job, const measure_cell *cell) {
-    return job->source.ids ? job->source.ids + cell->start : NULL;
-}
-
 lipsc_status measure_window(measure_job *job, const measure_cell *cell, lipsc_acts **acts,
                             lipsc_error *err) {
-    if (job->source.pixels)
-        return lipsc_acts_begin_pixels(job->model, job->dtype, job->source.shape,
-                                       job->source.pixels, acts, err);
-    return lipsc_acts_begin(job->model, job->dtype, cell->n, window_ids(job, cell), acts,
-                            err);
+    return cli_window_begin(&job->source, cell->start, cell->n, job->model, job->dtype,
+                            acts, err);
 }
 
 /* Where the map is differentiated, (n, d). */
@@ -194,6 +186,7 @@ static void make_row(const measure_job *job, const measure_cell *cell,
     row->n = cell->n;
     row->window = cell->window;
     row->start = cell->start;
+    row->special = s->source.special;
     row->dtype = cli_dtype_name(job->dtype);
     set_value(r, row);
     set_radius(map_input(job, cell, acts), cell->n, job->info->d, row);
@@ -281,8 +274,7 @@ static lipsc_status save_direction(const measure_job *job, const measure_cell *c
     record.sigma = sigma;
     record.u = u;
     record.v = v;
-    lipsc_status status =
-        cli_save_window(&record, &job->source, window_ids(job, cell), &room, err);
+    lipsc_status status = cli_save_window(&record, &job->source, cell->start, &room, err);
     if (!status) status = lipsc_layer_write(path, &record, err);
     cli_save_free(&room);
     return status;

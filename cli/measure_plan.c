@@ -85,11 +85,9 @@ static int plan_single(measure_job *job, size_t n, cli_sizes *lengths, cli_sizes
 }
 
 static int check_length(const measure_job *job, size_t n) {
-    const size_t positions = job->info->positions;
-    if (positions && n > positions)
-        return cli_failure(job->self, "%s: length %zu is beyond the model's %zu positions",
-                           job->spec, n, positions);
-    if (job->source.ids && n > job->source.count)
+    const int code = cli_length_check(job->self, job->spec, job->info, &job->source, n);
+    if (code != CLI_RUN) return code;
+    if (job->source.ids && !cli_window_fits(&job->source, 0, n))
         return cli_failure(job->self,
                            "%s: %zu tokens are shorter than one window of length %zu",
                            job->source.path, job->source.count, n);
@@ -114,7 +112,7 @@ static int plan_lengths(const measure_job *job, cli_sizes *lengths) {
         return CLI_RUN;
     }
     /* by default what fits */
-    size_t longest = job->source.count;
+    size_t longest = cli_window_whole(&job->source);
     if (job->info->positions && job->info->positions < longest)
         longest = job->info->positions;
     for (size_t i = 0; i < sizeof default_lengths / sizeof *default_lengths; i++)
@@ -163,7 +161,8 @@ static int plan_stride(measure_job *job, const cli_sizes *lengths, size_t *longe
 
 /* Whether window w is in the text.  Where all lengths start alike, all of them or none. */
 static int has_window(const measure_job *job, size_t longest, size_t n, size_t start) {
-    return !job->source.ids || start + (job->stride ? longest : n) <= job->source.count;
+    return !job->source.ids ||
+           cli_window_fits(&job->source, start, job->stride ? longest : n);
 }
 
 /* ---- Cells ------------------------------------------------------------------------- */
@@ -252,7 +251,7 @@ int measure_single(const measure_settings *set) {
 
 int measure_plan(measure_job *job) {
     lists l = {0};
-    size_t n = job->source.count;
+    size_t n = cli_window_whole(&job->source);
     int code = plan_layers(job, &l.layers);
     if (code == CLI_RUN) code = plan_heads(job, &l.heads, &l.each_head);
     if (code == CLI_RUN && job->source.pixels) code = image_length(job, &n);

@@ -10,9 +10,9 @@
 #include "core/mem.h"
 #include "core/sha256.h"
 #include "data.h"
+#include "ids.h"
 #include "io/safetensors.h"
 #include "io/show.h"
-#include "numbers.h"
 
 /* ---- Files ------------------------------------------------------------------------- */
 
@@ -59,57 +59,13 @@ static const char *shown(const char *path, char room[LIPSC_SHOWN_PATH]) {
     return room;
 }
 
-static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-/* At most one id for every two bytes. */
-static lipsc_status parse_ids(const char *path, const char *bytes, size_t size,
-                              uint32_t *ids, size_t *count, lipsc_error *err) {
-    char room[LIPSC_SHOWN_PATH];
-    *count = 0;
-    for (size_t at = 0; at < size;) {
-        char word[24];
-        size_t length = 0, value;
-        if (is_space(bytes[at])) {
-            at++;
-            continue;
-        }
-        while (at + length < size && !is_space(bytes[at + length])) length++;
-        const size_t kept = length < sizeof word ? length : sizeof word - 1;
-        memcpy(word, bytes + at, kept);
-        word[kept] = '\0';
-        if (kept < length || strlen(word) != length ||
-            cli_number_size(word, 0, UINT32_MAX, &value)) {
-            char name[LIPSC_SHOWN_NAME];
-            lipsc_show_name(word, name);
-            return lipsc_fail_at(err, LIPSC_E_FORMAT, at,
-                                 "%s: '%s' at byte %zu is not an id", shown(path, room),
-                                 name, at);
-        }
-        ids[(*count)++] = (uint32_t)value;
-        at += length;
-    }
-    return LIPSC_OK;
-}
-
-static lipsc_status ids_of_bytes(const char *path, const char *bytes, size_t size,
-                                 uint32_t **ids, size_t *count, lipsc_error *err) {
-    *ids = lipsc_alloc(size / 2 + 1, sizeof **ids);
-    if (!*ids) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for ids");
-    lipsc_status status = parse_ids(path, bytes, size, *ids, count, err);
-    if (status) {
-        lipsc_release(*ids);
-        *ids = NULL;
-    }
-    return status;
-}
-
 lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
                           lipsc_error *err) {
-    char *bytes;
+    char *bytes, room[LIPSC_SHOWN_PATH];
     size_t size;
     lipsc_status status = cli_bytes_read(path, &bytes, &size, err);
     if (status) return status;
-    status = ids_of_bytes(path, bytes, size, ids, count, err);
+    status = cli_ids_parse(shown(path, room), bytes, size, ids, count, err);
     lipsc_release(bytes);
     return status;
 }
@@ -127,6 +83,19 @@ lipsc_status cli_model_open(const char *spec, uint64_t seed, lipsc_model **out,
 extern const unsigned char cli_builtin_tokenizer[];
 extern const size_t cli_builtin_tokenizer_size;
 
+/* Where the tokenizer of a model lies: of a single safetensors file in its folder. */
+static const char *beside(const char *spec, char room[CLI_DATA_PATH]) {
+    static const char ending[] = ".safetensors";
+    const size_t length = strlen(spec), end = sizeof ending - 1;
+    if (length <= end || strcmp(spec + length - end, ending)) return spec;
+    const char *slash = strrchr(spec, '/');
+    const size_t folder = slash ? (size_t)(slash - spec) + 1 : 0;
+    if (folder >= CLI_DATA_PATH) return spec;
+    memmove(room, spec, folder);
+    memcpy(room + folder, ".", 2);
+    return room;
+}
+
 lipsc_status cli_tokenizer_open(const char *spec, const char *folder, lipsc_tokenizer **out,
                                 lipsc_error *err) {
     static const char random[] = "random:";
@@ -134,6 +103,7 @@ lipsc_status cli_tokenizer_open(const char *spec, const char *folder, lipsc_toke
     if (folder) spec = folder;
     lipsc_status status = cli_model_resolve(spec, room, &spec, err);
     if (status) return status;
+    if (!folder) spec = beside(spec, room);
     if (folder || strncmp(spec, random, sizeof random - 1))
         return lipsc_tokenizer_open(spec, out, err);
     status = lipsc_tokenizer_open(spec + sizeof random - 1, out, err);
@@ -144,23 +114,44 @@ lipsc_status cli_tokenizer_open(const char *spec, const char *folder, lipsc_toke
     return status;
 }
 
+/* A missing tokenizer is no dead end. */
+static lipsc_status open_tokenizer(const cli_source_options *options, const char *spec,
+                                   const lipsc_model_info *info, lipsc_tokenizer **out,
+                                   lipsc_error *err) {
+    char room[LIPSC_SHOWN_PATH];
+    lipsc_error why = {.text = ""};
+    lipsc_status status = cli_tokenizer_open(spec, options->tokenizer, out, &why);
+    if (status == LIPSC_E_IO && !options->tokenizer)
+        return lipsc_fail(
+            err, status, "%s; --tokenizer PATH names one that lies elsewhere%s", why.text,
+            options->text ? ", --ids FILE gives token ids in place of a text" : "");
+    if (status) return lipsc_fail(err, status, "%s", why.text);
+    const size_t vocab = lipsc_tokenizer_vocab_size(*out);
+    if (vocab <= info->vocab) return LIPSC_OK;
+    lipsc_tokenizer_free(*out);
+    return lipsc_fail(err, LIPSC_E_FORMAT,
+                      "%s: the tokenizer makes ids up to %zu, the model's embedding has "
+                      "%zu rows",
+                      shown(options->tokenizer ? options->tokenizer : spec, room),
+                      vocab - 1, info->vocab);
+}
+
+/* Ids of the text where there is one, and the special tokens that are asked for. */
 static lipsc_status encode(const cli_source_options *options, const char *spec,
                            const lipsc_model_info *info, const char *bytes, size_t size,
                            cli_source *out, lipsc_error *err) {
     lipsc_tokenizer *tokenizer;
-    char room[LIPSC_SHOWN_PATH];
-    lipsc_status status = cli_tokenizer_open(spec, options->tokenizer, &tokenizer, err);
+    lipsc_status status = open_tokenizer(options, spec, info, &tokenizer, err);
     if (status) return status;
-    const size_t vocab = lipsc_tokenizer_vocab_size(tokenizer);
-    if (vocab > info->vocab)
-        status = lipsc_fail(err, LIPSC_E_FORMAT,
-                            "%s: the tokenizer makes ids up to %zu, the model's embedding "
-                            "has %zu rows",
-                            shown(options->tokenizer ? options->tokenizer : spec, room),
-                            vocab - 1, info->vocab);
-    if (!status)
+    if (options->text) {
+        out->size = size;
+        out->malformed = lipsc_tokenizer_malformed(bytes, size);
         status =
             lipsc_tokenizer_encode(tokenizer, bytes, size, 0, &out->ids, &out->count, err);
+    }
+    if (!status && options->special)
+        status =
+            lipsc_tokenizer_around(tokenizer, &out->around, &out->before, &out->after, err);
     lipsc_tokenizer_free(tokenizer);
     return status;
 }
@@ -198,53 +189,56 @@ static lipsc_status read_pixels(const char *path, cli_source *out, lipsc_error *
     return status;
 }
 
-/* ---- Windows ----------------------------------------------------------------------- */
-
-int cli_windows_agree(const cli_source_options *options, size_t longest, lipsc_error *err) {
-    if (options->tiled && options->stride) {
-        lipsc_fail(err, LIPSC_E_ARG,
-                   "--tiled has no stride: leave out one of --tiled and --stride");
-        return 0;
-    }
-    if (options->stride && longest > options->stride) {
-        lipsc_fail(err, LIPSC_E_ARG,
-                   "length %zu is longer than the stride %zu: its windows would overlap",
-                   longest, options->stride);
-        return 0;
-    }
-    return 1;
-}
-
-/* Both factors are below 1e8. */
-size_t cli_window_start(const cli_source_options *options, size_t longest, size_t n,
-                        size_t w) {
-    return w * (options->tiled ? n : options->stride ? options->stride : longest);
-}
-
 /* ---- Together ---------------------------------------------------------------------- */
 
-void cli_ids_hash(size_t count, const uint32_t *ids, char hash[65]) {
-    lipsc_sha256 sha;
-    lipsc_sha256_begin(&sha);
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t id = ids[i];
-        const uint8_t little[4] = {(uint8_t)id, (uint8_t)(id >> 8), (uint8_t)(id >> 16),
-                                   (uint8_t)(id >> 24)};
-        lipsc_sha256_add(&sha, little, sizeof little);
-    }
-    lipsc_sha256_end(&sha, hash);
+int cli_source_check(const cli_command *self, const cli_source_options *o) {
+    if (o->special && !o->text && !o->ids)
+        return cli_wrong_use(self, "'--special' has no meaning without --text or --ids");
+    if (o->tokenizer && !o->text && !o->special)
+        return cli_wrong_use(self, "'--tokenizer' has no meaning without --text");
+    return CLI_RUN;
+}
+
+void cli_utf8_say(const cli_command *self, const char *path, size_t malformed,
+                  size_t size) {
+    char room[LIPSC_SHOWN_PATH];
+    if (!malformed) return;
+    fprintf(stderr,
+            "lipscope %s: %s: not all of it is UTF-8: %zu of %zu bytes (%.2g %%) are read "
+            "as U+FFFD\n",
+            self->name, shown(path, room), malformed, size,
+            100.0 * (double)malformed / (double)size);
+}
+
+void cli_source_say(const cli_command *self, int quiet, int special,
+                    const cli_source *source) {
+    char room[LIPSC_SHOWN_PATH];
+    if (quiet) return;
+    cli_utf8_say(self, source->path, source->malformed, source->size);
+    if (special && !source->before && !source->after)
+        fprintf(stderr, "lipscope %s: %s: the tokenizer has no special tokens to add\n",
+                self->name, shown(source->path, room));
+}
+
+static lipsc_status out_of_range(const cli_source *source, uint32_t id, const char *where,
+                                 const lipsc_model_info *info, lipsc_error *err) {
+    char room[LIPSC_SHOWN_PATH];
+    return lipsc_fail(err, LIPSC_E_RANGE,
+                      "%s: id %lu %s is out of range: the model's embedding has %zu rows",
+                      shown(source->path, room), (unsigned long)id, where, info->vocab);
 }
 
 static lipsc_status check_ids(const cli_source *source, const lipsc_model_info *info,
                               lipsc_error *err) {
-    char room[LIPSC_SHOWN_PATH];
-    for (size_t i = 0; i < source->count; i++)
-        if (source->ids[i] >= info->vocab)
-            return lipsc_fail(err, LIPSC_E_RANGE,
-                              "%s: id %lu at place %zu is out of range: the model's "
-                              "embedding has %zu rows",
-                              shown(source->path, room), (unsigned long)source->ids[i], i,
-                              info->vocab);
+    char where[40];
+    for (size_t i = 0; i < source->count; i++) {
+        if (source->ids[i] < info->vocab) continue;
+        snprintf(where, sizeof where, "at place %zu", i);
+        return out_of_range(source, source->ids[i], where, info, err);
+    }
+    for (size_t i = 0; i < source->before + source->after; i++)
+        if (source->around[i] >= info->vocab)
+            return out_of_range(source, source->around[i], "of a special token", info, err);
     return LIPSC_OK;
 }
 
@@ -280,12 +274,13 @@ lipsc_status cli_source_read(const cli_source_options *options, const char *spec
     lipsc_sha256_begin(&sha);
     lipsc_sha256_add(&sha, bytes, size);
     lipsc_sha256_end(&sha, out->hash);
-    if (options->text)
-        status = encode(options, spec, info, bytes, size, out, err);
-    else if (options->ids)
-        status = ids_of_bytes(out->path, bytes, size, &out->ids, &out->count, err);
-    else
+    if (options->ids)
+        status =
+            cli_ids_parse(shown(out->path, room), bytes, size, &out->ids, &out->count, err);
+    else if (options->pixels)
         status = read_pixels(out->path, out, err);
+    if (!status && (options->text || options->special))
+        status = encode(options, spec, info, bytes, size, out, err);
     lipsc_release(bytes);
     if (!status && out->ids && out->count == 0)
         status =
@@ -300,7 +295,8 @@ lipsc_status cli_source_read(const cli_source_options *options, const char *spec
 
 void cli_source_free(cli_source *source) {
     lipsc_release(source->ids);
+    lipsc_release(source->around);
     lipsc_release(source->pixels);
-    source->ids = NULL;
+    source->ids = source->around = NULL;
     source->pixels = NULL;
 }

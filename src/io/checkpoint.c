@@ -153,8 +153,24 @@ static char *copied(const char *text) {
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
+static int is_pickle(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && (!strcmp(dot, ".bin") || !strcmp(dot, ".pt") || !strcmp(dot, ".pth")) &&
+           !is_folder(path) && !access(path, F_OK);
+}
+
+static lipsc_status refuse_pickle(const lipsc_checkpoint *c, const char *why,
+                                  lipsc_error *err) {
+    return lipsc_fail(err, LIPSC_E_IO,
+                      "%s: %s, a pickle, which is not read; "
+                      "AutoModel.from_pretrained(DIR).save_pretrained(NEW) of "
+                      "transformers writes it as model.safetensors",
+                      c->shown, why);
+}
+
 static lipsc_status open_files(lipsc_checkpoint *c, const char *dir, lipsc_error *err) {
     static const char index_name[] = "model.safetensors.index.json";
+    if (is_pickle(dir)) return refuse_pickle(c, "is a file of PyTorch", err);
     if (!is_folder(dir)) return add_path(c, copied(dir), err);
     if (exists(dir, "model.safetensors")) return add_file(c, dir, "model.safetensors", err);
     if (exists(dir, index_name)) {
@@ -165,11 +181,7 @@ static lipsc_status open_files(lipsc_checkpoint *c, const char *dir, lipsc_error
         return status;
     }
     if (exists(dir, "pytorch_model.bin"))
-        return lipsc_fail(err, LIPSC_E_IO,
-                          "%s: has pytorch_model.bin, a pickle, which is not read; "
-                          "AutoModel.from_pretrained(DIR).save_pretrained(NEW) of "
-                          "transformers writes it as model.safetensors",
-                          c->shown);
+        return refuse_pickle(c, "has pytorch_model.bin", err);
     return lipsc_fail(err, LIPSC_E_IO,
                       "%s: has neither model.safetensors nor model.safetensors.index.json",
                       c->shown);

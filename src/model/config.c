@@ -304,7 +304,9 @@ static void find_family(lipsc_reader *r, lipsc_config *c) {
     lipsc_show_name(lipsc_family_shown(&unknown), shown);
     lipsc_config_families(gguf, names);
     r->status = lipsc_fail(
-        r->err, LIPSC_E_FORMAT, "%s: %s is \"%s\", which is not supported; these are: %s",
+        r->err, LIPSC_E_FORMAT,
+        "%s: %s is \"%s\", which is not supported, but its layers can be saved from "
+        "Python (lipscope help layer); supported are: %s",
         r->file, gguf ? "general.architecture" : "field 'model_type'", shown, names);
 }
 

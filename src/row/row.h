@@ -44,6 +44,7 @@ enum {
     X(radius_max, REAL, 0, 1, "", "the longest of them")                                   \
     X(seconds, REAL, 0, 1, "s", "of this cell, without the shared forward pass")           \
     X(start, COUNT, 0, 0, "", "first token of the window in the text")                     \
+    X(special, FLAG, 0, 0, "", "special tokens stand around it, and n counts them")        \
     X(rounding, TEXT, 0, 0, "", "why nothing is known, where scores cannot be told apart") \
     X(routing_gap, REAL, 0, 0, "", "least lead of an expert that a token takes")           \
     X(sigmas, REALS, LIPSC_PART_COUNT, 1, "", "the largest singular values")               \

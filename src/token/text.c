@@ -185,6 +185,18 @@ void lipsc_text_put_repaired(lipsc_text *t, const char *bytes, size_t len) {
     }
 }
 
+size_t lipsc_utf8_malformed(const char *bytes, size_t len) {
+    size_t at = 0, count = 0;
+    while ((at += lipsc_utf8_sound(bytes + at, len - at)) < len) {
+        int whole;
+        const size_t width =
+            one_character((const unsigned char *)bytes + at, len - at, &whole);
+        at += width;
+        count += width;
+    }
+    return count;
+}
+
 /* FNV-1a over bytes, then a mix: the low bits choose the slot of a table. */
 uint64_t lipsc_hash(const char *bytes, size_t len) {
     uint64_t h = 0xcbf29ce484222325u;

@@ -28,6 +28,8 @@ void lipsc_text_put_string(lipsc_text *t, const char *string);
 void lipsc_text_put_code(lipsc_text *t, uint32_t code);
 /* bytes with U+FFFD for each maximal ill-formed part (Unicode 15, table 3-8). */
 void lipsc_text_put_repaired(lipsc_text *t, const char *bytes, size_t len);
+/* How many bytes stand in such parts. */
+size_t lipsc_utf8_malformed(const char *bytes, size_t len);
 /* bytes in front of what stands at `at`. */
 void lipsc_text_insert(lipsc_text *t, size_t at, const char *bytes, size_t len);
 /* A part of t itself again at its end. */

@@ -13,9 +13,10 @@
 /* Holds a cache of words: two threads may use two tokenizers at once, never one. */
 typedef struct lipsc_tokenizer lipsc_tokenizer;
 
-/* dir is a GGUF file, or holds tokenizer.json, or vocab.json and merges.txt (byte-level
- * BPE), or vocab.txt (WordPiece); the first of these found is read.  Without tokenizer.json
- * the options are those in tokenizer_config.json, where there is one. */
+/* dir is a GGUF file or a tokenizer.json, or holds tokenizer.json, or vocab.json and
+ * merges.txt (byte-level BPE), or vocab.txt (WordPiece); the first of these found is read.
+ * Without tokenizer.json the options are those in tokenizer_config.json, where there is
+ * one. */
 lipsc_status lipsc_tokenizer_open(const char *dir, lipsc_tokenizer **out, lipsc_error *err);
 
 /* The bytes of a tokenizer.json.  name stands for the file in sentences. */
@@ -34,6 +35,15 @@ void lipsc_tokenizer_free(lipsc_tokenizer *tokenizer); /* NULL does nothing */
 lipsc_status lipsc_tokenizer_encode(lipsc_tokenizer *tokenizer, const char *bytes,
                                     size_t size, int special, uint32_t **ids, size_t *count,
                                     lipsc_error *err);
+
+/* What `special` adds: *ids (free with lipsc_release; never NULL on success) are *before
+ * ids in front of the text, then *after behind it.  LIPSC_E_REFUSED where the text does not
+ * stand there exactly once. */
+lipsc_status lipsc_tokenizer_around(const lipsc_tokenizer *tokenizer, uint32_t **ids,
+                                    size_t *before, size_t *after, lipsc_error *err);
+
+/* Bytes of a text that are read as U+FFFD: those in no well-formed character. */
+size_t lipsc_tokenizer_malformed(const char *bytes, size_t size);
 
 /* *bytes (free with lipsc_release) is valid UTF-8, ended by a NUL that *size does not
  * count. An id that no token has is an error. */

@@ -206,6 +206,40 @@ lipsc_status lipsc_tokenizer_encode(lipsc_tokenizer *tokenizer, const char *byte
     return status;
 }
 
+lipsc_status lipsc_tokenizer_around(const lipsc_tokenizer *tokenizer, uint32_t **ids,
+                                    size_t *before, size_t *after, lipsc_error *err) {
+    const lipsc_postprocessor *post = &tokenizer->post;
+    lipsc_ids all = {0};
+    size_t texts = 0;
+    *before = 0;
+    for (size_t i = 0; i < post->count; i++) {
+        const lipsc_post_part *part = &post->parts[i];
+        if (part->is_text && !texts++) *before = all.count;
+        if (!part->is_text) lipsc_ids_put_all(&all, part->ids.data, part->ids.count);
+    }
+    lipsc_status status = LIPSC_OK;
+    *ids = lipsc_alloc(all.count, sizeof **ids);
+    if (post->given && texts != 1)
+        status = lipsc_fail(err, LIPSC_E_REFUSED,
+                            "the tokenizer's post_processor writes the text %zu times: "
+                            "windows cannot have special tokens around them",
+                            texts);
+    else if (all.failed || !*ids)
+        status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory");
+    else if (all.count)
+        memcpy(*ids, all.data, all.count * sizeof **ids);
+    *after = all.count - *before;
+    lipsc_ids_free(&all);
+    if (!status) return LIPSC_OK;
+    lipsc_release(*ids);
+    *ids = NULL;
+    return status;
+}
+
+size_t lipsc_tokenizer_malformed(const char *bytes, size_t size) {
+    return lipsc_utf8_malformed(bytes, size);
+}
+
 /* ---- Ids to text ----------------------------------------------------------- */
 
 const char *lipsc_tokenizer_token(const lipsc_tokenizer *tokenizer, uint32_t id,

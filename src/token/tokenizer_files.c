@@ -1,6 +1,6 @@
 /* tokenizer_files.c - the files of a tokenizer folder.  vocab.json with merges.txt, and
  * vocab.txt, are first written as the tokenizer.json that means the same. */
-#define _POSIX_C_SOURCE 200809L /* access */
+#define _POSIX_C_SOURCE 200809L /* access, stat */
 #include "token/assemble.h"
 
 #include "core/error.h"
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 lipsc_status lipsc_json_read(const char *json, size_t size, const char *file, json_t **out,
@@ -229,6 +230,23 @@ static lipsc_status open_described(const char *dir, lipsc_tokenizer **out,
     return status;
 }
 
+static lipsc_status open_file(const char *path, lipsc_tokenizer **out, lipsc_error *err) {
+    lipsc_mapfile map;
+    lipsc_status status = lipsc_mapfile_open(path, &map, err);
+    if (status) return status;
+    status = lipsc_tokenizer_parse((const char *)map.data, map.size, path, out, err);
+    lipsc_mapfile_close(&map);
+    return status;
+}
+
+static int is_json_file(const char *path) {
+    static const char ending[] = ".json";
+    const size_t length = strlen(path), end = sizeof ending - 1;
+    struct stat info;
+    return length > end && !strcmp(path + length - end, ending) && !stat(path, &info) &&
+           S_ISREG(info.st_mode);
+}
+
 static lipsc_status open_gguf(const char *path, lipsc_tokenizer **out, lipsc_error *err) {
     lipsc_gguf *gguf;
     lipsc_status status = lipsc_gguf_open(path, &gguf, err);
@@ -245,6 +263,7 @@ lipsc_status lipsc_tokenizer_open(const char *dir, lipsc_tokenizer **out,
     lipsc_status status = LIPSC_OK;
     lipsc_show_path(dir, shown);
     if (lipsc_gguf_recognised(dir)) return open_gguf(dir, out, err);
+    if (is_json_file(dir)) return open_file(dir, out, err);
     if (file_exists(dir, "tokenizer.json")) return open_described(dir, out, err);
     const int bpe = file_exists(dir, "vocab.json") && file_exists(dir, "merges.txt");
     if (!bpe && !file_exists(dir, "vocab.txt"))

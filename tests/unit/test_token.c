@@ -55,6 +55,29 @@ static void check_ids(lipsc_tokenizer *tokenizer, const char *text, size_t size,
     lipsc_release(ids);
 }
 
+/* The ids that Hugging Face's tokenizers give with special tokens are those without, and
+ * what lies around them. */
+static void check_around(const lipsc_tokenizer *tokenizer, const uint32_t *plain,
+                         size_t plain_count, const uint32_t *special,
+                         size_t special_count) {
+    uint32_t *around;
+    size_t before, after;
+    lipsc_error err = {0};
+    const lipsc_status status =
+        lipsc_tokenizer_around(tokenizer, &around, &before, &after, &err);
+    if (status == LIPSC_E_REFUSED) {
+        assert_non_null(strstr(err.text, "times"));
+        return;
+    }
+    if (status) fail_msg("%s", err.text);
+    assert_int_equal(before + plain_count + after, special_count);
+    assert_memory_equal(special, around, before * sizeof *special);
+    assert_memory_equal(special + before, plain, plain_count * sizeof *special);
+    assert_memory_equal(special + before + plain_count, around + before,
+                        after * sizeof *special);
+    lipsc_release(around);
+}
+
 static void test_encodings(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT(encodings); i++) {
@@ -67,6 +90,8 @@ static void test_encodings(void **state) {
                       encodings[i].count);
         check_ids(tokenizer, encodings[i].text, encodings[i].size, 1, encodings[i].special,
                   encodings[i].special_count);
+        check_around(tokenizer, encodings[i].ids, encodings[i].count, encodings[i].special,
+                     encodings[i].special_count);
         assert_int_equal(lipsc_tokenizer_decode(tokenizer, encodings[i].ids,
                                                 encodings[i].count, 0, &text, &size, NULL),
                          LIPSC_OK);
@@ -165,6 +190,16 @@ static void test_malformed_text(void **state) {
         check_bytes(tokenizer, repairs[i].bytes, repairs[i].size, repairs[i].repaired,
                     repairs[i].repaired_size);
     lipsc_tokenizer_free(tokenizer);
+    /* Python writes three bytes for each part that it replaces */
+    for (size_t i = 0; i < COUNT(repairs); i++) {
+        size_t marks = 0, own = 0;
+        for (size_t at = 0; at + 3 <= repairs[i].repaired_size; at++)
+            marks += !memcmp(repairs[i].repaired + at, "\xef\xbf\xbd", 3);
+        for (size_t at = 0; at + 3 <= repairs[i].size; at++)
+            own += !memcmp(repairs[i].bytes + at, "\xef\xbf\xbd", 3);
+        assert_int_equal(lipsc_tokenizer_malformed(repairs[i].bytes, repairs[i].size),
+                         repairs[i].size - (repairs[i].repaired_size - 3 * (marks - own)));
+    }
 }
 
 /* Members of a class and a hash of them (FNV-1a over three bytes each, ascending).  The
