@@ -29,6 +29,7 @@ struct lipsc_experts {
     void *scale;           /* (pairs) weights, back-end memory                      */
     void *by_gate, *by_up; /* (pairs, ffn): a and b                                 */
     double gap;
+    double kink; /* least distance of an argument from the clamps */
 };
 
 static lipsc_status no_memory(const lipsc_model *m, size_t n, lipsc_error *err) {
@@ -59,6 +60,30 @@ void lipsc_experts_free(lipsc_experts *s) {
 }
 
 double lipsc_experts_gap(const lipsc_experts *s) { return s->gap; }
+
+int lipsc_experts_takes(const lipsc_experts *s, size_t e) {
+    return s->first[e] < s->first[e + 1];
+}
+
+static double largest_of(size_t count, const double *x) {
+    double largest = 0;
+    for (size_t e = 0; e < count; e++) largest = lipsc_max(largest, fabs(x[e]));
+    return largest;
+}
+
+lipsc_experts_size lipsc_experts_measure(const lipsc_experts *s) {
+    const lipsc_config *c = &s->model->config;
+    lipsc_experts_size out = {.by_gate = largest_of(s->pairs * c->ffn, s->by_gate),
+                              .by_up = largest_of(s->pairs * c->ffn, s->by_up),
+                              .kink = s->kink};
+    for (size_t p = 0; p < s->pairs; p++) {
+        double square = 0;
+        for (size_t l = 0; l < c->d; l++)
+            square += s->value[p * c->d + l] * s->value[p * c->d + l];
+        out.value = lipsc_max(out.value, sqrt(square));
+    }
+    return out;
+}
 
 /* ---- The router -----------------------------------------------------------------------
  */
@@ -181,10 +206,14 @@ static lipsc_status dense(const lipsc_experts *s, size_t e, lipsc_dense which, s
     return status;
 }
 
-/* (up + 1) gate s(alpha gate) with both clamped: value, and its derivatives */
+/* (up + 1) gate s(alpha gate) with both clamped: value, and its derivatives; *kink falls to
+ * the least distance from a clamp */
 static void clamped_glu(const lipsc_config *c, size_t count, double *gate, double *up,
-                        double *value) {
+                        double *value, double *kink) {
     for (size_t i = 0; i < count; i++) {
+        const double far_gate = fabs(gate[i] - c->glu_limit);
+        const double far_up = fabs(fabs(up[i]) - c->glu_limit);
+        *kink = lipsc_min(*kink, lipsc_min(far_gate, far_up));
         const int open_gate = gate[i] < c->glu_limit, open_up = fabs(up[i]) < c->glu_limit;
         const double g = lipsc_min(gate[i], c->glu_limit);
         const double u = lipsc_max(lipsc_min(up[i], c->glu_limit), -c->glu_limit);
@@ -196,7 +225,7 @@ static void clamped_glu(const lipsc_config *c, size_t count, double *gate, doubl
 }
 
 /* gate and up (count, ffn) become a and b; value = what goes into W_down */
-static lipsc_status activate(const lipsc_experts *s, size_t count, void *gate, void *up,
+static lipsc_status activate(lipsc_experts *s, size_t count, void *gate, void *up,
                              void *value) {
     const lipsc_config *c = &s->model->config;
     const lipsc_rowwise *row = s->model->backend->rowwise(s->dtype);
@@ -216,7 +245,7 @@ static lipsc_status activate(const lipsc_experts *s, size_t count, void *gate, v
     if (!host) return LIPSC_E_NOMEM;
     space_of(s)->download(all, gate, host);
     space_of(s)->download(all, up, host + all);
-    clamped_glu(c, all, host, host + all, host + 2 * all);
+    clamped_glu(c, all, host, host + all, host + 2 * all, &s->kink);
     space_of(s)->upload(all, host, gate);
     space_of(s)->upload(all, host + all, up);
     space_of(s)->upload(all, host + 2 * all, value);
@@ -367,7 +396,8 @@ lipsc_status lipsc_experts_at(lipsc_model *m, size_t layer, lipsc_dtype dtype, i
                          .n = n,
                          .pairs = n * m->config.experts_used,
                          .dtype = dtype,
-                         .threads = threads};
+                         .threads = threads,
+                         .kink = m->config.activation == LIPSC_ACT_RELU ? 0 : INFINITY};
     const lipsc_status status =
         allocate(s) ? follow(s, keep, x, y, err) : no_memory(m, n, err);
     if (status)

@@ -22,6 +22,19 @@ void lipsc_experts_free(lipsc_experts *experts); /* NULL does nothing */
 lipsc_status lipsc_experts_apply(const lipsc_experts *experts, int trans, size_t k,
                                  const void *x, void *y);
 
+/* What the rounding of products needs to know (docs/maths.md 7.9). */
+typedef struct {
+    double by_gate, by_up; /* the largest factors a, b of what experts are made of      */
+    double value;          /* the longest F                                             */
+    double kink;           /* how far the arguments are from where slopes jump, at least;
+                            * infinite where no slope jumps                             */
+} lipsc_experts_size;
+
+/* experts: in double, made with keep. */
+lipsc_experts_size lipsc_experts_measure(const lipsc_experts *experts);
+/* Whether some token takes expert e. */
+int lipsc_experts_takes(const lipsc_experts *experts, size_t e);
+
 /* The smallest lead of a chosen expert over one that is not, in router logits, over all
  * tokens; infinite when every expert is chosen. */
 double lipsc_experts_gap(const lipsc_experts *experts);

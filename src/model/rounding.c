@@ -8,6 +8,7 @@
 
 #include "attn/norms.h"
 #include "attn/rounding.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 
@@ -292,6 +293,106 @@ static lipsc_status mlp_at(const lipsc_block_point *p, double *size, lipsc_stret
     return LIPSC_OK;
 }
 
+/* ---- Experts ------------------------------------------------------------------------ */
+
+/* One dense layer of the experts that are taken, the largest sizes of them.  own: in its
+ * own direction; back: from d to its other side, `wide` long. */
+static lipsc_status expert_dense(const lipsc_block_point *p, lipsc_dense own,
+                                 lipsc_dense back, size_t wide, dense_size *out) {
+    lipsc_model *m = p->model;
+    const size_t d = m->config.d, longest = d > wide ? d : wide;
+    const int router = own == LIPSC_ROUTER_FORTH;
+    double *unit = lipsc_alloc_zero(d, longest * sizeof *unit);
+    double *W = lipsc_alloc(longest, longest * sizeof *W);
+    lipsc_status status = unit && W ? LIPSC_OK : LIPSC_E_NOMEM;
+    *out = (dense_size){.sums = rounds((double)longest + 4.0)};
+    for (size_t e = 0; !status && e < (router ? 1 : m->config.experts); e++) {
+        const void *forth, *there;
+        if (!router && !lipsc_experts_takes(p->experts, e)) continue;
+        status = lipsc_model_expert(m, p->layer, own, e, p->dtype, &forth, NULL);
+        if (!status)
+            status = lipsc_model_expert(m, p->layer, back, e, p->dtype, &there, NULL);
+        if (status) break;
+        for (size_t c = 0; c < d; c++) unit[c * d + c] = 0.0;
+        m->backend->linear_apply(forth, p->threads, 1, unit, 1, 0, W); /* the bias alone */
+        const double bias = length_of(own == LIPSC_DENSE_DOWN ? d : wide, W);
+        for (size_t c = 0; c < d; c++) unit[c * d + c] = 1.0;
+        m->backend->linear_apply(there, p->threads, d, unit, 0, 0, W);
+        const double size = length_of(d * wide, W);
+        out->weights.frobenius = lipsc_max(out->weights.frobenius, size);
+        out->weights.bias = lipsc_max(out->weights.bias, bias);
+    }
+    out->weights.spectral = out->weights.frobenius;
+    lipsc_release(unit);
+    lipsc_release(W);
+    return status;
+}
+
+/* What is known of the experts of a block. */
+typedef struct {
+    dense_size up, gate, down, router;
+    lipsc_experts_size size;
+} expert_sizes;
+
+static lipsc_status measure_experts(const lipsc_block_point *p, expert_sizes *out) {
+    const size_t ffn = p->model->config.ffn, experts = p->model->config.experts;
+    lipsc_status status = expert_dense(p, LIPSC_DENSE_UP, LIPSC_DENSE_UP, ffn, &out->up);
+    if (!status)
+        status = expert_dense(p, LIPSC_DENSE_GATE, LIPSC_DENSE_GATE, ffn, &out->gate);
+    if (!status)
+        status = expert_dense(p, LIPSC_DENSE_DOWN, LIPSC_DENSE_DOWN_BACK, ffn, &out->down);
+    if (!status)
+        status =
+            expert_dense(p, LIPSC_ROUTER_FORTH, LIPSC_ROUTER_FORTH, experts, &out->router);
+    out->size = lipsc_experts_measure(p->experts);
+    return status;
+}
+
+/* E' of one expert, and in *value the error of what it returns. */
+static lipsc_stretch expert_map(const lipsc_block_point *p, const expert_sizes *e,
+                                double size, double *value) {
+    const double extra = rounds(activation_rounds), alpha = p->model->config.glu_alpha;
+    const double bend = alpha > most_bend ? alpha : most_bend;
+    const double u = image_of(&e->up, size) + 1.0, u_error = image_error(&e->up, size);
+    const double c = image_of(&e->gate, size), c_error = image_error(&e->gate, size);
+    const double a_error = bend * c_error * u + most_slope * u_error + extra * (u + 1.0);
+    const double b_error = most_slope * c_error + extra * (c + 1.0);
+    const double hidden = (most_slope * c + 1.0) * u;
+    const double hidden_error = most_slope * c_error * u +
+                                (most_slope * c + 1.0) * u_error + extra * (hidden + 1.0);
+    *value = e->down.weights.spectral * hidden_error + image_error(&e->down, hidden);
+    if (!(e->size.kink > c_error && e->size.kink > u_error)) return nothing_known;
+    const lipsc_stretch inner =
+        plus(lipsc_stretch_after(diagonal(e->size.by_gate, a_error), map_of(&e->gate)),
+             lipsc_stretch_after(diagonal(e->size.by_up, b_error), map_of(&e->up)));
+    return lipsc_stretch_after(map_of(&e->down), inner);
+}
+
+/* sum_p w_p E_p' + F_p dw_p: the first is a mean of the E_p', the second Cov_w(F, R h). */
+static lipsc_status experts_at(const lipsc_block_point *p, double *size,
+                               lipsc_stretch *out) {
+    const double used = (double)p->model->config.experts_used,
+                 d = (double)p->model->config.d;
+    expert_sizes e;
+    lipsc_status status = measure_experts(p, &e);
+    *out = nothing_known;
+    if (status) return status;
+    double value_error = 0.0;
+    const lipsc_stretch own = expert_map(p, &e, *size, &value_error);
+    const double logit = image_of(&e.router, *size), error = image_error(&e.router, *size);
+    const double theta = 2.0 * (error + rounds(8.0) * (1.0 + logit)); /* of the weights */
+    const double F = e.size.value * (1.0 + rounds(d)) + value_error;
+    const double R = e.router.weights.frobenius;
+    *size = F * (1.0 + small);
+    /* a choice that exact logits might not make is none */
+    if (!(theta < small && lipsc_experts_gap(p->experts) > 2.0 * error)) return LIPSC_OK;
+    const double sums = rounds(2.0 * used + 8.0), through = rounds(d + 4.0 * used + 16.0);
+    out->norm = own.norm + F * R;
+    out->eps = own.eps + (2.0 * theta + sums) * (own.norm + own.eps) +
+               R * (4.0 * F * (2.0 * theta + through + e.router.sums) + 2.0 * value_error);
+    return LIPSC_OK;
+}
+
 /* ---- Together ---------------------------------------------------------------------- */
 
 /* What a branch adds: its norm and its factors behind `map`. */
@@ -307,7 +408,8 @@ static lipsc_stretch branch_of(const lipsc_block_point *p, lipsc_branch branch,
 static lipsc_status add_mlp(const lipsc_block_point *p, lipsc_stretch in, double in_size,
                             lipsc_stretch *map, double *size) {
     lipsc_stretch mlp;
-    const lipsc_status status = mlp_at(p, &in_size, &mlp);
+    const lipsc_status status =
+        p->experts ? experts_at(p, &in_size, &mlp) : mlp_at(p, &in_size, &mlp);
     if (status) return status;
     mlp = branch_of(p, LIPSC_BRANCH_MLP, lipsc_stretch_after(mlp, in), &in_size);
     *map = plus(*map, mlp);
@@ -320,10 +422,6 @@ lipsc_status lipsc_block_rounding(const lipsc_block_point *p, double *size,
                                   lipsc_stretch *out) {
     const lipsc_config *c = &p->model->config;
     const double x = *size;
-    if (c->experts) {
-        *out = nothing_known;
-        return LIPSC_OK;
-    }
     lipsc_stretch attention;
     double seen = x;
     const lipsc_stretch before = norm_at(p, LIPSC_NORM_ATTN, &seen);
