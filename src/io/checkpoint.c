@@ -309,11 +309,19 @@ int lipsc_checkpoint_find(const lipsc_checkpoint *c, const char *name, lipsc_sto
     return 0;
 }
 
+/* Two numbers in each byte: see mxfp4.h. */
+static int is_packed(const lipsc_stored *t) {
+    static const char tail[] = "_blocks";
+    const size_t size = strlen(t->name), end = sizeof tail - 1;
+    return !strcmp(t->dtype, "U8") && size > end && !strcmp(t->name + size - end, tail);
+}
+
 uint64_t lipsc_checkpoint_numbers(const lipsc_checkpoint *c) {
     uint64_t sum = 0;
     lipsc_stored tensor;
     for (size_t i = 0; lipsc_checkpoint_at(c, i, &tensor); i++)
-        if (tensor.readable) sum += tensor.count;
+        if (tensor.readable || is_packed(&tensor))
+            sum += is_packed(&tensor) ? 2 * tensor.count : tensor.count;
     return sum;
 }
 
@@ -321,9 +329,10 @@ const char *lipsc_checkpoint_dtype(const lipsc_checkpoint *c) {
     const char *dtype = "none";
     lipsc_stored tensor;
     for (size_t i = 0; lipsc_checkpoint_at(c, i, &tensor); i++) {
-        if (!tensor.readable) continue;
-        if (!strcmp(dtype, "none")) dtype = tensor.dtype;
-        if (strcmp(dtype, tensor.dtype)) return "mixed";
+        const char *stored = is_packed(&tensor) ? "MXFP4" : tensor.dtype;
+        if (!tensor.readable && !is_packed(&tensor)) continue;
+        if (!strcmp(dtype, "none")) dtype = stored;
+        if (strcmp(dtype, stored)) return "mixed";
     }
     return dtype;
 }

@@ -15,6 +15,14 @@
 /* ---- What changes the computation and is not here -------------------------------------
  */
 
+/* Weights in the one quantisation that the family may be published in. */
+static int is_packed(const lipsc_reader *r, const lipsc_family *f) {
+    const json_t *method =
+        json_object_get(lipsc_read_field(r, "quantization_config"), "quant_method");
+    const char *name = json_string_value(method);
+    return f->packed && name && !strcmp(name, f->packed);
+}
+
 /* The family itself says what this field may be. */
 static int knows(const lipsc_family *f, const char *field) {
     if (f->soft_cap.field && !strcmp(f->soft_cap.field, field)) return 1;
@@ -35,7 +43,6 @@ static void refuse_unsupported(lipsc_reader *r, const lipsc_family *f) {
     static const lipsc_condition everywhere[] = {
         {"attn_logit_softcapping", "null"},
         {"attn_logit_softcap", "null"},
-        {"quantization_config", "null"},
         {"adapter_fusion", "null"},
         {"add_cross_attention", "false"},
         {"is_encoder_decoder", "false"},
@@ -46,6 +53,8 @@ static void refuse_unsupported(lipsc_reader *r, const lipsc_family *f) {
         if (!knows(f, everywhere[i].field)) refuse_unless(r, everywhere[i]);
     for (size_t i = 0; i < LIPSC_REFUSALS && f->only[i].field; i++)
         refuse_unless(r, f->only[i]);
+    static const lipsc_condition plain = {"quantization_config", "null"};
+    if (!is_packed(r, f)) refuse_unless(r, plain);
 }
 
 /* ---- Activations ----------------------------------------------------------------------

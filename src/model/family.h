@@ -194,6 +194,7 @@ typedef struct {
     /* ---- the MLP ---- */
     lipsc_flag mlp_bias;
     const char *experts, *experts_used; /* fields: how many there are, and per token    */
+    const char *packed;      /* quant_method in which experts may be stored: mxfp4     */
     int experts_interleaved; /* of one tensor (experts, in, out): gate and up alternate */
     lipsc_number glu_alpha, glu_limit; /* clamped gate: see lipsc_config               */
 

@@ -269,6 +269,7 @@ const lipsc_family lipsc_families_decoders[] =
       .experts = "num_local_experts",
       .experts_used = "num_experts_per_tok|experts_per_token",
       .experts_interleaved = 1,
+      .packed = "mxfp4",
       .glu_alpha = {"swiglu_alpha", 1.702},
       .glu_limit = {"swiglu_limit", 7},
       .tensor = {[LIPSC_TOKENS] = "embed_tokens.weight",

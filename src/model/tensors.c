@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "io/mxfp4.h"
 #include "io/show.h"
 
 #include <math.h>
@@ -266,14 +267,31 @@ int lipsc_tensor_describe(const lipsc_config *c, lipsc_role role, size_t layer,
  * ----------------------------------------------------------------------------- */
 
 /* Under one of the family's prefixes, or as it is. */
-static int find(const lipsc_tensors *t, const lipsc_tensor *tensor, lipsc_stored *found) {
-    char name[sizeof tensor->name + 40];
+static int find_part(const lipsc_tensors *t, const lipsc_tensor *tensor, const char *suffix,
+                     lipsc_stored *found) {
+    char name[sizeof tensor->name + 48];
     const char *const *prefix = t->config->family->prefix;
     for (size_t p = 0; p < LIPSC_PREFIXES && prefix[p]; p++) {
-        snprintf(name, sizeof name, "%s%s", prefix[p], tensor->name);
+        snprintf(name, sizeof name, "%s%s%s", prefix[p], tensor->name, suffix);
         if (lipsc_checkpoint_find(t->files, name, found)) return 1;
     }
-    return lipsc_checkpoint_find(t->files, tensor->name, found);
+    snprintf(name, sizeof name, "%s%s", tensor->name, suffix);
+    return lipsc_checkpoint_find(t->files, name, found);
+}
+
+static int find(const lipsc_tensors *t, const lipsc_tensor *tensor, lipsc_stored *found) {
+    return find_part(t, tensor, "", found);
+}
+
+/* The weights of all experts in four bits: NAME_blocks and NAME_scales. */
+typedef struct {
+    lipsc_stored blocks, scales;
+} packed_pair;
+
+static int find_packed(const lipsc_tensors *t, const lipsc_tensor *tensor,
+                       packed_pair *found) {
+    return tensor->ndim == 3 && find_part(t, tensor, "_blocks", &found->blocks) &&
+           find_part(t, tensor, "_scales", &found->scales);
 }
 
 void lipsc_tensors_forget(const lipsc_tensors *t, const lipsc_tensor *tensor) {
@@ -283,7 +301,8 @@ void lipsc_tensors_forget(const lipsc_tensors *t, const lipsc_tensor *tensor) {
 
 int lipsc_tensors_has(const lipsc_tensors *t, const lipsc_tensor *tensor) {
     lipsc_stored found;
-    return !t->files || find(t, tensor, &found);
+    packed_pair packed;
+    return !t->files || find(t, tensor, &found) || find_packed(t, tensor, &packed);
 }
 
 /* Leading ones do not count: (1, n, d) is (n, d). */
@@ -298,25 +317,57 @@ static int same_shape(const lipsc_stored *found, const lipsc_tensor *tensor) {
     return same;
 }
 
+static lipsc_status check_shape(const lipsc_stored *found, const lipsc_tensor *tensor,
+                                const char *suffix, lipsc_error *err) {
+    if (same_shape(found, tensor)) return LIPSC_OK;
+    char stored[LIPSC_SHOWN_SHAPE], needed[LIPSC_SHOWN_SHAPE];
+    lipsc_show_shape(found->ndim, found->shape, stored);
+    lipsc_show_shape(tensor->ndim, tensor->shape, needed);
+    return lipsc_fail(err, LIPSC_E_FORMAT,
+                      "%s: tensor '%s%s' has shape %s, but config.json makes it %s",
+                      found->file, tensor->name, suffix, stored, needed);
+}
+
+/* tensor is (experts, in, out); blocks are (experts, out, in / 32, 16). */
+static lipsc_status check_packed(const packed_pair *packed, const lipsc_tensor *tensor,
+                                 lipsc_error *err) {
+    const lipsc_stored *parts[] = {&packed->blocks, &packed->scales};
+    for (size_t i = 0; i < 2; i++)
+        if (strcmp(parts[i]->dtype, "U8") || !parts[i]->in_st)
+            return lipsc_fail(
+                err, LIPSC_E_FORMAT, "%s: tensor '%s%s' has dtype %s, but U8 is needed",
+                parts[i]->file, tensor->name, i ? "_scales" : "_blocks", parts[i]->dtype);
+    if (tensor->shape[1] % LIPSC_MXFP4_BLOCK)
+        return lipsc_fail(err, LIPSC_E_FORMAT,
+                          "%s: tensor '%s' has %zu columns, which are no blocks of %d",
+                          packed->blocks.file, tensor->name, tensor->shape[1],
+                          LIPSC_MXFP4_BLOCK);
+    lipsc_tensor needed = *tensor;
+    needed.ndim = 4;
+    needed.shape[1] = tensor->shape[2];
+    needed.shape[2] = tensor->shape[1] / LIPSC_MXFP4_BLOCK;
+    needed.shape[3] = LIPSC_MXFP4_BLOCK / 2;
+    lipsc_status status = check_shape(&packed->blocks, &needed, "_blocks", err);
+    needed.ndim = 3;
+    return status ? status : check_shape(&packed->scales, &needed, "_scales", err);
+}
+
 lipsc_status lipsc_tensors_check(const lipsc_tensors *t, const lipsc_tensor *tensor,
                                  lipsc_error *err) {
     if (!t->files) return LIPSC_OK;
     lipsc_stored found;
-    if (!find(t, tensor, &found))
+    packed_pair packed;
+    if (!find(t, tensor, &found)) {
+        if (find_packed(t, tensor, &packed)) return check_packed(&packed, tensor, err);
         return lipsc_fail(err, LIPSC_E_FORMAT, "%s: tensor '%s' is missing",
                           lipsc_checkpoint_shown(t->files), tensor->name);
+    }
     if (!found.readable)
         return lipsc_fail(
             err, LIPSC_E_FORMAT,
             "%s: tensor '%s' has dtype %s, but F64, F32, F16 or BF16 is needed", found.file,
             tensor->name, found.dtype);
-    if (same_shape(&found, tensor)) return LIPSC_OK;
-    char stored[LIPSC_SHOWN_SHAPE], needed[LIPSC_SHOWN_SHAPE];
-    lipsc_show_shape(found.ndim, found.shape, stored);
-    lipsc_show_shape(tensor->ndim, tensor->shape, needed);
-    return lipsc_fail(err, LIPSC_E_FORMAT,
-                      "%s: tensor '%s' has shape %s, but config.json makes it %s",
-                      found.file, tensor->name, stored, needed);
+    return check_shape(&found, tensor, "", err);
 }
 
 enum { MANY = 1 << 16 }; /* numbers: pages of smaller tensors are not worth a call */
@@ -324,10 +375,18 @@ enum { MANY = 1 << 16 }; /* numbers: pages of smaller tensors are not worth a ca
 static lipsc_status read_stored(const lipsc_tensors *t, const lipsc_tensor *tensor,
                                 size_t first, size_t count, double *out, lipsc_error *err) {
     lipsc_stored found;
+    packed_pair packed;
     lipsc_status status = lipsc_tensors_check(t, tensor, err);
     if (status) return status;
-    find(t, tensor, &found);
-    status = lipsc_stored_read(&found, first, count, out, err);
+    if (find(t, tensor, &found)) {
+        status = lipsc_stored_read(&found, first, count, out, err);
+    } else {
+        find_packed(t, tensor, &packed);
+        const lipsc_mxfp4 m = {packed.blocks.in_st->data, packed.scales.in_st->data,
+                               tensor->shape[2], tensor->shape[1]};
+        lipsc_mxfp4_read(&m, first, count, out);
+        found = packed.blocks;
+    }
     if (count >= MANY) lipsc_stored_forget(&found);
     if (status) return status;
     for (size_t i = 0; i < count; i++)
