@@ -33,6 +33,16 @@ FAMILIES = {
                          "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}},
     "bloom12": {"model": "BloomModel", "blocks": "h", "attention": "self_attention", "seed": 1,
                 "config": {"hidden_size": 36, "n_head": 12, "n_layer": 1, "vocab_size": 53}},
+    # the two Gemmas as a GGUF file can hold them: scores scaled by head_dim, windows in the usual layers
+    "gemma2_gguf": decoder("Gemma2Model", sizes(24, 4, 36, layers=3, num_key_value_heads=2, head_dim=8,
+                                                attn_logit_softcapping=4.0, query_pre_attn_scalar=8, sliding_window=4,
+                                                **rope(10000.0))),
+    "gemma3_gguf": decoder("Gemma3TextModel", sizes(16, 2, 24, layers=7, num_key_value_heads=1, head_dim=8,
+                                                    query_pre_attn_scalar=8, sliding_window=4,
+                                                    rope_parameters={
+                                                        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                                                        "full_attention": {"rope_type": "linear", "factor": 8.0,
+                                                                           "rope_theta": 1000000.0}})),
     "mixtral_top3": decoder("MixtralModel", sizes(24, 2, 16, num_key_value_heads=1, num_local_experts=5,
                                                   num_experts_per_tok=3, sliding_window=3, **rope(1e5))),
     "phi3_longrope": decoder("Phi3Model", sizes(24, 3, 36, num_key_value_heads=3, pad_token_id=0, sliding_window=5,
