@@ -212,9 +212,9 @@ static int open_model(const cli_command *self, const bounds_settings *s, const c
                       bounds_source *out) {
     lipsc_error err;
     lipsc_layer layer;
-    if (!s->source.text && !s->source.ids && !s->source.pixels)
-        return cli_wrong_use(self, "give one of --text, --ids and --pixels");
     int code = bounds_model_open(self, s, spec, out, &layer);
+    if (code == CLI_RUN && !s->source.text && !s->source.ids && !s->source.pixels)
+        code = cli_wrong_use(self, "give one of --text, --ids and --pixels");
     const size_t n = s->length       ? s->length
                      : s->source.ids ? cli_window_whole(&out->source)
                                      : 64;

@@ -132,6 +132,9 @@ has err "needs a model"
 run 2 bounds G1 --p 0.5
 run 2 bounds
 run 1 bounds absent
+has err "absent: no such file or folder, and no model of that name in the Hugging Face cache"
+run 1 bounds absent.safetensors
+has err "absent.safetensors: cannot open"
 
 # saturated rows have their bounds from the data; where scores cannot be told apart each of
 # them is there, refused with the reason

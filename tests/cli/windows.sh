@@ -186,6 +186,17 @@ for command in "info" "bounds --text words.txt" "attack --radius 1 --length 4" "
     has err "'hf download our/model' fetches it"
 done
 
+# a GGUF file is a model to bounds and attack as well, not a layer file
+gguf=$here/../data/gguf/gpt2-0.gguf
+echo 3 1 4 1 5 9 2 6 >pi.ids
+run 0 measure "$gguf" --ids pi.ids --heads 0 $tiny
+found=$(row sigma)
+run 0 bounds "$gguf" --ids pi.ids --layer 0 --heads 0 --format json
+near "$(field sigma | head -1)" "$found" 1e-6
+run 0 attack "$gguf" --ids pi.ids --layer 0 --heads 0 --domain around --radius 0 --restarts 1 --iterations 1 \
+    --dtype f64 -o gguf.st -q --format tsv
+near "$(row sigma)" "$found" 1e-9
+
 # Real special tokens: sigma of all-MiniLM-L6-v2 at windows made by its own tokenizer with
 # add_special_tokens=True, from transformers 5 and autograd in float64 (300 power steps).
 mini=$here/../../../shared
