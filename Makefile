@@ -10,6 +10,8 @@
 #                   against 150 digits, a million (hours)
 #   make bench      this machine's speed;  make peers: beside PyTorch and JAX
 #   make peers-ot   exact transport beside POT: values and speed (AGREE=1: values only)
+#   make cuda       the CUDA plugin, where nvcc is (CUDA=path of nvcc);  make cuda-release:
+#                   for every architecture;  make test-cuda, make bench-cuda: on a GPU
 #   make install    to PREFIX (default /usr/local), below DESTDIR where given
 #   make format     lay out every C file as .clang-format says
 # CC=clang chooses the compiler, WERROR=1 makes warnings errors, OPTS goes to cmake.
@@ -79,6 +81,23 @@ peers-ot: all
 	@tools/deps.sh peers-ot
 	@python3 bench/peers_ot.py $(BUILD)/lipscope $(if $(AGREE),--agree)
 
+CUDA ?= $(firstword $(wildcard $(shell command -v nvcc) /usr/local/cuda/bin/nvcc))
+CUDA_ARCH = 90a-real
+cuda-release: CUDA_ARCH = 80-real;86-real;89-real;90a-real;90-virtual
+cuda cuda-release:
+	@test -n "$(CUDA)" || { echo "the CUDA plugin needs nvcc, which was not found"; exit 1; }
+	@tools/deps.sh build
+	@$(CONFIGURE) -B build-cuda -DLIPSCOPE_TESTS=OFF -DLIPSCOPE_CUDA=ON \
+	    -DCMAKE_CUDA_COMPILER=$(CUDA) "-DLIPSCOPE_CUDA_ARCHITECTURES=$(CUDA_ARCH)" >/dev/null
+	@cmake --build build-cuda -j $(JOBS) --target lipscope_cuda test_cuda bench_cuda
+	@echo "built build-cuda/liblipscope_cuda.so"
+
+test-cuda: cuda
+	@build-cuda/tests/cuda/test_cuda build-cuda/liblipscope_cuda.so
+
+bench-cuda: cuda
+	@build-cuda/tests/cuda/bench_cuda build-cuda/liblipscope_cuda.so
+
 install: all
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
@@ -88,4 +107,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-real asan fuzz fuzz-bounds coverage bench peers peers-ot install format clean
+.PHONY: all configure demo test test-real asan fuzz fuzz-bounds coverage bench peers peers-ot \
+    cuda cuda-release test-cuda bench-cuda install format clean

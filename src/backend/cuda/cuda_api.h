@@ -1,0 +1,126 @@
+/* cuda_api.h - what the CUDA plugin offers: one table of C functions, no CUDA type.
+ *
+ * liblipscope_cuda.so shows one symbol, lipsc_cuda_plugin, and links nothing of lipscope:
+ * the caller loads it with dlopen.  Every function returns a status and, where err is not
+ * NULL, a sentence.  Work is queued on the device's stream in the order of the calls; only
+ * upload, download, wait, batch_new and output wait for it.
+ *
+ * A batch is any number of inputs that share the weights of a layer; their lengths may
+ * differ. A vector of a batch is the rows of its inputs one after the other, (tokens, d)
+ * or, after J, (tokens, width); k vectors follow each other.  Elements are double in
+ * LIPSC_CUDA_F64, else float.  Results do not depend on timing: the same call gives the
+ * same bits. */
+#ifndef LIPSC_CUDA_API_H
+#define LIPSC_CUDA_API_H
+
+#include "backend/backend.h"
+
+#define LIPSC_CUDA_ABI    1
+#define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
+
+/* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
+ * 1e-5 and 1e-14.  The first two overflow beyond 65504: results are then not finite. */
+typedef enum {
+    LIPSC_CUDA_F16 = 0,
+    LIPSC_CUDA_F16X3 = 1, /* f32 as two f16 numbers, three products */
+    LIPSC_CUDA_F64 = 2
+} lipsc_cuda_precision;
+
+typedef struct lipsc_cuda_device lipsc_cuda_device;
+typedef struct lipsc_cuda_weights lipsc_cuda_weights;
+typedef struct lipsc_cuda_batch lipsc_cuda_batch;
+typedef struct lipsc_cuda_graph lipsc_cuda_graph;
+
+typedef struct {
+    char name[128];
+    size_t memory, free_memory; /* bytes                                           */
+    int major, minor;           /* compute capability                              */
+    int multiprocessors;
+    int driver, runtime; /* CUDA versions, 1000 major + 10 minor                   */
+    int usable;          /* this plugin has code for it                            */
+} lipsc_cuda_about;
+
+typedef struct {
+    int abi;     /* LIPSC_CUDA_ABI  */
+    size_t size; /* of this table   */
+
+    /* ---- devices ---- */
+    lipsc_status (*count)(int *devices, lipsc_error *err);
+    lipsc_status (*about)(int index, lipsc_cuda_about *out, lipsc_error *err);
+    lipsc_status (*open)(int index, lipsc_cuda_device **out, lipsc_error *err);
+    void (*close)(lipsc_cuda_device *device);
+    lipsc_status (*wait)(lipsc_cuda_device *device, lipsc_error *err);
+    /* milliseconds between two marks (0 to 7) that the stream has passed */
+    lipsc_status (*mark)(lipsc_cuda_device *device, int which, lipsc_error *err);
+    lipsc_status (*between)(lipsc_cuda_device *device, int from, int to, double *ms,
+                            lipsc_error *err);
+
+    /* ---- memory ---- */
+    lipsc_status (*alloc)(lipsc_cuda_device *device, size_t bytes, void **out,
+                          lipsc_error *err);
+    void (*release)(lipsc_cuda_device *device, void *p);
+    lipsc_status (*upload)(lipsc_cuda_device *device, size_t bytes, const void *host,
+                           void *to, lipsc_error *err);
+    lipsc_status (*download)(lipsc_cuda_device *device, size_t bytes, const void *from,
+                             void *host, lipsc_error *err);
+    lipsc_status (*fill)(lipsc_cuda_device *device, size_t bytes, int byte, void *to,
+                         lipsc_error *err);
+
+    /* Calls between record and recorded are kept instead of run; replay runs them all. */
+    lipsc_status (*record)(lipsc_cuda_device *device, lipsc_error *err);
+    lipsc_status (*recorded)(lipsc_cuda_device *device, lipsc_cuda_graph **out,
+                             lipsc_error *err);
+    lipsc_status (*replay)(lipsc_cuda_graph *graph, lipsc_error *err);
+    void (*graph_free)(lipsc_cuda_graph *graph);
+
+    /* ---- attention ---- */
+    /* layer: checked, defaults resolved; nothing of it is kept.  LIPSC_E_RANGE: heads wider
+     * than 256. */
+    lipsc_status (*weights_new)(lipsc_cuda_device *device, const lipsc_layer *layer,
+                                lipsc_cuda_precision precision, lipsc_cuda_weights **out,
+                                lipsc_error *err);
+    void (*weights_free)(lipsc_cuda_weights *weights);
+
+    /* Projections, row statistics and work memory for up to `dirs` directions at once.
+     * weights must outlive the batch.  LIPSC_E_NONFIN: a score overflows. */
+    lipsc_status (*batch_new)(lipsc_cuda_weights *weights, size_t inputs,
+                              const lipsc_rows *rows, size_t dirs, lipsc_cuda_batch **out,
+                              lipsc_error *err);
+    void (*batch_free)(lipsc_cuda_batch *batch);
+    size_t (*batch_bytes)(const lipsc_cuda_batch *batch); /* of device memory */
+    size_t (*batch_tokens)(const lipsc_cuda_batch *batch);
+
+    /* y = J x, or with trans J^T x, k <= dirs vectors.  plain: by the naive kernels in
+     * double that the tests compare with; O(n^2) work in a few threads. */
+    lipsc_status (*product)(lipsc_cuda_batch *batch, int trans, size_t k, const void *x,
+                            void *y, int plain, lipsc_error *err);
+    /* Inputs with active[i] 0 are left out of the products' core until the next call; NULL:
+     * all are worked on.  Their part of y is then without meaning. */
+    lipsc_status (*activate)(lipsc_cuda_batch *batch, const int *active, lipsc_error *err);
+    /* Directions are scaled down by 2^bits inside F16 and F16X3: where a product is not
+     * finite although the input is, more room at the top may help. */
+    void (*headroom)(lipsc_cuda_batch *batch, int bits);
+    /* f(X) without the output bias, (tokens, width), host memory */
+    lipsc_status (*output)(lipsc_cuda_batch *batch, double *y, lipsc_error *err);
+
+    /* ---- vectors of a batch; side 0: rows of d, 1: rows of width ---- */
+    /* c (inputs, kb, ka) = A^T B of each input, device memory; sums in double */
+    lipsc_status (*gram)(lipsc_cuda_batch *batch, int side, size_t ka, const void *a,
+                         size_t kb, const void *b, double *c, lipsc_error *err);
+    /* B = beta B + A C with each input's own C (inputs, kb, ka), device memory */
+    lipsc_status (*combine)(lipsc_cuda_batch *batch, int side, size_t ka, const void *a,
+                            size_t kb, const double *c, double beta, void *b,
+                            lipsc_error *err);
+    /* x of input i times factor[i] (inputs), or with invert divided by its square root
+     * where that is positive: normalises by a gram with itself */
+    lipsc_status (*scale)(lipsc_cuda_batch *batch, int side, const double *factor,
+                          int invert, void *x, lipsc_error *err);
+} lipsc_cuda_api;
+
+#ifdef __cplusplus
+extern "C"
+#endif
+    const lipsc_cuda_api *
+    lipsc_cuda_plugin(void);
+
+#endif

@@ -1,0 +1,291 @@
+// device.cu - devices, memory, errors, recorded work: the table that the plugin shows.
+#include "internal.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+// ---- Errors
+// ------------------------------------------------------------------------------
+
+lipsc_status fail(lipsc_error *err, lipsc_status code, const char *format, ...) {
+    if (!err) return code;
+    err->code = code;
+    err->offset = 0;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    return code;
+}
+
+lipsc_status fail_cuda(lipsc_error *err, cudaError_t e, const char *what) {
+    cudaGetLastError(); // so that the next call does not meet it again
+    const lipsc_status code =
+        e == cudaErrorMemoryAllocation ? LIPSC_E_NOMEM : LIPSC_E_REFUSED;
+    if (e == cudaErrorMemoryAllocation)
+        return fail(err, code, "the GPU is out of memory for %s", what);
+    return fail(err, code, "CUDA, %s: %s", what, cudaGetErrorString(e));
+}
+
+lipsc_status fail_blas(lipsc_error *err, cublasStatus_t e, const char *what) {
+    return fail(err, e == CUBLAS_STATUS_ALLOC_FAILED ? LIPSC_E_NOMEM : LIPSC_E_REFUSED,
+                "cuBLAS, %s: %s", what, cublasGetStatusString(e));
+}
+
+// ---- Memory
+// ------------------------------------------------------------------------------
+
+Memory::~Memory() {
+    for (void *p : held) cudaFree(p);
+}
+lipsc_status Memory::take(void **out, size_t count, lipsc_error *err) {
+    void *p = nullptr;
+    const cudaError_t e = cudaMalloc(&p, count);
+    if (e != cudaSuccess) {
+        cudaGetLastError();
+        return fail(err, LIPSC_E_NOMEM, "the GPU has no %.3g GiB left for this",
+                    (double)count / 1073741824.0);
+    }
+    held.push_back(p);
+    bytes += count;
+    *out = p;
+    return LIPSC_OK;
+}
+void Memory::give(void *p) {
+    for (size_t i = 0; i < held.size(); i++)
+        if (held[i] == p) {
+            held.erase(held.begin() + (long)i);
+            cudaFree(p);
+            return;
+        }
+}
+
+// ---- Devices
+// -------------------------------------------------------------------------------
+
+static lipsc_status count(int *devices, lipsc_error *err) {
+    *devices = 0;
+    const cudaError_t e = cudaGetDeviceCount(devices);
+    if (e == cudaErrorInsufficientDriver)
+        return fail(err, LIPSC_E_REFUSED,
+                    "the NVIDIA driver is missing or too old for CUDA %d.%d",
+                    CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    if (e == cudaErrorNoDevice) return fail(err, LIPSC_E_REFUSED, "there is no NVIDIA GPU");
+    if (e != cudaSuccess) return fail_cuda(err, e, "looking for devices");
+    return LIPSC_OK;
+}
+
+static __global__ void probe() {}
+
+static lipsc_status about(int index, lipsc_cuda_about *out, lipsc_error *err) {
+    int devices;
+    PASS(count(&devices, err));
+    if (index < 0 || index >= devices)
+        return fail(err, LIPSC_E_ARG, "there is no GPU %d: %d in all", index, devices);
+    cudaDeviceProp p;
+    TRY(cudaGetDeviceProperties(&p, index), "asking for a device");
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%.127s", p.name);
+    out->major = p.major;
+    out->minor = p.minor;
+    out->multiprocessors = p.multiProcessorCount;
+    TRY(cudaDriverGetVersion(&out->driver), "asking for the driver");
+    TRY(cudaRuntimeGetVersion(&out->runtime), "asking for the runtime");
+    int before;
+    TRY(cudaGetDevice(&before), "asking for the device in use");
+    TRY(cudaSetDevice(index), "choosing a device");
+    cudaFuncAttributes attributes;
+    out->usable = cudaFuncGetAttributes(&attributes, probe) == cudaSuccess;
+    cudaGetLastError();
+    const cudaError_t e = cudaMemGetInfo(&out->free_memory, &out->memory);
+    cudaSetDevice(before);
+    TRY(e, "asking for memory");
+    return LIPSC_OK;
+}
+
+static void close_device(lipsc_cuda_device *device) {
+    if (!device) return;
+    cudaSetDevice(device->index);
+    if (device->blas) cublasDestroy(device->blas);
+    for (cudaEvent_t &mark : device->marks)
+        if (mark) cudaEventDestroy(mark);
+    cudaFree(device->workspace);
+    cudaFree(device->constants);
+    if (device->stream) cudaStreamDestroy(device->stream);
+    delete device;
+}
+
+static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
+    const size_t workspace = 32u << 20; // what cuBLAS advises for Hopper
+    TRY(cudaSetDevice(device->index), "choosing a device");
+    TRY(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "a stream");
+    for (cudaEvent_t &mark : device->marks) TRY(cudaEventCreate(&mark), "an event");
+    TRY(cudaMalloc(&device->workspace, workspace), "the workspace of cuBLAS");
+    struct {
+        float f[2];
+        double d[2];
+    } constants = {{0, 1}, {0, 1}};
+    TRY(cudaMalloc(&device->constants, sizeof constants), "constants");
+    TRY(cudaMemcpy(device->constants, &constants, sizeof constants, cudaMemcpyHostToDevice),
+        "constants");
+    cublasStatus_t e = cublasCreate(&device->blas);
+    if (e == CUBLAS_STATUS_SUCCESS) e = cublasSetStream(device->blas, device->stream);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasSetWorkspace(device->blas, device->workspace, workspace);
+    return e == CUBLAS_STATUS_SUCCESS ? LIPSC_OK : fail_blas(err, e, "starting");
+}
+
+static lipsc_status open_device(int index, lipsc_cuda_device **out, lipsc_error *err) {
+    lipsc_cuda_about it;
+    PASS(about(index, &it, err));
+    if (!it.usable)
+        return fail(err, LIPSC_E_REFUSED,
+                    "%s has compute capability %d.%d, for which this plugin was not built",
+                    it.name, it.major, it.minor);
+    lipsc_cuda_device *device = new (std::nothrow) lipsc_cuda_device();
+    if (!device) return fail(err, LIPSC_E_NOMEM, "out of memory for a device");
+    device->index = index;
+    const lipsc_status status = fill_device(device, err);
+    if (status) {
+        close_device(device);
+        return status;
+    }
+    *out = device;
+    return LIPSC_OK;
+}
+
+static lipsc_status wait(lipsc_cuda_device *device, lipsc_error *err) {
+    TRY(cudaStreamSynchronize(device->stream), "waiting for the GPU");
+    return LIPSC_OK;
+}
+static lipsc_status mark(lipsc_cuda_device *device, int which, lipsc_error *err) {
+    if (which < 0 || which > 7) return fail(err, LIPSC_E_ARG, "there is no mark %d", which);
+    TRY(cudaEventRecord(device->marks[which], device->stream), "a mark");
+    return LIPSC_OK;
+}
+static lipsc_status between(lipsc_cuda_device *device, int from, int to, double *ms,
+                            lipsc_error *err) {
+    float f = 0;
+    TRY(cudaEventSynchronize(device->marks[to]), "a mark");
+    TRY(cudaEventElapsedTime(&f, device->marks[from], device->marks[to]), "a mark");
+    *ms = (double)f;
+    return LIPSC_OK;
+}
+
+static lipsc_status alloc(lipsc_cuda_device *device, size_t bytes, void **out,
+                          lipsc_error *err) {
+    TRY(cudaSetDevice(device->index), "choosing a device");
+    TRY(cudaMalloc(out, bytes ? bytes : 1), "a buffer");
+    return LIPSC_OK;
+}
+static void release(lipsc_cuda_device *, void *p) { cudaFree(p); }
+static lipsc_status upload(lipsc_cuda_device *device, size_t bytes, const void *host,
+                           void *to, lipsc_error *err) {
+    TRY(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, device->stream),
+        "copying to the GPU");
+    return wait(device, err);
+}
+static lipsc_status download(lipsc_cuda_device *device, size_t bytes, const void *from,
+                             void *host, lipsc_error *err) {
+    TRY(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, device->stream),
+        "copying from the GPU");
+    return wait(device, err);
+}
+static lipsc_status fill(lipsc_cuda_device *device, size_t bytes, int byte, void *to,
+                         lipsc_error *err) {
+    TRY(cudaMemsetAsync(to, byte, bytes, device->stream), "filling a buffer");
+    return LIPSC_OK;
+}
+
+// ---- Recorded work
+// ---------------------------------------------------------------------------
+
+static lipsc_status record(lipsc_cuda_device *device, lipsc_error *err) {
+    TRY(cudaStreamBeginCapture(device->stream, cudaStreamCaptureModeThreadLocal),
+        "recording");
+    return LIPSC_OK;
+}
+static lipsc_status recorded(lipsc_cuda_device *device, lipsc_cuda_graph **out,
+                             lipsc_error *err) {
+    cudaGraph_t graph = nullptr;
+    TRY(cudaStreamEndCapture(device->stream, &graph), "recording");
+    lipsc_cuda_graph *g = new (std::nothrow) lipsc_cuda_graph();
+    if (!g) return fail(err, LIPSC_E_NOMEM, "out of memory for a graph");
+    g->device = device;
+    const cudaError_t e = cudaGraphInstantiate(&g->exec, graph, 0);
+    cudaGraphDestroy(graph);
+    if (e != cudaSuccess) {
+        delete g;
+        return fail_cuda(err, e, "recording");
+    }
+    *out = g;
+    return LIPSC_OK;
+}
+static lipsc_status replay(lipsc_cuda_graph *graph, lipsc_error *err) {
+    TRY(cudaGraphLaunch(graph->exec, graph->device->stream), "replaying");
+    return LIPSC_OK;
+}
+static void graph_free(lipsc_cuda_graph *graph) {
+    if (!graph) return;
+    cudaGraphExecDestroy(graph->exec);
+    delete graph;
+}
+
+// ---- Attention
+// ---------------------------------------------------------------------------------
+
+static void weights_free(lipsc_cuda_weights *weights) { delete weights; }
+static lipsc_status batch_new(lipsc_cuda_weights *weights, size_t inputs,
+                              const lipsc_rows *rows, size_t dirs, lipsc_cuda_batch **out,
+                              lipsc_error *err) {
+    if (!inputs || !dirs)
+        return fail(err, LIPSC_E_ARG, "a batch without inputs or directions");
+    TRY(cudaSetDevice(weights->device->index), "choosing a device");
+    return weights->batch_new(inputs, rows, dirs, out, err);
+}
+static void batch_free(lipsc_cuda_batch *batch) {
+    if (batch) cudaStreamSynchronize(batch->device->stream);
+    delete batch;
+}
+static size_t batch_bytes(const lipsc_cuda_batch *batch) { return batch->memory.bytes; }
+static size_t batch_tokens(const lipsc_cuda_batch *batch) { return batch->tokens; }
+static lipsc_status product(lipsc_cuda_batch *batch, int trans, size_t k, const void *x,
+                            void *y, int plain, lipsc_error *err) {
+    if (k > batch->dirs)
+        return fail(err, LIPSC_E_ARG, "%zu directions at once, the batch has room for %zu",
+                    k, batch->dirs);
+    return k ? batch->product(trans, k, x, y, plain, err) : LIPSC_OK;
+}
+static lipsc_status activate(lipsc_cuda_batch *batch, const int *active, lipsc_error *err) {
+    batch->active = active ? batch->active_store : nullptr;
+    return active ? upload(batch->device, batch->inputs * sizeof(int), active,
+                           batch->active, err)
+                  : LIPSC_OK;
+}
+static void headroom(lipsc_cuda_batch *batch, int bits) { batch->room = bits; }
+static lipsc_status output(lipsc_cuda_batch *batch, double *y, lipsc_error *err) {
+    return batch->output(y, err);
+}
+
+extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cuda_plugin(
+    void) {
+    static const lipsc_cuda_api api = {LIPSC_CUDA_ABI, sizeof(lipsc_cuda_api),
+                                       count,          about,
+                                       open_device,    close_device,
+                                       wait,           mark,
+                                       between,        alloc,
+                                       release,        upload,
+                                       download,       fill,
+                                       record,         recorded,
+                                       replay,         graph_free,
+                                       weights_new,    weights_free,
+                                       batch_new,      batch_free,
+                                       batch_bytes,    batch_tokens,
+                                       product,        activate,
+                                       headroom,       output,
+                                       gram,           combine,
+                                       scale};
+    return &api;
+}

@@ -1,0 +1,222 @@
+// internal.h - what the files of the plugin share: device, weights, batch.
+#ifndef LIPSC_CUDA_INTERNAL_H
+#define LIPSC_CUDA_INTERNAL_H
+
+extern "C" {
+#include "cuda_api.h"
+}
+#include "kernels.h"
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <vector>
+
+struct lipsc_cuda_device {
+    int index;
+    cudaStream_t stream;
+    cublasHandle_t blas;
+    void *workspace;
+    void *constants; // 0 and 1 as float, then as double
+    cudaEvent_t marks[8];
+};
+
+struct lipsc_cuda_graph {
+    lipsc_cuda_device *device;
+    cudaGraphExec_t exec;
+};
+
+// Fills err and returns the code.
+lipsc_status fail(lipsc_error *err, lipsc_status code, const char *format, ...);
+lipsc_status fail_cuda(lipsc_error *err, cudaError_t e, const char *what);
+lipsc_status fail_blas(lipsc_error *err, cublasStatus_t e, const char *what);
+#define TRY(call, what)                                             \
+    do {                                                            \
+        const cudaError_t try_ = (call);                            \
+        if (try_ != cudaSuccess) return fail_cuda(err, try_, what); \
+    } while (0)
+#define PASS(call)                           \
+    do {                                     \
+        const lipsc_status pass_ = (call);   \
+        if (pass_ != LIPSC_OK) return pass_; \
+    } while (0)
+
+// Device memory that is given back together; bytes counts it.
+struct Memory {
+    lipsc_cuda_device *device = nullptr;
+    std::vector<void *> held;
+    size_t bytes = 0;
+    ~Memory();
+    lipsc_status take(void **out, size_t bytes, lipsc_error *err);
+    template <class T> lipsc_status get(T **out, size_t count, lipsc_error *err) {
+        return take((void **)out, (count ? count : 1) * sizeof(T), err);
+    }
+    template <class T>
+    lipsc_status put(T **out, const std::vector<T> &host, size_t slack, lipsc_error *err);
+    void give(void *p); // earlier than the rest
+};
+
+// Sizes of a layer as the device sees it.
+struct Dims {
+    size_t d, width;     // a token, an output token
+    size_t dp, wp;       // the same, rounded up to 8 in the narrow precisions
+    size_t heads, kv, W; // padded width of a head
+    size_t key_dim, value_dim;
+    size_t C;      // (heads + 2 kv) W: queries, keys, values of a token
+    size_t turned; // (heads + kv) W: queries and keys
+    size_t rotary_half;
+    int norms, norm_whole; // norms: bit 0 queries, bit 1 keys
+    double norm_eps, cap;
+};
+
+// Work of all precisions behind one table of virtual functions.
+struct lipsc_cuda_batch {
+    lipsc_cuda_device *device;
+    Memory memory;
+    size_t inputs = 0, tokens = 0, padded = 0, dirs = 0;
+    std::vector<int> base_host, n_host;
+    int *base = nullptr, *pad = nullptr, *n = nullptr; // (inputs)
+    int *owner = nullptr, *prow = nullptr;             // (tokens) input, padded row
+    int *source = nullptr; // (tokens) row of the caller, or NULL: the same
+    int *active = nullptr, *active_store = nullptr;
+    double *partial = nullptr; // of gram
+    size_t partial_count = 0;
+    int room = 0;
+    size_t d = 0, width = 0;
+    bool wide = false; // vectors of double
+    virtual ~lipsc_cuda_batch() {}
+    virtual lipsc_status product(int trans, size_t k, const void *x, void *y, int plain,
+                                 lipsc_error *err) = 0;
+    virtual lipsc_status output(double *y, lipsc_error *err) = 0;
+};
+
+struct lipsc_cuda_weights {
+    lipsc_cuda_device *device;
+    Memory memory;
+    Dims dims;
+    virtual ~lipsc_cuda_weights() {}
+    virtual lipsc_status batch_new(size_t inputs, const lipsc_rows *rows, size_t dirs,
+                                   lipsc_cuda_batch **out, lipsc_error *err) = 0;
+};
+
+template <class S> struct Weights : lipsc_cuda_weights {
+    typedef typename S::T T;
+    typedef typename S::Acc Acc;
+    const Kernels<S> *kernels;
+    double *exact;                 // (C, dp64 = d) projections in double
+    double *bias;                  // (C) in double
+    T *qkv, *out;                  // (C, dp), (width, heads W), PL planes side by side
+    double qkv_factor, out_factor; // powers of two: what they were multiplied by
+    Acc *gain;                     // (turned) or NULL
+    double *gain_exact;
+    double *freq = nullptr;
+    std::vector<double> freq_host;
+    Acc *sinks; // (heads), base 2, or NULL
+    lipsc_status batch_new(size_t inputs, const lipsc_rows *rows, size_t dirs,
+                           lipsc_cuda_batch **out, lipsc_error *err) override;
+};
+
+template <class S> struct Batch : lipsc_cuda_batch {
+    typedef typename S::T T;
+    typedef typename S::Acc Acc;
+    const Weights<S> *w;
+    T *qkv, *dqkv, *heads,
+        *xin;                // (tokens, C), (dirs tokens, C), (.., heads W), (.., dp|wp)
+    Acc *temp = nullptr;     // (dirs tokens, C): where a projection is not final
+    Acc *gathered = nullptr; // (dirs tokens, max(d, width)): before the caller's order
+    Acc *excess;             // (tokens, heads W)
+    Stats<Acc> st;
+    int *first, *last, *key_first, *key_last; // (padded)
+    Acc *key_bias = nullptr, *distance = nullptr;
+    int far = 0;
+    Acc *root = nullptr, *inverse_root = nullptr; // (tokens)
+    Acc *cosine = nullptr, *sine = nullptr;       // (tokens, rotary_half)
+    Acc *unit = nullptr, *over = nullptr;         // (tokens, turned), (tokens, heads + kv)
+    int *longest = nullptr; // (dirs, inputs) largest row norm, bits of a float
+    Acc *unscale = nullptr; // (dirs, inputs) what undoes the scale
+    Task *tasks[MODES], *statistics_tasks;
+    int ntasks[MODES], statistics_ntasks;
+    // The core writes 2^lift of its results, J and J^T, and the transposed one row_scale of
+    // row i, so that f16 neither overflows nor loses digits: sums over many keys are small,
+    // and a key that everybody looks at is large.
+    int lift[2] = {0, 0};
+    Acc *row_scale = nullptr, *row_unscale = nullptr; // (tokens) or NULL: all 1
+    const Kernels<S> *kernels;
+    double *plain_stats = nullptr, *plain_dirs = nullptr;
+
+    lipsc_status product(int trans, size_t k, const void *x, void *y, int plain,
+                         lipsc_error *err) override;
+    lipsc_status output(double *y, lipsc_error *err) override;
+    Args<S> args(Mode mode, size_t k) const;
+    bool turns() const { return w->dims.norms || w->dims.rotary_half; }
+    bool staged() const { return source || root || row_scale; }
+    bool general() const { return key_bias || distance || w->dims.cap > 0; }
+    bool single(size_t k) const { return inputs == 1 && k == 1; }
+};
+
+// ---- gemm.cu: row-major products with weights
+// ---------------------------------------------- y (m, n) = alpha x (m, k) W^T, W (n, k),
+// or with trans y = alpha x (m, n_in) W; planes of S. alpha: host number; device_alpha,
+// where not NULL, is taken instead (of type Acc).
+template <class S>
+lipsc_status gemm_stored(lipsc_cuda_device *dev, int trans, size_t m, size_t n, size_t k,
+                         double alpha, const typename S::T *x, size_t ldx,
+                         const typename S::T *w, size_t ldw, typename S::T *y, size_t ldy,
+                         lipsc_error *err); // one plane only
+template <class S>
+lipsc_status gemm_full(lipsc_cuda_device *dev, int trans, size_t m, size_t n, size_t k,
+                       double alpha, const typename S::Acc *device_alpha,
+                       const typename S::T *x, size_t ldx, const typename S::T *w,
+                       size_t ldw, typename S::Acc *y, size_t ldy, lipsc_error *err);
+
+// ---- stages.cu: row by row around the core
+// ---------------------------------------------------
+template <class S>
+lipsc_status enter(const Batch<S> *b, int trans, size_t k, const typename S::Acc *x,
+                   double out_factor, lipsc_error *err);
+template <class S>
+lipsc_status leave(const Batch<S> *b, int trans, size_t k, const typename S::Acc *from,
+                   typename S::Acc *y, lipsc_error *err);
+template <class S>
+lipsc_status store(cudaStream_t stream, size_t rows, size_t cols, const void *from,
+                   int from_double, size_t ldf, double factor, typename S::T *to,
+                   size_t ldt, lipsc_error *err);
+template <class S>
+lipsc_status turn(const Batch<S> *b, size_t k, const typename S::Acc *from,
+                  lipsc_error *err);
+template <class S> lipsc_status turn_back(const Batch<S> *b, size_t k, lipsc_error *err);
+template <class S>
+lipsc_status ready(const Batch<S> *b, size_t first, size_t rows, double *projected,
+                   int *bad, lipsc_error *err);
+template <class S>
+lipsc_status shift_of_rows(const Batch<S> *b, size_t k, lipsc_error *err);
+template <class S>
+lipsc_status means_of_rows(const Batch<S> *b, size_t k, lipsc_error *err);
+template <class S> lipsc_status head_output(const Batch<S> *b, lipsc_error *err);
+// heads = 1, for the masses of columns; then the scales of rows from what J^T makes of it
+template <class S> lipsc_status ones(const Batch<S> *b, lipsc_error *err);
+template <class S>
+lipsc_status masses(const Batch<S> *b, double factor, double threshold, int *needed,
+                    lipsc_error *err);
+
+// ---- plain.cu
+// ---------------------------------------------------------------------------------
+template <class S> lipsc_status plain_statistics(Batch<S> *b, lipsc_error *err);
+template <class S>
+lipsc_status plain_core(Batch<S> *b, int trans, size_t k, lipsc_error *err);
+
+// ---- weights.cu, batch.cu
+// -----------------------------------------------------------------------
+lipsc_status weights_new(lipsc_cuda_device *device, const lipsc_layer *layer,
+                         lipsc_cuda_precision precision, lipsc_cuda_weights **out,
+                         lipsc_error *err);
+
+// ---- vectors.cu
+// ----------------------------------------------------------------------------------
+lipsc_status gram(lipsc_cuda_batch *b, int side, size_t ka, const void *a, size_t kb,
+                  const void *x, double *c, lipsc_error *err);
+lipsc_status combine(lipsc_cuda_batch *b, int side, size_t ka, const void *a, size_t kb,
+                     const double *c, double beta, void *x, lipsc_error *err);
+lipsc_status scale(lipsc_cuda_batch *b, int side, const double *factor, int invert, void *x,
+                   lipsc_error *err);
+
+#endif

@@ -1,0 +1,170 @@
+// vectors.cu - sums and combinations of a batch's vectors, each input for itself.  Sums are
+// made in double over fixed pieces of an input and added in fixed order: the bits depend
+// neither on timing nor on the other inputs.
+#include "internal.h"
+
+enum { THREADS = 256, EACH = 16, PIECE = THREADS * EACH };
+
+struct Segments {
+    const int *base, *n;
+    size_t tokens, width; // elements of a row
+};
+
+DEV double warp_sum(double v) {
+#pragma unroll
+    for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
+    return v;
+}
+
+// partial (inputs, pieces, kb, ka): sums of one piece
+template <class V>
+static __global__ void __launch_bounds__(THREADS)
+    gram_pieces(Segments s, size_t pieces, int ka, const V *a, int kb, const V *b,
+                double *partial) {
+    __shared__ double sums[THREADS / 32];
+    const size_t input = blockIdx.y, piece = blockIdx.x, len = s.tokens * s.width;
+    const size_t count = s.n[input] * s.width, first = piece * PIECE;
+    if (first >= count) return;
+    const size_t at = s.base[input] * s.width + first;
+    const int left = (int)min(count - first, (size_t)PIECE);
+    double *out = partial + (input * pieces + piece) * ka * kb;
+    for (int j = 0; j < kb; j++) {
+        double x[EACH];
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const int i = e * THREADS + threadIdx.x;
+            x[e] = i < left ? (double)b[j * len + at + i] : 0.0;
+        }
+        for (int l = 0; l < ka; l++) {
+            double sum = 0;
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                const int i = e * THREADS + threadIdx.x;
+                if (i < left) sum += (double)a[l * len + at + i] * x[e];
+            }
+            sum = warp_sum(sum);
+            if ((threadIdx.x & 31) == 0) sums[threadIdx.x >> 5] = sum;
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                double all = 0;
+                for (int w = 0; w < THREADS / 32; w++) all += sums[w];
+                out[j * ka + l] = all;
+            }
+            __syncthreads();
+        }
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    gram_total(Segments s, size_t pieces, int count, const double *partial, double *c) {
+    __shared__ double sums[THREADS];
+    const size_t input = blockIdx.y, which = blockIdx.x;
+    const size_t mine = ((size_t)s.n[input] * s.width + PIECE - 1) / PIECE;
+    double sum = 0;
+    for (size_t p = threadIdx.x; p < mine; p += THREADS)
+        sum += partial[(input * pieces + p) * count + which];
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    for (int d = THREADS / 2; d; d >>= 1) {
+        if (threadIdx.x < d) sums[threadIdx.x] += sums[threadIdx.x + d];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) c[input * count + which] = sums[0];
+}
+
+static Segments segments(const lipsc_cuda_batch *b, int side) {
+    return {b->base, b->n, b->tokens, side ? b->width : b->d};
+}
+static size_t most_pieces(const lipsc_cuda_batch *b, const Segments &s) {
+    int longest = 0;
+    for (int n : b->n_host) longest = n > longest ? n : longest;
+    return ((size_t)longest * s.width + PIECE - 1) / PIECE;
+}
+
+lipsc_status gram(lipsc_cuda_batch *b, int side, size_t ka, const void *a, size_t kb,
+                  const void *x, double *c, lipsc_error *err) {
+    if (!ka || !kb) return LIPSC_OK;
+    const Segments s = segments(b, side);
+    const size_t pieces = most_pieces(b, s), need = b->inputs * pieces * ka * kb;
+    if (need > b->partial_count) {
+        if (b->partial) {
+            TRY(cudaStreamSynchronize(b->device->stream), "waiting for the GPU");
+            b->memory.give(b->partial);
+        }
+        b->partial = nullptr;
+        PASS(b->memory.get(&b->partial, need, err));
+        b->partial_count = need;
+    }
+    const dim3 grid((unsigned)pieces, (unsigned)b->inputs);
+    const cudaStream_t stream = b->device->stream;
+    if (b->wide)
+        gram_pieces<double><<<grid, THREADS, 0, stream>>>(
+            s, pieces, (int)ka, (const double *)a, (int)kb, (const double *)x, b->partial);
+    else
+        gram_pieces<float><<<grid, THREADS, 0, stream>>>(
+            s, pieces, (int)ka, (const float *)a, (int)kb, (const float *)x, b->partial);
+    gram_total<<<dim3((unsigned)(ka * kb), (unsigned)b->inputs), THREADS, 0, stream>>>(
+        s, pieces, (int)(ka * kb), b->partial, c);
+    TRY(cudaGetLastError(), "dot products");
+    return LIPSC_OK;
+}
+
+template <class V>
+static __global__ void combine_rows(Segments s, int ka, const V *a, int kb, const double *c,
+                                    int add, V *b) {
+    const size_t input = blockIdx.y, len = s.tokens * s.width, count = s.n[input] * s.width;
+    const size_t at = s.base[input] * s.width;
+    const double *mine = c + input * ka * kb;
+    for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < count;
+         i += (size_t)gridDim.x * THREADS)
+        for (int j = 0; j < kb; j++) {
+            double sum = add ? (double)b[j * len + at + i] : 0.0;
+            for (int l = 0; l < ka; l++)
+                sum += mine[j * ka + l] * (double)a[l * len + at + i];
+            b[j * len + at + i] = (V)sum;
+        }
+}
+
+lipsc_status combine(lipsc_cuda_batch *b, int side, size_t ka, const void *a, size_t kb,
+                     const double *c, double beta, void *x, lipsc_error *err) {
+    if (beta != 0 && beta != 1)
+        return fail(err, LIPSC_E_ARG, "beta = %g is neither 0 nor 1", beta);
+    if (!kb) return LIPSC_OK;
+    const Segments s = segments(b, side);
+    const size_t pieces = most_pieces(b, s);
+    const dim3 grid((unsigned)(pieces < 4096 ? pieces * 4 : 16384), (unsigned)b->inputs);
+    if (b->wide)
+        combine_rows<double><<<grid, THREADS, 0, b->device->stream>>>(
+            s, (int)ka, (const double *)a, (int)kb, c, beta == 1, (double *)x);
+    else
+        combine_rows<float><<<grid, THREADS, 0, b->device->stream>>>(
+            s, (int)ka, (const float *)a, (int)kb, c, beta == 1, (float *)x);
+    TRY(cudaGetLastError(), "combinations of vectors");
+    return LIPSC_OK;
+}
+
+template <class V>
+static __global__ void scale_rows(Segments s, const double *factor, int invert, V *x) {
+    const size_t input = blockIdx.y, count = s.n[input] * s.width,
+                 at = s.base[input] * s.width;
+    double f = factor[input];
+    if (invert) f = f > 0 ? 1 / sqrt(f) : f == f ? 0.0 : f;
+    for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < count;
+         i += (size_t)gridDim.x * THREADS)
+        x[at + i] = (V)(f * (double)x[at + i]);
+}
+
+lipsc_status scale(lipsc_cuda_batch *b, int side, const double *factor, int invert, void *x,
+                   lipsc_error *err) {
+    const Segments s = segments(b, side);
+    const size_t pieces = most_pieces(b, s);
+    const dim3 grid((unsigned)(pieces < 4096 ? pieces * 4 : 16384), (unsigned)b->inputs);
+    if (b->wide)
+        scale_rows<double>
+            <<<grid, THREADS, 0, b->device->stream>>>(s, factor, invert, (double *)x);
+    else
+        scale_rows<float>
+            <<<grid, THREADS, 0, b->device->stream>>>(s, factor, invert, (float *)x);
+    TRY(cudaGetLastError(), "scaling vectors");
+    return LIPSC_OK;
+}
