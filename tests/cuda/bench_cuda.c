@@ -1,0 +1,202 @@
+/* bench_cuda.c - the CUDA plugin's speed: pairs of J and J^T of one GPT-2-sized layer.
+ *
+ *     bench_cuda liblipscope_cuda.so [longest | quick]
+ *
+ * d 768, 12 heads of 64, causal, projections included; medians over replays of a recorded
+ * pair; errors by comparison with f64. */
+#include "core/rng.h"
+#include "plugin.h"
+
+#include <math.h>
+
+enum { D = 768, HEADS = 12, W = 64, REPS = 21 };
+
+static const lipsc_cuda_api *api;
+static lipsc_cuda_device *device;
+static const char *const precision_names[] = {"f16", "f16x3", "f64"};
+
+static double *normals(uint64_t seed, size_t count, double size) {
+    double *x = malloc(count * sizeof *x);
+    if (!x) abort();
+#pragma omp parallel for
+    for (size_t i = 0; i < count; i++) x[i] = size * lipsc_rng_normal(seed, i);
+    return x;
+}
+
+typedef struct {
+    lipsc_layer layer;
+    double *storage[4];
+} bench_layer;
+
+static bench_layer layer_make(void) {
+    bench_layer b;
+    const double unit = 1.0 / sqrt((double)D);
+    for (int i = 0; i < 4; i++)
+        b.storage[i] = normals(7 + (uint64_t)i, (size_t)D * D, unit);
+    memset(&b.layer, 0, sizeof b.layer);
+    b.layer.d = b.layer.out_dim = D;
+    b.layer.heads = b.layer.kv_heads = HEADS;
+    b.layer.key_dim = b.layer.value_dim = W;
+    b.layer.Q = b.storage[0];
+    b.layer.K = b.storage[1];
+    b.layer.V = b.storage[2];
+    b.layer.O = b.storage[3];
+    b.layer.scale = 0.125;
+    b.layer.mask = LIPSC_MASK_CAUSAL;
+    return b;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* median milliseconds of a recorded piece of work */
+static double replayed(lipsc_cuda_graph *graph, int reps) {
+    lipsc_error err;
+    double ms[REPS];
+    must(api->replay(graph, &err), &err);
+    for (int i = 0; i < reps; i++) {
+        must(api->mark(device, 0, &err), &err);
+        must(api->replay(graph, &err), &err);
+        must(api->mark(device, 1, &err), &err);
+        must(api->between(device, 0, 1, &ms[i], &err), &err);
+    }
+    qsort(ms, (size_t)reps, sizeof *ms, by_value);
+    return ms[reps / 2];
+}
+
+typedef struct {
+    double j, jt, pair, mib; /* ms, ms, ms, MiB beyond weights and vectors */
+    double *yj, *yt;         /* results */
+} timing;
+
+static double recorded(lipsc_cuda_batch *batch, int which, const void *x, void *y,
+                       int reps) {
+    lipsc_error err;
+    lipsc_cuda_graph *graph = NULL;
+    must(api->record(device, &err), &err);
+    if (which & 1) must(api->product(batch, 0, 1, x, y, 0, &err), &err);
+    if (which & 2) must(api->product(batch, 1, 1, x, y, 0, &err), &err);
+    must(api->recorded(device, &graph, &err), &err);
+    const double ms = replayed(graph, reps);
+    api->graph_free(graph);
+    return ms;
+}
+
+static timing measure(const bench_layer *b, size_t inputs, size_t n,
+                      lipsc_cuda_precision precision, int keep) {
+    lipsc_error err;
+    lipsc_cuda_weights *weights = NULL;
+    lipsc_cuda_batch *batch = NULL;
+    const size_t len = inputs * n * D;
+    double *X = normals(1, len, 1.0), *v = normals(2, len, 1.0 / sqrt((double)len));
+    size_t *lo = calloc(n, sizeof *lo), *hi = malloc(n * sizeof *hi);
+    lipsc_rows *rows = calloc(inputs, sizeof *rows);
+    if (!lo || !hi || !rows) abort();
+    for (size_t i = 0; i < n; i++) hi[i] = i + 1;
+    for (size_t i = 0; i < inputs; i++)
+        rows[i] = (lipsc_rows){.n = n, .X = X + i * n * D, .lo = lo, .hi = hi};
+    must(api->weights_new(device, &b->layer, precision, &weights, &err), &err);
+    must(api->batch_new(weights, inputs, rows, 1, &batch, &err), &err);
+    void *x = vector_up(api, device, precision, len, v);
+    void *y = vector_up(api, device, precision, len, NULL);
+    const int reps = n >= 65536 || precision == LIPSC_CUDA_F64 ? 5 : REPS;
+    timing t = {.mib = (double)api->batch_bytes(batch) / 1048576.0};
+    t.j = recorded(batch, 1, x, y, reps);
+    if (keep)
+        vector_down(api, device, precision, len, y, t.yj = malloc(len * sizeof(double)));
+    t.jt = recorded(batch, 2, x, y, reps);
+    if (keep)
+        vector_down(api, device, precision, len, y, t.yt = malloc(len * sizeof(double)));
+    t.pair = recorded(batch, 3, x, y, reps);
+    api->batch_free(batch);
+    api->weights_free(weights);
+    api->release(device, x);
+    api->release(device, y);
+    free(X);
+    free(v);
+    free(lo);
+    free(hi);
+    free(rows);
+    return t;
+}
+
+static double distance(size_t count, const double *a, const double *b) {
+    double diff = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        diff += (a[i] - b[i]) * (a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    return sqrt(diff / size);
+}
+
+/* one length in each precision, errors against f64 */
+static void compare(const bench_layer *b, size_t inputs, size_t n) {
+    timing exact = {0};
+    for (int p = LIPSC_CUDA_F64; p >= LIPSC_CUDA_F16; p--) {
+        timing t = measure(b, inputs, n, (lipsc_cuda_precision)p, 1);
+        printf("%5zu x %-6zu %-6s J %9.4f  J^T %9.4f  pair %9.4f ms  %7.2f us/window %7.0f "
+               "MiB",
+               inputs, n, precision_names[p], t.j, t.jt, t.pair,
+               1e3 * t.pair / (double)inputs, t.mib);
+        if (p == LIPSC_CUDA_F64) {
+            exact = t;
+            printf("\n");
+        } else {
+            printf("  error %.1e %.1e\n", distance(inputs * n * D, t.yj, exact.yj),
+                   distance(inputs * n * D, t.yt, exact.yt));
+            free(t.yj);
+            free(t.yt);
+        }
+        fflush(stdout);
+    }
+    free(exact.yj);
+    free(exact.yt);
+}
+
+static void alone(const bench_layer *b, size_t inputs, size_t n, int precision) {
+    const timing t = measure(b, inputs, n, (lipsc_cuda_precision)precision, 0);
+    printf(
+        "%5zu x %-6zu %-6s J %9.4f  J^T %9.4f  pair %9.4f ms  %7.2f us/window %7.0f MiB\n",
+        inputs, n, precision_names[precision], t.j, t.jt, t.pair,
+        1e3 * t.pair / (double)inputs, t.mib);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+    lipsc_error err;
+    if (argc < 2) {
+        fprintf(stderr, "bench_cuda liblipscope_cuda.so [longest]\n");
+        return 2;
+    }
+    const size_t longest = argc > 2 ? (size_t)strtoull(argv[2], NULL, 10) : 65536;
+    api = plugin_open(argv[1]);
+    lipsc_cuda_about about;
+    must(api->about(0, &about, &err), &err);
+    must(api->open(0, &device, &err), &err);
+    printf("%s, CUDA driver %d; one layer d %d, %d heads of %d, causal, a pair J, J^T with "
+           "its "
+           "projections\n",
+           about.name, about.driver, D, HEADS, W);
+    bench_layer b = layer_make();
+    if (argc > 2 && !strcmp(argv[2], "quick")) {
+        const size_t lengths[] = {256, 4096, 16384};
+        for (int i = 0; i < 3; i++) alone(&b, 1, lengths[i], LIPSC_CUDA_F16);
+        alone(&b, 256, 64, LIPSC_CUDA_F16);
+        return 0;
+    }
+    compare(&b, 1, 256);
+    compare(&b, 1, 1024);
+    compare(&b, 1, 4096);
+    compare(&b, 256, 64);
+    compare(&b, 256, 256);
+    if (longest >= 16384) {
+        alone(&b, 1, 16384, LIPSC_CUDA_F16);
+        alone(&b, 1, 16384, LIPSC_CUDA_F16X3);
+    }
+    if (longest >= 65536) alone(&b, 1, 65536, LIPSC_CUDA_F16);
+    api->close(device);
+    for (int i = 0; i < 4; i++) free(b.storage[i]);
+    return 0;
+}
