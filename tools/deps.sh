@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, and only those: where everything is
 # present it prints nothing and needs no root.
-#     deps.sh GROUP...        groups: build test ci browser peers peers-ot pot
+#     deps.sh GROUP...        groups: build test ci browser peers peers-ot study pot
 set -eu
 
 # package, then what shows that it is there: a command, a header, or a Python module
@@ -32,7 +32,7 @@ packages() {
         echo chromium               command chromium
         echo chromium-driver        command chromedriver
         echo python3-selenium       package - ;;
-    peers-ot)
+    peers-ot | study)
         echo python3-venv           package - ;;
     pot)
         echo python3-pot            package - ;;
@@ -40,7 +40,7 @@ packages() {
         echo python3-torch          package -
         echo python3-venv           package - ;;
     *)
-        echo "deps.sh: no group '$1'; groups: build test ci browser peers peers-ot pot" >&2
+        echo "deps.sh: no group '$1'; groups: build test ci browser peers peers-ot study pot" >&2
         exit 2 ;;
     esac
 }

