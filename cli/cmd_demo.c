@@ -312,14 +312,17 @@ static int show_models(const cli_command *self, const settings *set, const demo_
     }
     if (code == CLI_RUN) {
         const char *const paths[MODELS] = {files.files[0], files.files[1], files.files[2]};
-        if (lipsc_report_write(MODELS, paths, set->out, &err))
+        if (lipsc_report_is_built() && lipsc_report_write(MODELS, paths, set->out, &err))
             code = cli_failure(self, "%s", err.text);
     }
     scratch_remove(&files);
     if (code != CLI_RUN) return code;
     explain(s, found);
     printf("%zu values in %.0f seconds.\n", rows, lipsc_seconds() - begin);
-    show_next(s, set->out);
+    if (lipsc_report_is_built())
+        show_next(s, set->out);
+    else
+        puts("No page: this build was configured without Vega.");
     if (not_converged)
         cli_failure(self, "%zu of %zu values did not converge", not_converged, rows);
     return not_converged ? CLI_NOT_CONVERGED : CLI_DONE;

@@ -4,6 +4,10 @@
 
 #include "lipscope.h"
 
+/* 0: this build has no page, for want of Vega at its configuration; lipsc_report_write then
+ * says so and fails. */
+int lipsc_report_is_built(void);
+
 /* Writes the page of `count` run files (at least one), compared where there are several, to
  * `path`.  The runs are only read, also while a sweep still writes them.  When it fails
  * (no run file, a newer schema, a full disk) the sentence names the file, and nothing that

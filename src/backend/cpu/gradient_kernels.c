@@ -87,7 +87,7 @@ static direction direction_at(const lipsc_head *h, const lipsc_head_pairs *d, si
 /* x into the tile X, y into Y, w stays in registers; with a cap its derivatives are read
  * from slope, and dS before it goes into raw */
 INLINE void shifted_block(const int mr, const lipsc_head *h, const direction *d, size_t i,
-                          T *X, T *Y, const T *slope, T *raw, V w[MR][2]) {
+                          T *X, T *Y, const T *slope, T *raw, V w[MR][NV]) {
     const size_t kw = h->kw, vw = h->vw;
     const row_record *row = d->rows + i;
     block_zero(mr, w);
@@ -95,27 +95,27 @@ INLINE void shifted_block(const int mr, const lipsc_head *h, const direction *d,
     block_fma(mr, w, kw, (const T *)h->q + i * kw, kw, 1, d->dk, NR);
     if (h->soft_cap > 0)
         for (int r = 0; r < mr; r++)
-            for (int half = 0; half < 2; half++) {
-                const int at = r * STRIDE + half * VL;
-                v_store(raw + at, w[r][half]);
-                w[r][half] = w[r][half] * v_load(slope + at);
+            for (int col = 0; col < NV; col++) {
+                const int at = r * STRIDE + col * VL;
+                v_store(raw + at, w[r][col]);
+                w[r][col] = w[r][col] * v_load(slope + at);
             }
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++)
-        for (int half = 0; half < 2; half++)
-            v_store(X + r * STRIDE + half * VL, w[r][half] - v_set(row[r].x_top));
+        for (int col = 0; col < NV; col++)
+            v_store(X + r * STRIDE + col * VL, w[r][col] - v_set(row[r].x_top));
     block_zero(mr, w);
     block_fma(mr, w, vw, d->g + i * vw, vw, 1, d->z, NR);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++)
-        for (int half = 0; half < 2; half++)
-            v_store(Y + r * STRIDE + half * VL,
-                    (w[r][half] - v_set(row[r].y_top)) - v_set(row[r].y_mean));
+        for (int col = 0; col < NV; col++)
+            v_store(Y + r * STRIDE + col * VL,
+                    (w[r][col] - v_set(row[r].y_top)) - v_set(row[r].y_mean));
     block_zero(mr, w);
     block_fma(mr, w, vw, d->g + i * vw, vw, 1, d->dz, NR);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++)
-        for (int half = 0; half < 2; half++) w[r][half] = w[r][half] - v_set(row[r].w_top);
+        for (int col = 0; col < NV; col++) w[r][col] = w[r][col] - v_set(row[r].w_top);
 }
 
 /* ---- First pass: the statistics of rows ------------------------------------------- */
@@ -161,18 +161,18 @@ static void start_rows(const lipsc_head *h, const lipsc_head_pairs *d, size_t di
 INLINE void sums_block(const int mr, const lipsc_head *h, const direction *d, size_t i,
                        size_t j, int masked, int fresh, T *P, T *slope, T *X, T *Y, T *raw,
                        T *lanes) {
-    V w[MR][2];
+    V w[MR][NV];
     if (fresh) store_softmax(mr, h, i, j, masked, d->k, P, slope);
     shifted_block(mr, h, d, i, X, Y, slope, raw, w);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
         T *sum = lanes + (size_t)r * 2 * VL;
         V mean = v_load(sum), m = v_load(sum + VL);
-        for (int half = 0; half < 2; half++) {
-            const int at = r * STRIDE + half * VL;
+        for (int col = 0; col < NV; col++) {
+            const int at = r * STRIDE + col * VL;
             const V p = v_load(P + at), x = v_load(X + at), y = v_load(Y + at);
             mean = mean + p * x;
-            m = m + p * (y * x + w[r][half]);
+            m = m + p * (y * x + w[r][col]);
         }
         v_store(sum, mean);
         v_store(sum + VL, m);
@@ -245,19 +245,19 @@ static void gradient_rows(const lipsc_head *h, const lipsc_head_pairs *d, size_t
 INLINE void gradient_block(const int mr, const lipsc_head *h, const direction *d, size_t i,
                            size_t j, int masked, int fresh, T *P, T *E, T *W, T *F,
                            T *slope, T *raw) {
-    V w[MR][2];
+    V w[MR][NV];
     if (fresh) store_softmax(mr, h, i, j, masked, d->k, P, slope);
     shifted_block(mr, h, d, i, W, E, slope, raw, w);
     const row_record *row = d->rows + i;
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++)
-        for (int half = 0; half < 2; half++) {
-            const int at = r * STRIDE + half * VL;
+        for (int col = 0; col < NV; col++) {
+            const int at = r * STRIDE + col * VL;
             const V p = v_load(P + at), e = p * v_load(E + at);
             const V x = v_load(W + at) - v_set(row[r].r);
             v_store(E + at, e);
             v_store(W + at, p * x);
-            v_store(F + at, e * x + p * (w[r][half] - v_set(row[r].m)));
+            v_store(F + at, e * x + p * (w[r][col] - v_set(row[r].m)));
         }
 }
 
@@ -265,16 +265,11 @@ INLINE void gradient_block(const int mr, const lipsc_head *h, const direction *d
 INLINE void accumulate_two(const int mr, int columns, size_t len, const T *a, const T *b,
                            const T *a2, const T *b2, size_t ldb, T *c) {
     const size_t ars = columns ? 1 : STRIDE, acs = columns ? STRIDE : 1;
-    V acc[MR][2];
+    V acc[MR][NV];
     block_zero(mr, acc);
     block_fma(mr, acc, len, a, ars, acs, b, ldb);
     block_fma(mr, acc, len, a2, ars, acs, b2, ldb);
-#pragma GCC unroll 6
-    for (int r = 0; r < mr; r++) {
-        T *row = c + (size_t)r * ldb;
-        v_store(row, v_load(row) + acc[r][0]);
-        v_store(row + VL, v_load(row + VL) + acc[r][1]);
-    }
+    block_add(mr, acc, c, ldb);
 }
 
 static void accumulate_two_rows(size_t mr, size_t len, const T *a, const T *b, const T *a2,

@@ -1,7 +1,7 @@
 /* isa.c - which instruction set the tables of the CPU back end use on this machine.
  *
- * The environment variable LIPSCOPE_ISA (generic, avx2, avx512) asks for a smaller one, so
- * that tests can run each of them; one that the machine lacks is not taken. */
+ * The environment variable LIPSCOPE_ISA (generic, avx2, avx512, neon) asks for a smaller
+ * one, so that tests can run each of them; one that the machine lacks is not taken. */
 #include "backend/cpu/cpu.h"
 
 #include <stdlib.h>
@@ -15,6 +15,9 @@ TABLES(generic)
 #ifdef LIPSC_X86_KERNELS
 TABLES(avx2)
 #endif
+#ifdef LIPSC_NEON_KERNELS
+TABLES(neon)
+#endif
 #ifdef LIPSC_AVX512_KERNELS /* not in every build: CMakeLists.txt */
 TABLES(avx512)
 #define WIDEST(name) &lipsc_##name##_avx512
@@ -23,10 +26,10 @@ TABLES(avx512)
 #endif
 
 const char *lipsc_cpu_isa(void) {
-#ifdef LIPSC_X86_KERNELS
     const char *asked = getenv("LIPSCOPE_ISA");
-    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (asked && !strcmp(asked, "generic")) return "generic";
+#ifdef LIPSC_X86_KERNELS
+    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #ifdef LIPSC_AVX512_KERNELS
     const int avx512 =
         __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
@@ -34,6 +37,8 @@ const char *lipsc_cpu_isa(void) {
     if (avx512 && !(asked && !strcmp(asked, "avx2"))) return "avx512";
 #endif
     if (avx2) return "avx2";
+#elif defined(LIPSC_NEON_KERNELS)
+    return "neon";
 #endif
     return "generic";
 }
@@ -43,6 +48,9 @@ const char *lipsc_cpu_isa(void) {
     (!strcmp(isa, "avx512") ? WIDEST(name)         \
      : !strcmp(isa, "avx2") ? &lipsc_##name##_avx2 \
                             : &lipsc_##name##_generic)
+#elif defined(LIPSC_NEON_KERNELS)
+#define CHOOSE(name, isa) \
+    (!strcmp(isa, "neon") ? &lipsc_##name##_neon : &lipsc_##name##_generic)
 #else
 #define CHOOSE(name, isa) ((void)(isa), &lipsc_##name##_generic)
 #endif

@@ -24,18 +24,19 @@ enum { INNER = 384 }; /* inner length per pass: a panel of it fills most of the 
 
 INLINE void gemm_block(const int mr, const T *a, size_t ars, size_t segs, size_t seg,
                        size_t len, const T *b, T *c, size_t ldc, const T *bias, int add) {
-    V acc[MR][2];
+    V acc[MR][NV];
     block_zero(mr, acc);
     for (size_t s = 0; s < segs; s++)
         block_fma(mr, acc, len, a + s * seg, ars, 1, b + s * len * NR, NR);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
         T *row = c + (size_t)r * ldc;
-        V c0 = acc[r][0], c1 = acc[r][1];
-        if (add) c0 = v_load(row) + c0, c1 = v_load(row + VL) + c1;
-        if (bias) c0 = c0 + v_load(bias), c1 = c1 + v_load(bias + VL);
-        v_store(row, c0);
-        v_store(row + VL, c1);
+        for (int col = 0; col < NV; col++) {
+            V x = acc[r][col];
+            if (add) x = v_load(row + col * VL) + x;
+            if (bias) x = x + v_load(bias + col * VL);
+            v_store(row + col * VL, x);
+        }
     }
 }
 
@@ -93,20 +94,20 @@ static void gemm(const lipsc_gemm *g, size_t row0, size_t row1, size_t panel0,
 INLINE int score_block(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
                        const T *panel, T *tile) {
     const V nothing = v_set(-(T)INFINITY);
-    V acc[MR][2];
+    V acc[MR][NV];
     VI bad = {0};
     block_zero(mr, acc);
     block_fma(mr, acc, h->kw, (const T *)h->q + i * h->kw, h->kw, 1, panel, NR);
     finish_scores(mr, h, i, j, acc, NULL);
     for (int r = 0; r < mr; r++) {
-        VI seen[2];
+        VI seen[NV];
         visible(h, i + (size_t)r, j, seen);
-        for (int half = 0; half < 2; half++) {
-            V s = acc[r][half];
+        for (int col = 0; col < NV; col++) {
+            V s = acc[r][col];
             const VI infinite = ~(s - s == v_set(0));
-            bad |= masked ? infinite & seen[half] : infinite;
-            if (masked) s = v_keep(s, seen[half]) + v_keep(nothing, ~seen[half]);
-            v_store(tile + r * STRIDE + half * VL, s);
+            bad |= masked ? infinite & seen[col] : infinite;
+            if (masked) s = v_keep(s, seen[col]) + v_keep(nothing, ~seen[col]);
+            v_store(tile + r * STRIDE + col * VL, s);
         }
     }
     I any = 0;
@@ -266,12 +267,12 @@ static void head_output(const lipsc_head *h, size_t i0, size_t i1, void *out) {
  * ------------------------------ */
 
 /* acc times the derivatives of the cap, where there is one */
-INLINE void apply_slopes(const int mr, const lipsc_head *h, const T *slope, V acc[MR][2]) {
+INLINE void apply_slopes(const int mr, const lipsc_head *h, const T *slope, V acc[MR][NV]) {
     if (!(h->soft_cap > 0)) return;
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++)
-        for (int half = 0; half < 2; half++)
-            acc[r][half] = acc[r][half] * v_load(slope + r * STRIDE + half * VL);
+        for (int col = 0; col < NV; col++)
+            acc[r][col] = acc[r][col] * v_load(slope + r * STRIDE + col * VL);
 }
 
 INLINE void forward_block(const int mr, const lipsc_head *h, const T *dq, const T *shift,
@@ -279,7 +280,7 @@ INLINE void forward_block(const int mr, const lipsc_head *h, const T *dq, const 
                           const T *kpanel, const T *dkpanel, T *ptile, T *wtile, T *slope) {
     const size_t kw = h->kw;
     const T *q = (const T *)h->q + i * kw;
-    V acc[MR][2];
+    V acc[MR][NV];
     if (fresh)
         store_softmax(mr, h, i, j, masked, kpanel, ptile, slope); /* for every direction */
     block_zero(mr, acc);
@@ -289,28 +290,26 @@ INLINE void forward_block(const int mr, const lipsc_head *h, const T *dq, const 
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
         const V top = v_set(shift[i + (size_t)r]);
-        const V w0 = (acc[r][0] - top) * v_load(ptile + r * STRIDE);
-        const V w1 = (acc[r][1] - top) * v_load(ptile + r * STRIDE + VL);
-        v_store(wtile + r * STRIDE, w0);
-        v_store(wtile + r * STRIDE + VL, w1);
+        V sum;
+        for (int col = 0; col < NV; col++) {
+            const int at = r * STRIDE + col * VL;
+            const V w = (acc[r][col] - top) * v_load(ptile + at);
+            v_store(wtile + at, w);
+            sum = col ? sum + w : w;
+        }
         T *m = mean + (size_t)r * VL; /* one partial sum per lane */
-        v_store(m, v_load(m) + (w0 + w1));
+        v_store(m, v_load(m) + sum);
     }
 }
 
 /* out rows += W z + P dz over the keys of a span */
 INLINE void forward_out(const int mr, const T *wtile, const T *ptile, size_t keys,
                         const T *z, const T *dz, size_t vw, T *out) {
-    V acc[MR][2];
+    V acc[MR][NV];
     block_zero(mr, acc);
     block_fma(mr, acc, keys, wtile, STRIDE, 1, z, vw);
     block_fma(mr, acc, keys, ptile, STRIDE, 1, dz, vw);
-#pragma GCC unroll 6
-    for (int r = 0; r < mr; r++) {
-        T *row = out + (size_t)r * vw;
-        v_store(row, v_load(row) + acc[r][0]);
-        v_store(row + VL, v_load(row + VL) + acc[r][1]);
-    }
+    block_add(mr, acc, out, vw);
 }
 
 /* One row tile [i0,i1) against the keys [j0,j1) for all directions. */
@@ -451,23 +450,23 @@ static void adjoint_rows(const lipsc_head *h, const lipsc_head_dirs *d, size_t i
 INLINE void adjoint_block(const int mr, const lipsc_head *h, const T *g, const T *shift,
                           const T *mean, size_t i, size_t j, int masked, int fresh,
                           const T *kpanel, const T *zpanel, T *ptile, T *stile, T *slope) {
-    V acc[MR][2];
+    V acc[MR][NV];
     if (fresh) store_softmax(mr, h, i, j, masked, kpanel, ptile, slope);
     block_zero(mr, acc);
     block_fma(mr, acc, h->vw, g + i * h->vw, h->vw, 1, zpanel, NR);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
         const V top = v_set(shift[i + (size_t)r]), m = v_set(mean[i + (size_t)r]);
-        for (int half = 0; half < 2; half++) {
-            const V p = v_load(ptile + r * STRIDE + half * VL);
-            acc[r][half] = ((acc[r][half] - top) - m) * p;
+        for (int col = 0; col < NV; col++) {
+            const V p = v_load(ptile + r * STRIDE + col * VL);
+            acc[r][col] = ((acc[r][col] - top) - m) * p;
         }
     }
     apply_slopes(mr, h, slope, acc);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++)
-        for (int half = 0; half < 2; half++)
-            v_store(stile + r * STRIDE + half * VL, acc[r][half]);
+        for (int col = 0; col < NV; col++)
+            v_store(stile + r * STRIDE + col * VL, acc[r][col]);
 }
 
 static void adjoint_tile(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0,

@@ -14,6 +14,8 @@
 
 #if defined(LIPSC_ISA_avx2) || defined(LIPSC_ISA_avx512)
 #include <immintrin.h>
+#elif defined(LIPSC_ISA_neon)
+#include <arm_neon.h>
 #endif
 
 #if defined(LIPSC_ISA_avx512)
@@ -22,6 +24,15 @@
 #define VECTOR_BYTES 32
 #else
 #define VECTOR_BYTES 16
+#endif
+
+/* Vectors in a row of a register block.  6 rows of 2 fill the 16 registers of AVX2; the 32
+ * short ones of NEON hold 6 rows of 4, enough for four multiply-adds in flight per cycle.
+ */
+#if defined(LIPSC_ISA_neon)
+enum { NV = 4 };
+#else
+enum { NV = 2 };
 #endif
 
 #if defined(LIPSC_TYPE_f32)
@@ -40,7 +51,7 @@ typedef T V __attribute__((vector_size(VECTOR_BYTES)));
 typedef I VI __attribute__((vector_size(VECTOR_BYTES))); /* lanes -1 (true) or 0 (false) */
 typedef U VU __attribute__((vector_size(VECTOR_BYTES)));
 
-enum { VL = VECTOR_BYTES / (int)sizeof(T), NR = 2 * VL };
+enum { VL = VECTOR_BYTES / (int)sizeof(T), NR = NV * VL };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -71,6 +82,16 @@ INLINE V v_set(T s) { return (V)_mm512_set1_pd(s); }
 INLINE V v_fma(V a, V b, V c) {
     return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
 }
+#elif defined(LIPSC_TYPE_f32) && defined(LIPSC_ISA_neon)
+INLINE V v_set(T s) { return (V)vdupq_n_f32(s); }
+INLINE V v_fma(V a, V b, V c) {
+    return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+#elif defined(LIPSC_TYPE_f64) && defined(LIPSC_ISA_neon)
+INLINE V v_set(T s) { return (V)vdupq_n_f64(s); }
+INLINE V v_fma(V a, V b, V c) {
+    return (V)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+}
 #else
 INLINE V v_set(T s) {
     V x;
@@ -82,7 +103,7 @@ INLINE V v_fma(V a, V b, V c) { return a * b + c; }
 
 /* The same operation on one element, with the same rounding as a lane of v_fma. */
 INLINE T s_fma(T a, T b, T c) {
-#if defined(LIPSC_ISA_avx2) || defined(LIPSC_ISA_avx512)
+#if defined(LIPSC_ISA_avx2) || defined(LIPSC_ISA_avx512) || defined(LIPSC_ISA_neon)
 #if defined(LIPSC_TYPE_f32)
     return __builtin_fmaf(a, b, c);
 #else

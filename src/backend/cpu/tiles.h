@@ -31,24 +31,38 @@ static inline size_t next_rows(size_t left) {
 
 /* acc (mr x NR) += A (mr x len) B (len x NR);  A(r,l) = a[r*ars + l*acs], B row l = b +
  * l*ldb. mr is a constant at every call, so acc lives in registers. */
-INLINE void block_fma(const int mr, V acc[MR][2], size_t len, const T *a, size_t ars,
+INLINE void block_fma(const int mr, V acc[MR][NV], size_t len, const T *a, size_t ars,
                       size_t acs, const T *b, size_t ldb) {
     for (size_t l = 0; l < len; l++) {
-        const V b0 = v_load(b), b1 = v_load(b + VL);
+        V row[NV];
+#pragma GCC unroll 4
+        for (int col = 0; col < NV; col++) row[col] = v_load(b + col * VL);
 #pragma GCC unroll 6
         for (int r = 0; r < mr; r++) {
             const V x = v_set(a[(size_t)r * ars]);
-            acc[r][0] = v_fma(x, b0, acc[r][0]);
-            acc[r][1] = v_fma(x, b1, acc[r][1]);
+#pragma GCC unroll 4
+            for (int col = 0; col < NV; col++)
+                acc[r][col] = v_fma(x, row[col], acc[r][col]);
         }
         a += acs;
         b += ldb;
     }
 }
 
-INLINE void block_zero(const int mr, V acc[MR][2]) {
+INLINE void block_zero(const int mr, V acc[MR][NV]) {
 #pragma GCC unroll 6
-    for (int r = 0; r < mr; r++) acc[r][0] = acc[r][1] = v_set(0);
+    for (int r = 0; r < mr; r++)
+        for (int col = 0; col < NV; col++) acc[r][col] = v_set(0);
+}
+
+/* c (mr x NR) += acc */
+INLINE void block_add(const int mr, V acc[MR][NV], T *c, size_t ldc) {
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++)
+        for (int col = 0; col < NV; col++) {
+            T *at = c + (size_t)r * ldc + col * VL;
+            v_store(at, v_load(at) + acc[r][col]);
+        }
 }
 
 /* Runs CALL(mr) with mr a literal, so that each block size is compiled on its own. */
@@ -90,24 +104,23 @@ static inline void pack_keys(const T *src, size_t w, size_t j0, size_t j1, T *ds
 }
 
 /* lanes of keys j .. j+NR-1 that row i sees */
-INLINE void visible(const lipsc_head *h, size_t i, size_t j, VI seen[2]) {
+INLINE void visible(const lipsc_head *h, size_t i, size_t j, VI seen[NV]) {
     const I first = (I)((ptrdiff_t)h->lo[i] - (ptrdiff_t)j);
     const I end = (I)((ptrdiff_t)h->hi[i] - (ptrdiff_t)j);
-    for (int half = 0; half < 2; half++) {
-        const VI lane = v_lanes() + half * VL;
-        seen[half] = (lane >= first) & (lane < end);
+    for (int col = 0; col < NV; col++) {
+        const VI lane = v_lanes() + col * VL;
+        seen[col] = (lane >= first) & (lane < end);
     }
 }
 
 /* log weights of keys j .. j+NR-1, 0 without weights and beyond the last token */
-INLINE void load_bias(const lipsc_head *h, size_t j, V bias[2]) {
-    bias[0] = bias[1] = v_set(0);
+INLINE void load_bias(const lipsc_head *h, size_t j, V bias[NV]) {
+    for (int col = 0; col < NV; col++) bias[col] = v_set(0);
     if (!h->bias) return;
     T edge[NR];
     for (size_t l = 0; l < NR; l++)
         edge[l] = j + l < h->n ? ((const T *)h->bias)[j + l] : 0;
-    bias[0] = v_load(edge);
-    bias[1] = v_load(edge + VL);
+    for (int col = 0; col < NV; col++) bias[col] = v_load(edge + col * VL);
 }
 
 /* c tanh(s / c) and its derivative.  With e = exp(-2 |s| / c):
@@ -127,46 +140,45 @@ INLINE V v_cap(V s, T cap, V *slope) {
  * with the biases; the derivatives of the cap go into slope, a tile, where it is not NULL.
  */
 INLINE void finish_scores(const int mr, const lipsc_head *h, size_t i, size_t j,
-                          V acc[MR][2], T *slope) {
-    V bias[2];
+                          V acc[MR][NV], T *slope) {
+    V bias[NV];
     load_bias(h, j, bias);
     if (h->soft_cap > 0)
 #pragma GCC unroll 6
         for (int r = 0; r < mr; r++)
-            for (int half = 0; half < 2; half++) {
+            for (int col = 0; col < NV; col++) {
                 V bend;
-                acc[r][half] = v_cap(acc[r][half], (T)h->soft_cap, &bend);
-                if (slope) v_store(slope + r * STRIDE + half * VL, bend);
+                acc[r][col] = v_cap(acc[r][col], (T)h->soft_cap, &bend);
+                if (slope) v_store(slope + r * STRIDE + col * VL, bend);
             }
     if (h->distance)
 #pragma GCC unroll 6
         for (int r = 0; r < mr; r++) {
             const T *d = (const T *)h->distance + (h->n - 1 + j - i - (size_t)r);
-            acc[r][0] = acc[r][0] + v_load(d);
-            acc[r][1] = acc[r][1] + v_load(d + VL);
+            for (int col = 0; col < NV; col++)
+                acc[r][col] = acc[r][col] + v_load(d + col * VL);
         }
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++)
-        for (int half = 0; half < 2; half++) acc[r][half] = acc[r][half] + bias[half];
+        for (int col = 0; col < NV; col++) acc[r][col] = acc[r][col] + bias[col];
 }
 
 /* P of rows i .. i+mr-1 and keys j .. j+NR-1 from the products q.k in acc:
  *     P_ij = exp(s_ij - rowmax_i) rowinv_i,   0 where masked */
 INLINE void softmax_block(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
-                          V acc[MR][2], T *slope) {
+                          V acc[MR][NV], T *slope) {
     const T *rowmax = h->rowmax, *rowinv = h->rowinv;
     finish_scores(mr, h, i, j, acc, slope);
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
         const V top = v_set(rowmax[i + (size_t)r]), inv = v_set(rowinv[i + (size_t)r]);
-        for (int half = 0; half < 2; half++) {
-            acc[r][half] = v_exp2((acc[r][half] - top) * v_set(LOG2E)) * inv;
+        for (int col = 0; col < NV; col++) {
+            acc[r][col] = v_exp2((acc[r][col] - top) * v_set(LOG2E)) * inv;
         }
         if (masked) {
-            VI seen[2];
+            VI seen[NV];
             visible(h, i + (size_t)r, j, seen);
-            for (int half = 0; half < 2; half++)
-                acc[r][half] = v_keep(acc[r][half], seen[half]);
+            for (int col = 0; col < NV; col++) acc[r][col] = v_keep(acc[r][col], seen[col]);
         }
     }
 }
@@ -174,15 +186,14 @@ INLINE void softmax_block(const int mr, const lipsc_head *h, size_t i, size_t j,
 /* The same from q and a panel of keys, into tile; slope as above. */
 INLINE void store_softmax(const int mr, const lipsc_head *h, size_t i, size_t j, int masked,
                           const T *panel, T *tile, T *slope) {
-    V acc[MR][2];
+    V acc[MR][NV];
     block_zero(mr, acc);
     block_fma(mr, acc, h->kw, (const T *)h->q + i * h->kw, h->kw, 1, panel, NR);
     softmax_block(mr, h, i, j, masked, acc, slope);
 #pragma GCC unroll 6
-    for (int r = 0; r < mr; r++) {
-        v_store(tile + r * STRIDE, acc[r][0]);
-        v_store(tile + r * STRIDE + VL, acc[r][1]);
-    }
+    for (int r = 0; r < mr; r++)
+        for (int col = 0; col < NV; col++)
+            v_store(tile + r * STRIDE + col * VL, acc[r][col]);
 }
 
 /* The keys of tile [j0,j1) that some row of [i, i+mr) sees, from a panel's first key on. */
@@ -206,15 +217,10 @@ static inline int is_masked(const lipsc_head *h, size_t i, size_t mr, size_t j) 
 /* c (mr x NR) += A B with A rows either along a tile's rows or, transposed, its columns */
 INLINE void accumulate_block(const int mr, size_t len, const T *a, size_t ars, size_t acs,
                              const T *b, size_t ldb, T *c, size_t ldc) {
-    V acc[MR][2];
+    V acc[MR][NV];
     block_zero(mr, acc);
     block_fma(mr, acc, len, a, ars, acs, b, ldb);
-#pragma GCC unroll 6
-    for (int r = 0; r < mr; r++) {
-        T *row = c + (size_t)r * ldc;
-        v_store(row, v_load(row) + acc[r][0]);
-        v_store(row + VL, v_load(row + VL) + acc[r][1]);
-    }
+    block_add(mr, acc, c, ldc);
 }
 
 /* c (rows of the tile) += tile B */
