@@ -8,6 +8,7 @@
 #   make coverage   simulated sweeps: what the 95 % intervals of growth laws cover
 #   make fuzz-bounds  every bound against the exact value, 10000 layers; enclosures
 #                   against 150 digits, a million (hours)
+#   make test-aarch64  cross-compiled, under qemu-user
 #   make bench      this machine's speed;  make peers: beside PyTorch and JAX
 #   make peers-ot   exact transport beside POT: values and speed (AGREE=1: values only)
 #   make cuda       the CUDA plugin, where nvcc is (CUDA=path of nvcc);  make cuda-release:
@@ -49,6 +50,9 @@ test-real: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -L real
 
+test-aarch64:
+	@tools/aarch64.sh build-aarch64 $(OPTS)
+
 asan:
 	@tools/deps.sh build test
 	@$(CONFIGURE) -B build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo \
@@ -76,8 +80,9 @@ bench: all
 	@$(BUILD)/lipscope bench
 
 peers: all
-	@tools/deps.sh peers || true
+	@tools/deps.sh peers
 	@python3 bench/peers.py $(BUILD)/lipscope
+	@python3 bench/peers.py $(BUILD)/lipscope --batch
 
 peers-ot: all
 	@tools/deps.sh peers-ot
@@ -119,5 +124,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-real asan fuzz fuzz-bounds coverage bench peers peers-ot study \
+.PHONY: all configure demo test test-real test-aarch64 asan fuzz fuzz-bounds coverage bench peers peers-ot study \
     cuda cuda-release test-cuda bench-cuda install format clean
