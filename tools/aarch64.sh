@@ -40,4 +40,4 @@ programs= names=
 for name in $tests; do programs="$programs test_$name" names="$names|$name"; done
 # shellcheck disable=SC2086 # a list of words
 cmake --build "$build" -j "$(nproc)" --target $programs
-ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -R "^(unit|model)\.(${names#|}|operator_generic)\$"
+ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -R "^(unit|model)\.(${names#|})\$"
