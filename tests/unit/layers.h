@@ -32,7 +32,7 @@ enum {
     FEATURE_SCALE = 1 << 12,        /* not 1/sqrt(k)                                     */
     FEATURE_ONE_TOKEN = 1 << 13,    /* n = 1                                            */
     FEATURES = 14,                  /* number of flags above                             */
-    /* what no bound covers: drawn by the tests of the products alone */
+    /* what bounds over a ball do not cover */
     FEATURE_LOCAL = 1 << 14,      /* a window on both sides; wins over sliding         */
     FEATURE_WHOLE_NORM = 1 << 15, /* query and key norms over all heads                */
     FEATURE_ALIBI = 1 << 16,      /* a bias by distance; not with times                */

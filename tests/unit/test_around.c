@@ -85,13 +85,15 @@ static unsigned draw_features(stream *s) {
     if (draw(s, 0, 9)) features &= ~(unsigned)FEATURE_ONE_TOKEN;
     if (draw(s, 0, 1)) features &= ~(unsigned)FEATURE_ROTARY;
     if (draw(s, 0, 1)) features &= ~(unsigned)FEATURE_QK_NORM;
+    if (!draw(s, 0, 3) && !(features & (FEATURE_TIMES | FEATURE_SATURATED)))
+        features |= draw(s, 0, 1) ? FEATURE_ALIBI : FEATURE_BUCKETS;
     return features;
 }
 
 static void name_features(uint64_t seed, unsigned features, double R, char *to,
                           size_t room) {
     int used = snprintf(to, room, "seed %llu, R %.3g:", (unsigned long long)seed, R);
-    for (int f = 0; f < FEATURES; f++)
+    for (int f = 0; f < ALL_FEATURES; f++)
         if (features & (1u << f))
             used += snprintf(to + used, room - (size_t)used, " %s,", feature_names[f]);
 }

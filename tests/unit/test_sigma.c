@@ -85,6 +85,8 @@ static void agrees_with_lapack(void **state) {
      * matter, so these are asked for one by one, below */
     const unsigned most = (1u << FEATURES) - 1 - FEATURE_SATURATED;
     for (unsigned f = 0; f < FEATURES; f++) check_sigma(300 + f, 1u << f & most);
+    for (unsigned f = FEATURES; f < ALL_FEATURES; f++)
+        check_sigma(500 + f, 1u << f | FEATURE_QK_NORM);
     for (uint64_t seed = 400; seed < 460; seed++)
         check_sigma(seed, (unsigned)lipsc_rng_bits(seed, 0) & most & ~FEATURE_ONE_TOKEN);
     print_message("sigma: worst relative error f64 %.1e, f32 %.1e, most above %.1e\n",

@@ -359,6 +359,41 @@ static void random_layers(void **state) {
     assert_true(seen.count >= 400 && seen.compared >= 100 && seen.by_rows >= 20);
 }
 
+/* What scores may have beyond query times key: a cap, a bias, a sink; norms over all heads;
+ * a window on both sides.  Each alone, and any of them together with the rest. */
+static void layers_beyond(void **state) {
+    (void)state;
+    enum { LAYERS = 40 };
+    for (unsigned f = FEATURES; f <= ALL_FEATURES; f++) {
+        double loosest = 1.0, tightest = 0.0;
+        for (uint64_t seed = 1; seed <= LAYERS; seed++) {
+            stream s = {seed + 1000 * f, 0};
+            unsigned features =
+                f < ALL_FEATURES ? 1u << f : (unsigned)draw(&s, 1, 63) << FEATURES;
+            features |= (unsigned)draw(&s, 0, (1u << FEATURES) - 1);
+            features &= ~(unsigned)(FEATURE_SATURATED | FEATURE_ONE_TOKEN);
+            if (features & FEATURE_WHOLE_NORM) features |= FEATURE_QK_NORM;
+            if (features & (FEATURE_ALIBI | FEATURE_BUCKETS))
+                features &= ~(unsigned)FEATURE_TIMES;
+            test_layer t =
+                random_layer_of(seed, features, (layer_sizes){.n = draw(&s, 2, 20)});
+            const double sigma = exact_norm(&t.layer, &t.input);
+            const lipsc_upper up = upper_of(&t.layer, &t.input, LIPSC_F64, 1);
+            const double floor = sigma * (1.0 - 1e-12);
+            if (!(up.value >= floor && up.columns >= floor && up.joint >= floor &&
+                  (isnan(up.rows) || up.rows >= floor)))
+                fail_msg("seed %llu, features %x: sigma %.15g above %.15g",
+                         (unsigned long long)seed, features, sigma, up.value);
+            loosest = fmin(loosest, sigma / up.value);
+            tightest = fmax(tightest, sigma / up.value);
+            test_layer_free(&t);
+        }
+        print_message("%-10s sigma/upper %.3f to %.3f\n",
+                      f < ALL_FEATURES ? feature_names[f] : "any", loosest, tightest);
+        assert_true(loosest > 0.02); /* a bound that no layer comes near would be none */
+    }
+}
+
 /* More tokens than a tile and a pack of keys hold, every mask. */
 static void many_tokens(void **state) {
     (void)state;
@@ -626,6 +661,7 @@ int main(void) {
         cmocka_unit_test(scales_with_the_values),
         cmocka_unit_test(overflow_is_said),
         cmocka_unit_test(random_layers),
+        cmocka_unit_test(layers_beyond),
         cmocka_unit_test(equal_weights_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

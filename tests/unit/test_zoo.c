@@ -28,7 +28,7 @@ typedef struct {
     double R;
     double Q[HEADS * WIDTH * WIDTH], K[HEADS * WIDTH * WIDTH], V[HEADS * WIDTH * WIDTH];
     double O[WIDTH * HEADS * WIDTH], b[4][HEADS * WIDTH];
-    double X[TOKENS * WIDTH], weights[TOKENS], times[TOKENS];
+    double X[TOKENS * WIDTH], weights[TOKENS], times[TOKENS], score_bias[HEADS];
 } draw_case;
 
 static double uniform(draw_case *c) { return lipsc_rng_uniform(c->seed, c->next++); }
@@ -119,6 +119,11 @@ static void draw(uint64_t seed, draw_case *c) {
     normal(c, n, spread, c->weights);
     for (size_t i = 0; i < n; i++) c->weights[i] = exp(c->weights[i]);
     if (among(c, 0, 2) == 0) c->input.weights = c->weights;
+    normal(c, HEADS, 1.0, c->score_bias);
+    if (among(c, 0, 4) == 0 && l->mask != LIPSC_MASK_TIMES) {
+        l->bias_rule = LIPSC_BIAS_LINEAR;
+        l->score_bias = c->score_bias;
+    }
 }
 
 /* ---- What is known of the Jacobian
