@@ -1,5 +1,6 @@
 /* cmd_info.c - lipscope info: what is in a checkpoint. */
 #define _POSIX_C_SOURCE 200809L
+#include <omp.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -10,6 +11,7 @@
 #include "io/show.h"
 #include "model/model.h"
 #include "names.h"
+#include "needs.h"
 #include "source.h"
 
 typedef struct {
@@ -89,7 +91,20 @@ static const lipsc_column columns[] = {
     {"positions", LIPSC_COLUMN_INTEGER}, {"norm", LIPSC_COLUMN_STRING},
     {"mask", LIPSC_COLUMN_STRING},       {"sliding", LIPSC_COLUMN_INTEGER},
     {"input", LIPSC_COLUMN_STRING},      {"parameters", LIPSC_COLUMN_INTEGER},
-    {"stored", LIPSC_COLUMN_STRING},     {"model_hash", LIPSC_COLUMN_STRING}};
+    {"stored", LIPSC_COLUMN_STRING},     {"memory", LIPSC_COLUMN_INTEGER},
+    {"model_hash", LIPSC_COLUMN_STRING}};
+
+/* Bytes that `measure` takes by default at windows of 512 tokens, or of as many as the
+ * model has positions for. */
+static double sweep_memory(const lipsc_model *model, const lipsc_model_info *info) {
+    enum { TOKENS = 512, WINDOWS = 10 };
+    const size_t n = info->positions && info->positions < TOKENS ? info->positions : TOKENS;
+    const cli_sweep_kind kind = {.model = model,
+                                 .map = LIPSC_MAP_ATTENTION,
+                                 .dtype = LIPSC_F32,
+                                 .threads = omp_get_max_threads()};
+    return cli_sweep_bytes(&kind, n, 2.0 * WINDOWS * cli_stream_bytes(model, n));
+}
 
 /* "0:5", or "0,6" where some are missing, "none"; NULL when memory is short. */
 static char *stored_layers(const lipsc_model *model, size_t layers) {
@@ -135,6 +150,7 @@ static void fill(lipsc_table *t, const char *spec, const lipsc_model *model) {
                                              : "text");
     lipsc_table_integer(t, "parameters", (long long)info->parameters);
     lipsc_table_string(t, "stored", info->stored);
+    lipsc_table_integer(t, "memory", (long long)sweep_memory(model, info));
     lipsc_table_string(t, "model_hash", info->hash);
     lipsc_release(stored);
 }

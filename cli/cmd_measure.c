@@ -4,6 +4,7 @@
 #include <math.h>
 #include <omp.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -270,17 +271,23 @@ static size_t finished(const measure_job *job) {
     return count;
 }
 
+/* Of the process, mapped files included. */
+static long peak_megabytes(void) {
+    struct rusage used;
+    return getrusage(RUSAGE_SELF, &used) ? 0 : (long)((double)used.ru_maxrss * 1024e-6);
+}
+
 static void say_timing(const measure_job *job, size_t computed, double seconds) {
     const measure_times *t = &job->times;
     const double busy = t->forward + t->prepare + t->solve + t->extras;
     fprintf(stderr,
             "lipscope measure: %zu cells in %.3f s, %.1f cells/s; %d threads busy %.0f %%; "
             "of that products %.1f %%, the rest of the solver %.1f %%, projections and row "
-            "statistics %.1f %%, forward pass %.1f %%, extras %.1f %%\n",
+            "statistics %.1f %%, forward pass %.1f %%, extras %.1f %%; %ld MB of memory\n",
             computed, seconds, (double)computed / seconds, job->threads,
             100.0 * busy / (seconds * job->threads), 100.0 * t->products / busy,
             100.0 * (t->solve - t->products) / busy, 100.0 * t->prepare / busy,
-            100.0 * t->forward / busy, 100.0 * t->extras / busy);
+            100.0 * t->forward / busy, 100.0 * t->extras / busy, peak_megabytes());
 }
 
 static int verdict(const measure_job *job) {

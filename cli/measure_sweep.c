@@ -1,8 +1,8 @@
 /* measure_sweep.c - computes the cells that have no row yet and stores each when finished.
  *
- * Windows go through the model together, a few layers at a time, as many as fit into
- * `weights_room`: the weights of these are made ready once for all windows, and of a window
- * on its way only its residual stream is kept.  The forward pass of a window is thus made
+ * Windows go through the model together, a few layers at a time, as many as needs.c has
+ * room for: the weights of these are made ready once for all windows, and of a window on
+ * its way only its residual stream is kept.  The forward pass of a window is thus made
  * once and shared by its layers and heads.
  *
  * Products of short windows are too small to feed several threads, so cells are spread over
@@ -18,19 +18,15 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/extreme.h"
 #include "core/mem.h"
 #include "interrupt.h"
+#include "needs.h"
 #include "progress.h"
 
 /* From here on (about 20 ms a pair) a product keeps all threads busy by itself. */
 static const double large_pair = 2e9;
 /* Up to here (below a millisecond) a second thread costs more than it brings. */
 static const double small_pair = 5e7;
-
-/* Bytes: of weights that are ready at a time, one layer at least; of the residual streams
- * of windows that go together, one at least; of the vectors of all threads side by side. */
-static const double weights_room = 192e6, streams_room = 256e6, vectors_room = 1e9;
 
 /* Cells first .. first+count-1 share a window and a length. */
 typedef struct {
@@ -52,7 +48,8 @@ typedef struct {
     double begin;
     size_t done, open;           /* cells of this run: finished, and all of them */
     double done_cost, open_cost; /* the same in operations                       */
-    int status;                  /* lipsc_status of the first failure, which ends it */
+    cli_sweep_kind kind;
+    int status; /* lipsc_status of the first failure, which ends it     */
     lipsc_error err;
 } sweep;
 
@@ -72,17 +69,21 @@ static void fail(sweep *s, lipsc_status status, const lipsc_error *err) {
     }
 }
 
+static void time_text(double seconds, char text[32]) {
+    if (seconds < 100.0)
+        snprintf(text, 32, "%.0f s", seconds);
+    else if (seconds < 6000.0)
+        snprintf(text, 32, "%.0f min", seconds / 60.0);
+    else
+        snprintf(text, 32, "%.1f h", seconds / 3600.0);
+}
+
 static void show_progress(sweep *s) {
     const double elapsed = lipsc_seconds() - s->begin;
     const double left = elapsed * (s->open_cost - s->done_cost) / s->done_cost;
     const size_t before = s->job->cell_count - s->open;
     char time_left[32];
-    if (left < 100.0)
-        snprintf(time_left, sizeof time_left, "%.0f s", left);
-    else if (left < 6000.0)
-        snprintf(time_left, sizeof time_left, "%.0f min", left / 60.0);
-    else
-        snprintf(time_left, sizeof time_left, "%.1f h", left / 3600.0);
+    time_text(left, time_left);
     cli_progress_say(&s->progress, "%zu of %zu cells  %.3g cells/s  %s left",
                      before + s->done, s->job->cell_count, (double)s->done / elapsed,
                      time_left);
@@ -236,33 +237,25 @@ static size_t find_groups(const measure_job *job, group *groups) {
     return found;
 }
 
+static size_t length(const sweep *s, const group *g) { return s->job->cells[g->first].n; }
+
 static int longest_first(const void *a, const void *b) {
     const group *g = a, *h = b;
     if (g->cost != h->cost) return g->cost < h->cost ? 1 : -1;
     return g->first < h->first ? -1 : g->first > h->first;
 }
 
-static double stream_bytes(const sweep *s, const group *g) {
-    return (double)s->job->cells[g->first].n * (double)s->job->info->d * sizeof(double);
-}
-
-/* A solve keeps some fifty vectors. */
-static double vector_bytes(const sweep *s, const group *g) {
-    return 50.0 * stream_bytes(s, g);
-}
-
 /* Which groups get all threads: of large ones what does not fill the threads one by one, or
  * all where that many do not fit into memory. */
 static void choose_alone(const sweep *s, size_t count, group *groups) {
     const size_t threads = (size_t)s->job->threads;
-    size_t large = 0;
-    double longest = 0.0;
+    size_t large = 0, longest = 0;
     for (size_t i = 0; i < count; i++) {
         groups[i].alone = groups[i].cost >= large_pair;
         large += (size_t)groups[i].alone;
-        longest = lipsc_max(longest, vector_bytes(s, &groups[i]));
+        if (length(s, &groups[i]) > longest) longest = length(s, &groups[i]);
     }
-    if ((double)threads * longest > vectors_room) return;
+    if (!cli_fit_side_by_side(&s->kind, longest)) return;
     size_t shared = large - large % threads;
     for (size_t i = 0; i < count && shared; i++) {
         shared -= (size_t)groups[i].alone;
@@ -300,18 +293,10 @@ static size_t move_through(size_t count, group *groups, span at) {
     return left;
 }
 
-/* As many layers as may be ready at a time; the map of all of them needs them all. */
-static size_t span_layers(const measure_job *job) {
-    if (job->set->map == LIPSC_MAP_MODEL) return job->info->layers;
-    const double bytes = (double)lipsc_model_block_bytes(
-        job->model, (lipsc_map_kind)job->set->map, job->dtype);
-    return bytes < weights_room ? (size_t)(weights_room / bytes) : 1;
-}
-
 /* Windows that go through the model together. */
 static void run_together(sweep *s, size_t count, group *groups) {
     lipsc_model *model = s->job->model;
-    const size_t layers = s->job->info->layers, step = span_layers(s->job);
+    const size_t layers = s->job->info->layers, step = cli_layers_ready(&s->kind);
     size_t last = 0;
     for (size_t i = 0; i < count; i++)
         if (groups[i].last > last) last = groups[i].last;
@@ -327,10 +312,10 @@ static void run_together(sweep *s, size_t count, group *groups) {
 
 static void run_groups(sweep *s, size_t count, group *groups) {
     for (size_t i = 0, next; i < count && !ended(s) && !cli_interrupted(NULL); i = next) {
-        double bytes = stream_bytes(s, &groups[i]);
-        for (next = i + 1; next < count; next++) {
-            bytes += stream_bytes(s, &groups[next]);
-            if (bytes > streams_room) break;
+        double bytes = 0.0;
+        for (next = i; next < count; next++) {
+            bytes += cli_stream_bytes(s->job->model, length(s, &groups[next]));
+            if (next > i && bytes > cli_streams_room) break;
         }
         run_together(s, next - i, groups + i);
         for (size_t g = i; g < next; g++) lipsc_acts_free(groups[g].acts);
@@ -346,8 +331,49 @@ static void keep_memory(void) {
 #endif
 }
 
+/* ---- What it will take ----------------------------------------------------------------
+ */
+
+/* Pairs of products of most cells, all else that a cell costs included. */
+static const double pairs_of_cell = 12.0;
+/* Shorter sweeps begin without a word. */
+static const double long_sweep = 30.0; /* seconds */
+
+/* Operations of the forward passes. */
+static double forward_cost(const sweep *s, size_t count, const group *groups) {
+    const lipsc_model_info *info = s->job->info;
+    const double d = (double)info->d, numbers = d * (4.0 * d + 3.0 * (double)info->ffn);
+    double sum = 0.0;
+    for (size_t i = 0; i < count; i++)
+        sum += 2.0 * numbers * (double)length(s, &groups[i]) * (double)groups[i].last;
+    return sum;
+}
+
+static void say_needs(const sweep *s, size_t count, const group *groups) {
+    const measure_job *job = s->job;
+    double streams = 0.0;
+    size_t longest = 0;
+    char text[32];
+    if (job->set->common.quiet || job->set->certify.eps > 0.0) return;
+    const double operations = pairs_of_cell * s->open_cost + forward_cost(s, count, groups);
+    if (operations < 1e11) return; /* a second or so: not worth a trial */
+    const double seconds = operations / (cli_speed(job->dtype) * job->threads);
+    if (!(seconds > long_sweep && seconds < 1e12)) return;
+    for (size_t i = 0; i < count; i++) {
+        streams += cli_stream_bytes(job->model, length(s, &groups[i]));
+        if (length(s, &groups[i]) > longest) longest = length(s, &groups[i]);
+    }
+    time_text(seconds, text);
+    fprintf(stderr, "lipscope measure: %zu cells, about %s on %d threads and %.1f GB\n",
+            s->open, text, job->threads, cli_sweep_bytes(&s->kind, longest, streams) / 1e9);
+}
+
 lipsc_status measure_sweep(measure_job *job, lipsc_error *err) {
-    sweep s = {.job = job, .begin = lipsc_seconds()};
+    sweep s = {.job = job,
+               .kind = {.model = job->model,
+                        .map = (lipsc_map_kind)job->set->map,
+                        .dtype = job->dtype,
+                        .threads = job->threads}};
     for (size_t i = 0; i < job->cell_count; i++)
         if (!job->cells[i].row) {
             s.open++;
@@ -357,7 +383,10 @@ lipsc_status measure_sweep(measure_job *job, lipsc_error *err) {
     if (!groups) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a sweep");
     keep_memory();
     cli_progress_begin(&s.progress, &job->set->common);
-    run_groups(&s, find_groups(job, groups), groups);
+    const size_t count = find_groups(job, groups);
+    say_needs(&s, count, groups);
+    s.begin = lipsc_seconds();
+    run_groups(&s, count, groups);
     cli_progress_end(&s.progress);
     lipsc_release(groups);
     if (s.status == LIPSC_OK && s.done < s.open) s.status = LIPSC_E_STOPPED;

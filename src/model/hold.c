@@ -105,3 +105,17 @@ uint64_t lipsc_model_block_bytes(const lipsc_model *m, lipsc_map_kind map,
     }
     return largest;
 }
+
+uint64_t lipsc_model_reading_bytes(const lipsc_model *m) {
+    const lipsc_config *c = &m->config;
+    uint64_t largest = 0;
+    lipsc_tensor tensor;
+    for (size_t l = 0; l < c->layers; l++)
+        for (int role = LIPSC_LAYER_ROLES; role < LIPSC_ROLES; role++) {
+            if (!lipsc_tensor_describe(c, (lipsc_role)role, l, &tensor)) continue;
+            const int stacked = c->experts && tensor.ndim == 3; /* read one by one */
+            const uint64_t count = tensor.count / (stacked ? c->experts : 1);
+            if (count > largest) largest = count;
+        }
+    return largest * sizeof(double);
+}

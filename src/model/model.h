@@ -56,6 +56,9 @@ typedef enum {
 uint64_t lipsc_model_block_bytes(const lipsc_model *model, lipsc_map_kind map,
                                  lipsc_dtype dtype);
 
+/* Bytes that come on top while the largest matrix of a block is made ready. */
+uint64_t lipsc_model_reading_bytes(const lipsc_model *model);
+
 /* ---- Activations ------------------------------------------------------------------ */
 
 /* One window run through the model: every block's input and output, every attention's

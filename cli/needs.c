@@ -1,0 +1,85 @@
+/* needs.c - what a sweep needs: the memory that it keeps to, and the time. */
+#include "needs.h"
+
+#include "backend/backend.h"
+#include "core/clock.h"
+#include "core/extreme.h"
+#include "core/mem.h"
+
+const double cli_streams_room = 256e6;
+
+/* Bytes: of weights that are ready at a time; of those that stay behind (hold.c); of the
+ * vectors of all threads side by side; of the program itself with a tokenizer. */
+static const double weights_room = 192e6, idle_room = 268e6, vectors_room = 1e9,
+                    program = 64e6;
+
+/* The model's map needs all layers at once. */
+size_t cli_layers_ready(const cli_sweep_kind *kind) {
+    const size_t layers = lipsc_model_describe(kind->model)->layers;
+    if (kind->map == LIPSC_MAP_MODEL) return layers;
+    const double block =
+        (double)lipsc_model_block_bytes(kind->model, kind->map, kind->dtype);
+    const double ready = lipsc_max(1.0, weights_room / block);
+    return ready < (double)layers ? (size_t)ready : layers;
+}
+
+double cli_stream_bytes(const lipsc_model *model, size_t n) {
+    return (double)n * (double)lipsc_model_describe(model)->d * sizeof(double);
+}
+
+/* Some sixty vectors in f32, thirty in double. */
+double cli_solve_bytes(const lipsc_model *model, size_t n) {
+    return 30.0 * cli_stream_bytes(model, n);
+}
+
+int cli_fit_side_by_side(const cli_sweep_kind *kind, size_t n) {
+    return kind->threads * cli_solve_bytes(kind->model, n) <= vectors_room;
+}
+
+double cli_sweep_bytes(const cli_sweep_kind *kind, size_t longest, double streams) {
+    const double block =
+        (double)lipsc_model_block_bytes(kind->model, kind->map, kind->dtype);
+    const double all = block * (double)lipsc_model_describe(kind->model)->layers;
+    const double ready = block * (double)cli_layers_ready(kind) + idle_room;
+    const double reading = (double)lipsc_model_reading_bytes(kind->model);
+    const double solve = cli_solve_bytes(kind->model, longest);
+    const int side_by_side = cli_fit_side_by_side(kind, longest);
+    return program + lipsc_min(all, ready) + reading +
+           lipsc_min(streams,
+                     lipsc_max(cli_streams_room, cli_stream_bytes(kind->model, longest))) +
+           (side_by_side ? kind->threads * solve : solve);
+}
+
+/* ---- Time ---------------------------------------------------------------------------- */
+
+/* Rows of x through a square matrix, as long as it takes to see a time. */
+static double time_products(const lipsc_backend *backend, const void *linear, size_t rows,
+                            size_t d, const void *x, void *y) {
+    const double begin = lipsc_seconds();
+    double made = 0.0, seconds;
+    do {
+        backend->linear_apply(linear, 1, rows, x, 0, 0, y);
+        made += 2.0 * (double)rows * (double)d * (double)d;
+        seconds = lipsc_seconds() - begin;
+    } while (seconds < 0.01);
+    return made / seconds;
+}
+
+double cli_speed(lipsc_dtype dtype) {
+    enum { D = 384, ROWS = 64 };
+    const lipsc_backend *backend = lipsc_backend_best();
+    const lipsc_space *space = backend->space(dtype);
+    double *w = lipsc_alloc(D * D, sizeof *w);
+    void *x = space->alloc(ROWS * D), *y = space->alloc(ROWS * D), *linear = NULL;
+    double speed = 0.0;
+    for (size_t i = 0; w && i < D * D; i++) w[i] = 1.0 / D;
+    if (w && x && y && !backend->linear_new(D, D, w, 0, NULL, dtype, &linear, NULL)) {
+        space->upload(ROWS * D, w, x);
+        speed = time_products(backend, linear, ROWS, D, x, y);
+    }
+    if (linear) backend->linear_free(linear);
+    space->release(x);
+    space->release(y);
+    lipsc_release(w);
+    return speed;
+}
