@@ -205,6 +205,14 @@ typedef struct {
         .help = "model, none or causal (default model)"                                  \
     }
 
+/* The settings have an int part, a lipsc_part. */
+#define CLI_PART_OPTION(settings)                                                          \
+    {                                                                                      \
+        .kind = CLI_CHOICE, .name = "part", .value = "P", .wanted = "whole|text|vision",   \
+        .offset = offsetof(settings, part),                                                \
+        .help = "of a model that has both (clip, siglip, gemma3): its text or vision part" \
+    }
+
 enum { CLI_RUN = -1 }; /* cli_parse: nothing stands in the way */
 
 /* Fills settings.  Operands are moved to the front of argv, in their order, and counted

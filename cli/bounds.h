@@ -27,7 +27,7 @@ typedef struct {
     size_t layer, length, window;
     const char *head; /* NULL or "all": all heads */
     int map;          /* 0 heads, 1 attention     */
-    int mask;
+    int mask, part;
     uint64_t seed;
     /* the bounds */
     const char *radius; /* NULL, a number, or "layernorm" */

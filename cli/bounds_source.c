@@ -186,7 +186,7 @@ int bounds_model_open(const cli_command *self, const bounds_settings *s, const c
     size_t place = 0;
     if (!!s->source.text + !!s->source.ids + !!s->source.pixels > 1)
         return cli_wrong_use(self, "give one of --text, --ids and --pixels");
-    if (cli_model_open(spec, s->seed, &out->model, &err))
+    if (cli_model_open(spec, s->part, s->seed, &out->model, &err))
         return cli_failure(self, "%s", err.text);
     const lipsc_model_info *info = lipsc_model_describe(out->model);
     if (s->layer >= info->layers)

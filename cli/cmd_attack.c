@@ -58,6 +58,7 @@ static const cli_option options[] = {
     CLI_WINDOW_OPTION(bounds_settings),
     CLI_MAP_OPTION(bounds_settings),
     CLI_MASK_OPTION(bounds_settings),
+    CLI_PART_OPTION(bounds_settings),
 
     {.kind = CLI_GROUP, .name = "The search"},
     {.kind = CLI_SIZE,

@@ -30,6 +30,7 @@ static const cli_option options[] = {
     CLI_WINDOW_OPTION(bounds_settings),
     CLI_MAP_OPTION(bounds_settings),
     CLI_MASK_OPTION(bounds_settings),
+    CLI_PART_OPTION(bounds_settings),
     {.kind = CLI_SEED,
      .name = "seed",
      .value = "N",

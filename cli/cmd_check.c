@@ -25,6 +25,7 @@ typedef struct {
     cli_common common;
     cli_certify certify;
     const char *model;
+    int part;
     uint64_t seed;
 } settings;
 
@@ -35,6 +36,7 @@ static const cli_option options[] = {
      .value = "MODEL",
      .offset = offsetof(settings, model),
      .help = "the model that the file names, for maps behind attention"},
+    CLI_PART_OPTION(settings),
     {.kind = CLI_SEED,
      .name = "seed",
      .value = "N",
@@ -91,7 +93,7 @@ static int open_model(const cli_command *self, const settings *s, const char *pa
             lipsc_layer_maps[stored->map], name);
         return unchecked(self, path, reason);
     }
-    if (cli_model_open(s->model, s->seed, model, &err))
+    if (cli_model_open(s->model, s->part, s->seed, model, &err))
         return cli_failure(self, "%s", err.text);
     if (!strcmp(stored->model_hash, lipsc_model_describe(*model)->hash)) return CLI_RUN;
     return cli_failure(self,

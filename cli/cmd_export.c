@@ -10,7 +10,7 @@ typedef struct {
     cli_common common;
     cli_source_options source;
     size_t layer, length, window;
-    int map;
+    int map, part;
     uint64_t seed;
     const char *out;
 } settings;
@@ -31,6 +31,7 @@ static const cli_option options[] = {
     {.kind = CLI_SIZE, .name = "lengths", .min = 1, .max = 1e8, AT(length)},
     CLI_WINDOW_OPTION(settings),
     CLI_MAP_OPTION(settings),
+    CLI_PART_OPTION(settings),
     {.kind = CLI_SEED,
      .name = "seed",
      .value = "N",
@@ -107,7 +108,7 @@ static int export(const cli_command *self, const char *spec, const settings *s) 
     cli_source source = {0};
     lipsc_acts *acts = NULL;
     lipsc_error err;
-    lipsc_status status = cli_model_open(spec, s->seed, &model, &err);
+    lipsc_status status = cli_model_open(spec, s->part, s->seed, &model, &err);
     if (!status)
         status =
             cli_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);

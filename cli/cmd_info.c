@@ -17,6 +17,7 @@
 typedef struct {
     cli_common common;
     int tensors;
+    int part;
     uint64_t seed;
 } settings;
 
@@ -26,6 +27,7 @@ static const cli_option options[] = {
      .name = "tensors",
      .offset = offsetof(settings, tensors),
      .help = "a row for every tensor that is stored"},
+    CLI_PART_OPTION(settings),
     {.kind = CLI_SEED,
      .name = "seed",
      .value = "N",
@@ -158,7 +160,7 @@ static void fill(lipsc_table *t, const char *spec, const lipsc_model *model) {
 static int describe(const cli_command *self, const settings *s, const char *spec) {
     lipsc_model *model;
     lipsc_error err;
-    if (cli_model_open(spec, s->seed, &model, &err))
+    if (cli_model_open(spec, s->part, s->seed, &model, &err))
         return cli_failure(self, "%s", err.text);
     lipsc_table *t =
         lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_UPRIGHT,

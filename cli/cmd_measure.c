@@ -83,6 +83,7 @@ static const cli_option options[] = {
      .max = 1e9,
      AT(max_products),
      .help = "pairs of products at most, for each cell (default 1000)"},
+    CLI_PART_OPTION(measure_settings),
     {.kind = CLI_SEED,
      .name = "seed",
      .value = "N",
@@ -365,7 +366,7 @@ int measure_begin(measure_job *job, const cli_command *self, const measure_setti
         .dtype = s->dtype ? LIPSC_F64 : LIPSC_F32,
         .threads = s->common.threads ? (int)s->common.threads : omp_get_max_threads()};
     if (s->mask != MEASURE_MASK_MODEL) job->mask_override = &job->mask;
-    if (cli_model_open(job->spec, s->seed, &job->model, &err))
+    if (cli_model_open(job->spec, s->part, s->seed, &job->model, &err))
         return cli_failure(job->self, "%s", err.text);
     job->info = lipsc_model_describe(job->model);
     if (cli_source_read(&s->source, job->spec, job->info, &job->source, &err))

@@ -24,6 +24,7 @@ typedef struct {
     cli_sizes lengths;
     const char *windows, *layers, *heads; /* as typed; NULL: default          */
     int map;                              /* lipsc_map_kind                   */
+    int part;                             /* lipsc_part                       */
     int mask, dtype;                      /* dtype: 0 f32, 1 f64              */
     int solver;                           /* lipsc_method                     */
     double tol, probability, max_sigma;

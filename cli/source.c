@@ -72,11 +72,11 @@ lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
 
 /* ---- Models and tokenizers --------------------------------------------------------- */
 
-lipsc_status cli_model_open(const char *spec, uint64_t seed, lipsc_model **out,
+lipsc_status cli_model_open(const char *spec, int part, uint64_t seed, lipsc_model **out,
                             lipsc_error *err) {
     char room[CLI_DATA_PATH];
     const lipsc_status status = cli_model_resolve(spec, room, &spec, err);
-    return status ? status : lipsc_model_open(spec, seed, out, err);
+    return status ? status : lipsc_model_open_part(spec, (lipsc_part)part, seed, out, err);
 }
 
 /* data/tokenizer.json, compiled in */

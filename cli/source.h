@@ -14,8 +14,8 @@ lipsc_status cli_bytes_read(const char *path, char **bytes, size_t *size, lipsc_
 lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
                           lipsc_error *err);
 
-/* lipsc_model_open, of a built-in model (data.h) as well. */
-lipsc_status cli_model_open(const char *spec, uint64_t seed, lipsc_model **out,
+/* lipsc_model_open_part, of a built-in model (data.h) as well. */
+lipsc_status cli_model_open(const char *spec, int part, uint64_t seed, lipsc_model **out,
                             lipsc_error *err);
 
 /* The tokenizer of a model: that in `folder` when it is not NULL, otherwise that beside the

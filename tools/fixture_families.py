@@ -1,6 +1,6 @@
 """The small models of tests/data/fixtures.  `model`: class of transformers; `config`: what differs from its defaults;
 `blocks`: the list of blocks; `attention`: the module of a block; `then`: the output projection where it is a module beside it; `scale`: factors of some parameters; `image`: reads pixels;
-`part`: the part of the model that is run; `cache`: whether it takes use_cache."""
+`part`: the part of the model that is run; `chosen`: as --part names it; `cache`: whether it takes use_cache."""
 
 
 def text(hidden, heads, inner, layers=2, vocab=53, **more):

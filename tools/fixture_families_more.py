@@ -15,7 +15,29 @@ def decoder(model, config, **more):
     return {"model": model, "config": config, "blocks": "layers", "attention": "self_attn", "seed": 1, **more}
 
 
+def wrapper(model, part, chosen, text, vision, **more):
+    """A text and an image model in one checkpoint."""
+    return {"model": model, "part": part, "chosen": chosen, "blocks": "encoder.layers", "attention": "self_attn",
+            "cache": False, "image": chosen == "vision", "seed": 1,
+            "config": {"text_config": text, "vision_config": vision}, **more}
+
+
+TEXT = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 37,
+        "max_position_embeddings": 20}
+CLIP_TEXT = {**TEXT, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+VISION = {"hidden_size": 18, "num_attention_heads": 3, "intermediate_size": 20, "num_hidden_layers": 2, "image_size": 16,
+          "patch_size": 8}
+GEMMA = {**TEXT, "num_key_value_heads": 1, "head_dim": 8, "query_pre_attn_scalar": 10, "sliding_window": 4,
+         "layer_types": ["sliding_attention", "full_attention"]}
+
 FAMILIES = {
+    "clip_text": wrapper("CLIPModel", "text_model", "text", CLIP_TEXT, VISION),
+    "clip_vision": wrapper("CLIPModel", "vision_model", "vision", CLIP_TEXT, VISION),
+    "siglip_text": wrapper("SiglipModel", "text_model", "text", CLIP_TEXT, VISION),
+    "siglip_vision": wrapper("SiglipModel", "vision_model", "vision", CLIP_TEXT, VISION),
+    "gemma3_language": wrapper("Gemma3ForConditionalGeneration", "model.language_model", "text", GEMMA, VISION,
+                               blocks="layers", cache=True),
+    "gemma3_vision": wrapper("Gemma3ForConditionalGeneration", "model.vision_tower", "vision", GEMMA, VISION),
     "cohere": decoder("CohereModel", sizes(24, 4, 36, num_key_value_heads=2, pad_token_id=0, **rope(8000.0))),
     "starcoder2": decoder("Starcoder2Model", sizes(24, 6, 36, num_key_value_heads=3, sliding_window=4, **rope(5000.0))),
     "opt_post": {"model": "OPTModel", "blocks": "decoder.layers", "attention": "self_attn", "seed": 1,

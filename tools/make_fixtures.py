@@ -122,20 +122,20 @@ def singular_values(recorder):
 def run(model, family, c, tensors):
     """Input c through the model: its entry of reference.json; activations go to `tensors`."""
     generator = torch.Generator().manual_seed(1000 + c)
+    part = at(model, family.get("part", ""))
     entry = {}
     if family.get("image"):
-        size = model.config.image_size
+        size = part.config.image_size
         pixels = torch.randn((1, 3, size, size), generator=generator, dtype=torch.float32).double()
         tensors[f"{c}.pixel_values"] = pixels[0]
         inputs = {"pixel_values": pixels}
     else:
         low = family.get("first_id", 5)  # beyond padding and other special ids
-        ids = torch.randint(low, model.config.vocab_size, (1, LENGTHS[c]), generator=generator)
+        ids = torch.randint(low, part.config.vocab_size, (1, LENGTHS[c]), generator=generator)
         entry["input_ids"] = ids[0].tolist()
         inputs = {"input_ids": ids}
         if family.get("cache", True):
             inputs["use_cache"] = False
-    part = at(model, family.get("part", ""))
     blocks = at(part, family["blocks"])
     recorders = []
     for block in blocks:
@@ -192,6 +192,8 @@ def make(name, family, out):
     save_file({k: v.contiguous() for k, v in tensors.items()}, os.path.join(folder, "reference.safetensors"))
     reference = {"architecture": name, "seed": family["seed"], "transformers": transformers.__version__,
                  "torch": torch.__version__.split("+")[0], "inputs": inputs}
+    if "chosen" in family:
+        reference["part"] = family["chosen"]
     with open(os.path.join(folder, "reference.json"), "w") as file:
         json.dump(reference, file)
         file.write("\n")

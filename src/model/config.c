@@ -337,7 +337,7 @@ static void read_fields(lipsc_reader *r, lipsc_config *c) {
 }
 
 lipsc_status lipsc_config_parse(const char *json, size_t size, const char *name,
-                                lipsc_config *out, lipsc_error *err) {
+                                lipsc_part part, lipsc_config *out, lipsc_error *err) {
     lipsc_reader r = {.err = err};
     json_error_t bad;
     lipsc_show_path(name, r.file);
@@ -350,9 +350,10 @@ lipsc_status lipsc_config_parse(const char *json, size_t size, const char *name,
     }
     lipsc_config config = {0};
     if (json_is_object(r.root))
-        read_fields(&r, &config);
+        lipsc_read_part(&r, part);
     else
         lipsc_read_wrong(&r, "is not a JSON object");
+    if (!r.status) read_fields(&r, &config);
     json_decref(r.root);
     if (r.status)
         lipsc_config_free(&config);
@@ -402,4 +403,8 @@ void lipsc_config_families(int gguf, char names[LIPSC_FAMILY_NAMES]) {
                                  before ? ", " : "", shown);
         before = f;
     }
+    const char *wrapper;
+    for (size_t i = 0;
+         !gguf && (wrapper = lipsc_config_wrapper(i)) && used < LIPSC_FAMILY_NAMES; i++)
+        used += (size_t)snprintf(names + used, LIPSC_FAMILY_NAMES - used, ", %s", wrapper);
 }

@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "model/family.h"
+#include "model/model.h"
 
 #define LIPSC_NO_TOKEN SIZE_MAX
 
@@ -61,9 +62,10 @@ typedef struct {
 } lipsc_config;
 
 /* The bytes of a config.json; name stands for the file in sentences.  Nothing of the bytes
- * is kept.  A field whose value is not supported is refused by its name. */
+ * is kept.  A field whose value is not supported is refused by its name.  part: of a model
+ * that has several, LIPSC_PART_WHOLE of the others. */
 lipsc_status lipsc_config_parse(const char *json, size_t size, const char *name,
-                                lipsc_config *out, lipsc_error *err);
+                                lipsc_part part, lipsc_config *out, lipsc_error *err);
 void lipsc_config_free(lipsc_config *config);
 
 /* 1 and the role of the gain, or 0 when layer has no norm there. */
@@ -71,6 +73,8 @@ int lipsc_config_norm(const lipsc_config *config, size_t layer, lipsc_norm_place
                       lipsc_role *gain);
 lipsc_mask lipsc_config_mask(const lipsc_config *config, size_t layer);
 
+/* The i-th name of models of several parts, NULL behind the last. */
+const char *lipsc_config_wrapper(size_t i);
 /* Names of all families, separated by commas. */
 enum { LIPSC_FAMILY_NAMES = 600 };
 void lipsc_config_families(int gguf, char names[LIPSC_FAMILY_NAMES]);

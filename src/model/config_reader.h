@@ -47,5 +47,7 @@ int lipsc_read_is(const lipsc_reader *r, lipsc_condition condition);
 /* Parts of a configuration that have files of their own. */
 void lipsc_read_rope(lipsc_reader *r, lipsc_config *c);    /* config_rope.c    */
 void lipsc_read_windows(lipsc_reader *r, lipsc_config *c); /* config_windows.c */
+/* config_parts.c: of a model of several parts, root becomes the object of the one. */
+void lipsc_read_part(lipsc_reader *r, lipsc_part part);
 
 #endif

@@ -71,6 +71,20 @@
 
 #define T5_GATED [LIPSC_GATE] = T5_FFN "wi_0.weight", [LIPSC_UP] = T5_FFN "wi_1.weight"
 
+#define CLIP_TEXT_LIKE                                                           \
+    .prefix = {"text_model."},                                                   \
+    .field = {USUAL_SIZES, .activation = "hidden_act", .eps = "layer_norm_eps"}, \
+    .pad = SIZE_MAX, .qkv_bias = ALWAYS, .out_bias = ALWAYS, .mlp_bias = ALWAYS
+
+#define CLIP_TEXT_NAMES                                                                 \
+    [LIPSC_TOKENS] = "embeddings.token_embedding.weight",                               \
+    [LIPSC_POSITIONS] = "embeddings.position_embedding.weight",                         \
+    WITH_BIAS(LIPSC_FINAL_NORM, "final_layer_norm"),                                    \
+    WITH_BIAS(LIPSC_ATTN_NORM, "encoder.layers.#.layer_norm1"),                         \
+    WITH_BIAS(LIPSC_MLP_NORM, "encoder.layers.#.layer_norm2"),                          \
+    ATTENTION("encoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj"), \
+    MLP("encoder.layers.#.mlp.fc1", "encoder.layers.#.mlp.fc2")
+
 const lipsc_family lipsc_families_encoders[] = {
     {.name = "bert",
      BERT_LIKE,
@@ -184,21 +198,14 @@ const lipsc_family lipsc_families_encoders[] = {
                 WITH_BIAS(LIPSC_GATE_UP, "layers.#.mlp.Wi"),
                 WITH_BIAS(LIPSC_DOWN, "layers.#.mlp.Wo")}},
     {.name = "clip_text_model",
-     .prefix = {"text_model."},
-     .field = {USUAL_SIZES, .activation = "hidden_act", .eps = "layer_norm_eps"},
+     CLIP_TEXT_LIKE,
      .activation = "quick_gelu",
      .eps = 1e-5,
-     .pad = SIZE_MAX,
      .causal = ALWAYS,
-     .qkv_bias = ALWAYS,
-     .out_bias = ALWAYS,
-     .mlp_bias = ALWAYS,
-     .tensor = {[LIPSC_TOKENS] = "embeddings.token_embedding.weight",
-                [LIPSC_POSITIONS] = "embeddings.position_embedding.weight",
-                WITH_BIAS(LIPSC_FINAL_NORM, "final_layer_norm"),
-                WITH_BIAS(LIPSC_ATTN_NORM, "encoder.layers.#.layer_norm1"),
-                WITH_BIAS(LIPSC_MLP_NORM, "encoder.layers.#.layer_norm2"),
-                ATTENTION("encoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj",
-                          "out_proj"),
-                MLP("encoder.layers.#.mlp.fc1", "encoder.layers.#.mlp.fc2")}},
+     .tensor = {CLIP_TEXT_NAMES}},
+    {.name = "siglip_text_model",
+     CLIP_TEXT_LIKE,
+     .activation = "gelu_pytorch_tanh",
+     .eps = 1e-6,
+     .tensor = {CLIP_TEXT_NAMES}},
     {0}};

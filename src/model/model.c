@@ -19,8 +19,10 @@
 
 static lipsc_status read_config(lipsc_model *m, const char *json, size_t size,
                                 const char *name, lipsc_sha256 *sha, lipsc_error *err) {
+    static const char *const marks[] = {"", "text part", "vision part"};
     lipsc_sha256_add(sha, json, size);
-    return lipsc_config_parse(json, size, name, &m->config, err);
+    lipsc_sha256_add(sha, marks[m->part], strlen(marks[m->part]));
+    return lipsc_config_parse(json, size, name, m->part, &m->config, err);
 }
 
 static lipsc_status read_config_file(lipsc_model *m, const char *dir, lipsc_sha256 *sha,
@@ -221,6 +223,11 @@ static lipsc_status open_into(lipsc_model *m, const char *spec, lipsc_error *err
 
 lipsc_status lipsc_model_open(const char *spec, uint64_t seed, lipsc_model **out,
                               lipsc_error *err) {
+    return lipsc_model_open_part(spec, LIPSC_PART_WHOLE, seed, out, err);
+}
+
+lipsc_status lipsc_model_open_part(const char *spec, lipsc_part part, uint64_t seed,
+                                   lipsc_model **out, lipsc_error *err) {
     lipsc_model *m = lipsc_alloc_zero(1, sizeof *m);
     if (!m || pthread_mutex_init(&m->lock, NULL)) {
         lipsc_release(m);
@@ -228,6 +235,7 @@ lipsc_status lipsc_model_open(const char *spec, uint64_t seed, lipsc_model **out
     }
     lipsc_show_path(spec, m->shown);
     m->tensors.seed = seed;
+    m->part = part;
     m->backend = lipsc_backend_best();
     const lipsc_status status = open_into(m, spec, err);
     if (status)

@@ -27,10 +27,20 @@ typedef struct {
                           * configuration and seed for random:...             */
 } lipsc_model_info;
 
+/* Which part of a model that holds several (clip, siglip, gemma3). */
+typedef enum {
+    LIPSC_PART_WHOLE,
+    LIPSC_PART_TEXT,
+    LIPSC_PART_VISION,
+    LIPSC_PARTS
+} lipsc_part;
+
 /* spec: a Hugging Face folder; random:FAMILY[:size]; random:DIR.  seed: of random
  * weights.  Files are mapped and must not change while the model is open. */
 lipsc_status lipsc_model_open(const char *spec, uint64_t seed, lipsc_model **out,
                               lipsc_error *err);
+lipsc_status lipsc_model_open_part(const char *spec, lipsc_part part, uint64_t seed,
+                                   lipsc_model **out, lipsc_error *err);
 void lipsc_model_free(lipsc_model *model);
 const lipsc_model_info *lipsc_model_describe(const lipsc_model *model);
 int lipsc_model_has_layer(const lipsc_model *model, size_t layer);

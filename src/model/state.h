@@ -56,6 +56,7 @@ typedef struct {
 struct lipsc_model {
     lipsc_model_info info;
     char shown[164]; /* the spec, for sentences */
+    lipsc_part part;
     lipsc_config config;
     lipsc_checkpoint *files;
     lipsc_tensors tensors;

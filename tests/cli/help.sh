@@ -65,6 +65,8 @@ it to see that X comes from them.  Exit 1 when the values differ by more than
 The model:
       --model MODEL        the model that the file names, for maps behind
                            attention
+      --part P             of a model that has both (clip, siglip, gemma3): its
+                           text or vision part
       --seed N             seed of random models (default 1)
 
 What is told:

@@ -86,6 +86,38 @@ sigma=$(field sigma)
 run 0 export "$data/fixtures/llama-1" --layer 0 --ids story -o rotary
 run 0 layer rotary --format json
 near "$(field sigma)" "$sigma" 1e-12
+
+# --part: a checkpoint with a text and a vision model, against transformers' answer for each
+pair=$data/fixtures/clip_text-1
+answer() { # attention, layer 1, the second input
+    python3 -c "import json,sys
+d = json.load(open(sys.argv[1] + '/reference.json'))['inputs'][1]
+print(*d['input_ids'], file=open('story', 'w')) if sys.argv[2] == 'ids' else 0
+print(d['layers'][1]['attention_singular_values'][0])" "$1" "$2"
+}
+if command -v python3 >/dev/null; then
+    sigma=$(answer "$pair" ids)
+    run 0 measure "$pair" --part text --layer 1 --ids story --dtype f64 --format json
+    near "$(field sigma)" "$sigma" 1e-9
+    run 0 export "$pair" --part text --layer 1 --ids story -o text
+    run 0 layer text --format json
+    near "$(field sigma)" "$sigma" 1e-9
+fi
+run 0 info "$pair" --part text --format json
+[ "$(field architecture) $(field input)" = '"clip_text_model" "text"' ] || fail "$(cat out)"
+hash=$(field model_hash)
+run 0 info "$pair" --part vision --format json
+[ "$(field architecture) $(field input)" = '"clip_vision_model" "pixels"' ] || fail "$(cat out)"
+[ "$(field model_hash)" != "$hash" ] || fail "two parts with one hash"
+run 0 bounds "$pair" --part text --layer 1 --ids story
+run 0 attack "$pair" --part text --layer 1 --length 6 --radius 1 --iterations 3 --restarts 2 -o at
+for command in info "measure --ids story" "bounds --ids story"; do
+    run 1 $command "$pair"
+    has err "a clip has a text and a vision part: --part text or --part vision"
+done
+run 1 info "$nano" --part vision
+has err "is no model of several parts"
+run 2 info "$pair" --part left
 run 1 export "$nano" --layer 6 --text "$text" --length 20 -o no
 has err "the model has layers 0 to 5"
 run 1 export "$nano" --layer 0 --text "$text" --length 600 -o no

@@ -21,13 +21,13 @@ static void check_tensors(const lipsc_config *c) {
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void check_part(const uint8_t *data, size_t size, lipsc_part part) {
     lipsc_config c;
     lipsc_error err;
     memset(&err, 0, sizeof err);
-    if (lipsc_config_parse((const char *)data, size, "fuzz", &c, &err)) {
+    if (lipsc_config_parse((const char *)data, size, "fuzz", part, &c, &err)) {
         if (!err.code || strncmp(err.text, "fuzz: ", 6) != 0) abort();
-        return 0;
+        return;
     }
     if (!c.family || !c.layers || !c.d || !c.heads || !c.kv_heads || !c.head_dim ||
         !c.ffn || c.heads % c.kv_heads || !(c.norm_eps >= 0) || !isfinite(c.norm_eps) ||
@@ -37,5 +37,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (c.sliding[l] && !c.window) abort();
     check_tensors(&c);
     lipsc_config_free(&c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    for (int part = 0; part < LIPSC_PARTS; part++) check_part(data, size, (lipsc_part)part);
     return 0;
 }

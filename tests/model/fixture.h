@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FIXTURES = 64, PATH_SIZE = 1024, MOST_TOKENS = 512 };
+enum { MOST_FIXTURES = 128, PATH_SIZE = 1024, MOST_TOKENS = 512 };
 
 typedef struct {
     char name[64], dir[PATH_SIZE];
@@ -78,9 +78,13 @@ static inline void fixture_open(fixture *f, const char *name) {
     lipsc_error err = {0};
     snprintf(f->name, sizeof f->name, "%.63s", name);
     fixture_path(f->name, f->dir);
-    if (lipsc_model_open(f->dir, 1, &f->model, &err)) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "%s/reference.json", f->dir);
     f->json = load_json(path);
+    const char *part = json_string_value(json_object_get(f->json, "part"));
+    const lipsc_part chosen = !part                   ? LIPSC_PART_WHOLE
+                              : !strcmp(part, "text") ? LIPSC_PART_TEXT
+                                                      : LIPSC_PART_VISION;
+    if (lipsc_model_open_part(f->dir, chosen, 1, &f->model, &err)) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "%s/reference.safetensors", f->dir);
     if (lipsc_st_open(path, &f->st, &err)) fail_msg("%s", err.text);
 }

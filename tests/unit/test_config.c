@@ -44,7 +44,7 @@ static lipsc_config read(const char *fields) {
     lipsc_config c;
     lipsc_error err = {0};
     snprintf(json, sizeof json, "{%s}", fields);
-    if (lipsc_config_parse(json, strlen(json), "config.json", &c, &err))
+    if (lipsc_config_parse(json, strlen(json), "config.json", LIPSC_PART_WHOLE, &c, &err))
         fail_msg("%s", err.text);
     return c;
 }
@@ -55,8 +55,8 @@ static void refused(const char *fields, const char *first, const char *second) {
     lipsc_config c;
     lipsc_error err = {0};
     snprintf(json, sizeof json, "{%s}", fields);
-    const lipsc_status status =
-        lipsc_config_parse(json, strlen(json), "dir/config.json", &c, &err);
+    const lipsc_status status = lipsc_config_parse(json, strlen(json), "dir/config.json",
+                                                   LIPSC_PART_WHOLE, &c, &err);
     if (!status) {
         lipsc_config_free(&c);
         fail_msg("accepted: %s", json);
@@ -213,8 +213,9 @@ static void test_not_json(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         lipsc_config c;
         lipsc_error err = {0};
-        assert_int_equal(lipsc_config_parse(bad[i], strlen(bad[i]), "x", &c, &err),
-                         LIPSC_E_FORMAT);
+        assert_int_equal(
+            lipsc_config_parse(bad[i], strlen(bad[i]), "x", LIPSC_PART_WHOLE, &c, &err),
+            LIPSC_E_FORMAT);
         assert_int_equal(strncmp(err.text, "x: ", 3), 0);
     }
 }
@@ -289,7 +290,8 @@ static void test_published(void **state) {
         assert_non_null(json);
         lipsc_config c;
         lipsc_error err = {0};
-        if (lipsc_config_parse(json, strlen(json), known[i].family, &c, &err))
+        if (lipsc_config_parse(json, strlen(json), known[i].family, LIPSC_PART_WHOLE, &c,
+                               &err))
             fail_msg("%s", err.text);
         assert_true(c.layers == known[i].layers && c.d == known[i].d &&
                     c.heads == known[i].heads && c.kv_heads == known[i].kv &&
