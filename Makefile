@@ -8,7 +8,9 @@
 #   make coverage   simulated sweeps: what the 95 % intervals of growth laws cover
 #   make fuzz-bounds  every bound against the exact value, 10000 layers; enclosures
 #                   against 150 digits, a million (hours)
-#   make test-aarch64  cross-compiled, under qemu-user
+#   make test-long  every command that the documents show, tours of reproduce included
+#   make test-aarch64  cross-compiled, under qemu-user;  make test-travel: without Vega, on
+#                   the reference BLAS, against musl's headers
 #   make bench      this machine's speed;  make peers: beside PyTorch and JAX
 #   make peers-ot   exact transport beside POT: values and speed (AGREE=1: values only)
 #   make cuda       the CUDA plugin, where nvcc is (CUDA=path of nvcc);  make cuda-release:
@@ -44,7 +46,7 @@ demo: all
 
 test: configure
 	@cmake --build $(BUILD) -j $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE real
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE 'real|long'
 
 test-real: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -53,12 +55,19 @@ test-real: configure
 test-aarch64:
 	@tools/aarch64.sh build-aarch64 $(OPTS)
 
+test-long: configure
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -L long
+
+test-travel:
+	@tools/travel.sh build-travel
+
 asan:
 	@tools/deps.sh build test
 	@$(CONFIGURE) -B build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	    -DLIPSCOPE_SANITIZE=address,undefined >/dev/null
 	@cmake --build build-asan -j $(JOBS)
-	@ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE real
+	@ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE 'real|long'
 
 fuzz:
 	@tools/deps.sh build ci
@@ -124,5 +133,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-real test-aarch64 asan fuzz fuzz-bounds coverage bench peers peers-ot study \
+.PHONY: all configure demo test test-real test-long test-aarch64 test-travel asan fuzz fuzz-bounds coverage bench peers peers-ot study \
     cuda cuda-release test-cuda bench-cuda install format clean

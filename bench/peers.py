@@ -44,7 +44,7 @@ def has(python, module):
 
 
 def peer_times(python, peer, threads, windows, lengths):
-    command = [python, str(ROOT / "bench" / "peers_timing.py"), peer, str(threads), str(windows), *map(str, lengths)]
+    command = [python, "-W", "ignore", str(ROOT / "bench" / "peers_timing.py"), peer, str(threads), str(windows), *map(str, lengths)]
     out = subprocess.run(command, env=environment(threads), check=True, stdout=subprocess.PIPE, text=True).stdout
     found = json.loads(out)
     return found["version"], {(r["peer"], r["n"], r["causal"]): r["ms"] for r in found["rows"]}

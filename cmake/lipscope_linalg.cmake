@@ -33,6 +33,18 @@ find_path(LIPSCOPE_LAPACKE_INCLUDE lapacke.h PATH_SUFFIXES lapacke openblas REQU
 find_library(LIPSCOPE_LAPACKE NAMES lapacke) # absent where BLAS itself holds LAPACKE
 mark_as_advanced(LIPSCOPE_CBLAS_INCLUDE LIPSCOPE_LAPACKE_INCLUDE LIPSCOPE_LAPACKE)
 
+# Some BLAS have their C interface in a library of its own (ATLAS, some builds of the
+# reference).
+include(CheckFunctionExists)
+set(CMAKE_REQUIRED_LIBRARIES ${lipscope_blas} m)
+check_function_exists(cblas_dgemm LIPSCOPE_BLAS_HAS_C)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(NOT LIPSCOPE_BLAS_HAS_C)
+  find_library(LIPSCOPE_CBLAS NAMES cblas REQUIRED)
+  mark_as_advanced(LIPSCOPE_CBLAS)
+  list(PREPEND lipscope_blas ${LIPSCOPE_CBLAS})
+endif()
+
 # BLAS stands first: symbols that the reference libraries behind LAPACKE also define are
 # then taken from it.
 set(lipscope_linalg_libraries ${lipscope_blas})

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, and only those: where everything is
 # present it prints nothing and needs no root.
-#     deps.sh GROUP...        groups: build test ci browser aarch64 peers peers-ot study pot
+#     deps.sh GROUP...        groups: build test ci browser aarch64 travel peers peers-ot study pot
 set -eu
 
 # package, then what shows that it is there: a command, a header, or a Python module
@@ -37,6 +37,8 @@ packages() {
         echo pkg-config             command pkg-config
         echo gcc-aarch64-linux-gnu  command aarch64-linux-gnu-gcc
         echo qemu-user              command qemu-aarch64 ;;
+    travel)
+        echo musl-tools             command musl-gcc ;;
     peers-ot | study)
         echo python3-venv           package - ;;
     pot)
@@ -44,7 +46,7 @@ packages() {
     peers)
         echo python3-venv           package - ;;
     *)
-        echo "deps.sh: no group '$1'; groups: build test ci browser aarch64 peers peers-ot study pot" >&2
+        echo "deps.sh: no group '$1'; groups: build test ci browser aarch64 travel peers peers-ot study pot" >&2
         exit 2 ;;
     esac
 }

@@ -10,5 +10,6 @@ lipsc_status lipsc_report_write(size_t count, const char *const *runs, const cha
     (void)count;
     (void)runs;
     return lipsc_fail(err, LIPSC_E_REFUSED,
-                      "%s: this build writes no pages: it was configured without Vega", path);
+                      "%s: this build writes no pages: it was configured without Vega",
+                      path);
 }
