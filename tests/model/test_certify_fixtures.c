@@ -4,6 +4,8 @@
 #include "fixture.h"
 
 #include "core/clock.h"
+#include "core/rng.h"
+#include "model/rounding.h"
 
 static double worst; /* upper / lower over the layers of a fixture */
 
@@ -68,7 +70,44 @@ static void test_fixtures(void **state) {
     }
 }
 
+/* The slope of relu is known as long as no argument can pass zero, and then products have a
+ * bound; at an argument within its error of zero nothing is known of the block. */
+static void test_relu_near_its_kink(void **state) {
+    (void)state;
+    enum { TOKENS = 3 };
+    char dir[PATH_SIZE];
+    lipsc_model *model;
+    lipsc_error err = {0};
+    snprintf(dir, sizeof dir, "%s/fixtures/opt-1", LIPSC_TEST_DATA);
+    if (lipsc_model_open(dir, 1, &model, &err)) fail_msg("%s", err.text);
+    const lipsc_space *space = model->backend->space(LIPSC_F64);
+    const size_t count = TOKENS * model->config.d;
+    double *host = malloc(count * sizeof *host), size = 0.0;
+    void *x = space->alloc(count);
+    for (size_t e = 0; e < count; e++) host[e] = lipsc_rng_normal(7, e);
+    for (size_t e = 0; e < count; e++) size += host[e] * host[e];
+    space->upload(count, host, x);
+    lipsc_block_point point;
+    if (lipsc_block_at(model, 0, LIPSC_UP_TO_BLOCK, NULL, LIPSC_F64, 1, TOKENS, x, 1,
+                       &point, NULL, NULL, &err))
+        fail_msg("%s", err.text);
+    const double kinks[] = {point.kink, 1e-18, 0.0, NAN};
+    assert_true(point.kink > 1e-9);
+    for (int k = 0; k < 4; k++) {
+        double length = sqrt(size);
+        lipsc_stretch found;
+        point.kink = kinks[k];
+        assert_int_equal(lipsc_block_rounding(&point, &length, &found), LIPSC_OK);
+        assert_true(k ? found.eps == INFINITY : found.eps < 1e-6 * found.norm);
+    }
+    lipsc_block_free(&point);
+    space->release(x);
+    free(host);
+    lipsc_model_free(model);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fixtures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_relu_near_its_kink),
+                                       cmocka_unit_test(test_fixtures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
