@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "bound/joint.h"
 #include "bound/slices.h"
 #include "bound/zoo.h"
 #include "core/error.h"
@@ -33,6 +34,8 @@ typedef struct {
     double factor[BLOCK][SUMS];
     double *column[SUMS]; /* (n) of one head                         */
     double *query;        /* (n) of one head, after O                */
+    double sink2;         /* of one head: sum_i (a_i/a_s) sink_move_i^2      */
+    double joint_sink2;   /* of all heads                                    */
     double *joint[SUMS];  /* (n) of all heads, V times the unit of the first */
     double unit;          /* that one */
     double *storage;
@@ -42,6 +45,11 @@ typedef struct {
 typedef struct {
     double query[LIPSC_VIEWS], change, rho2[LIPSC_VIEWS];
 } head_rows;
+
+/* Sums over the rows of a block, in their order. */
+typedef struct {
+    double rho2[LIPSC_VIEWS][BLOCK], sink2[BLOCK];
+} block_sums;
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -66,7 +74,7 @@ static lipsc_status sums_new(size_t n, column_sums *sums) {
  */
 
 static void keep_row(const lipsc_around_row *row, size_t place, column_sums *sums,
-                     head_rows *mine, double *rho2) {
+                     head_rows *mine, block_sums *block) {
     memcpy(sums->hi + place * sums->n, row->hi, row->count * sizeof *row->hi);
     memcpy(sums->eps + place * sums->n, row->eps, row->count * sizeof *row->eps);
     double *factor = sums->factor[place];
@@ -77,8 +85,9 @@ static void keep_row(const lipsc_around_row *row, size_t place, column_sums *sum
     factor[BY_WEIGHT] = row->tau_weighted * row->tau_weighted;
     for (int v = 0; v < LIPSC_VIEWS; v++) {
         mine->query[v] = lipsc_max(mine->query[v], row->query_term[v]);
-        rho2[v * BLOCK + place] = row->rho[v] * row->rho[v];
+        block->rho2[v][place] = row->rho[v] * row->rho[v];
     }
+    block->sink2[place] = row->sink_move * row->sink_move;
     mine->change = lipsc_max(mine->change, row->query_change);
 }
 
@@ -86,7 +95,7 @@ static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
                                size_t first, size_t count, lipsc_around_row *rows,
                                column_sums *sums, head_rows *all) {
     lipsc_status status = LIPSC_OK;
-    double rho2[LIPSC_VIEWS * BLOCK];
+    block_sums block;
 #pragma omp parallel num_threads(head->threads)
     {
         lipsc_status mine = LIPSC_OK;
@@ -98,7 +107,7 @@ static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
         for (size_t place = 0; place < count; place++) {
             if (mine) continue;
             mine = lipsc_around_row_make(head, reach, first + place, row);
-            if (!mine) keep_row(row, place, sums, &own, rho2);
+            if (!mine) keep_row(row, place, sums, &own, &block);
             if (!mine) sums->query[first + place] = row->query_term[1];
         }
 #pragma omp critical(lipsc_around_merge)
@@ -109,9 +118,13 @@ static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
             all->change = lipsc_max(all->change, own.change);
         }
     }
-    for (int v = 0; !status && v < LIPSC_VIEWS; v++)
-        for (size_t place = 0; place < count; place++)
-            all->rho2[v] += rho2[v * BLOCK + place];
+    const double *root = head->rows->root_weight;
+    for (size_t place = 0; !status && place < count; place++) {
+        for (int v = 0; v < LIPSC_VIEWS; v++) all->rho2[v] += block.rho2[v][place];
+        const double ratio =
+            root && reach->sink < head->n ? root[first + place] / root[reach->sink] : 1.0;
+        sums->sink2 += ratio * ratio * block.sink2[place];
+    }
     return status;
 }
 
@@ -133,7 +146,8 @@ static void add_block(const lipsc_head *head, const lipsc_reach *reach, size_t f
                 sums->column[BY_OUT][j] += p * factor[BY_OUT];
                 sums->column[BY_EPS][j] += eps * factor[BY_EPS];
                 sums->column[BY_MOVE][j] += p * factor[BY_MOVE];
-                sums->column[BY_WEIGHT][j] += p * factor[BY_WEIGHT] / reach->weight[j];
+                if (j != reach->sink)
+                    sums->column[BY_WEIGHT][j] += p * factor[BY_WEIGHT] / reach->weight[j];
             }
         }
 }
@@ -144,6 +158,7 @@ static lipsc_status head_pass(const lipsc_head *head, const lipsc_reach *reach,
     /* at least 1e-140: its square stays a number, and a larger one does no harm */
     const double ratio = lipsc_max(sums->unit / head->unit, 1e-140);
     memset(all, 0, sizeof *all);
+    sums->sink2 = 0.0;
     for (int s = 0; s < SUMS; s++) memset(sums->column[s], 0, head->n * sizeof(double));
     for (size_t first = 0; first < head->n; first += BLOCK) {
         const size_t count = smaller(BLOCK, head->n - first);
@@ -154,6 +169,7 @@ static lipsc_status head_pass(const lipsc_head *head, const lipsc_reach *reach,
     for (int s = 0; s < SUMS; s++)
         for (size_t j = 0; j < head->n; j++)
             sums->joint[s][j] += ratio * ratio * sums->column[s][j];
+    sums->joint_sink2 += ratio * ratio * sums->sink2;
     return LIPSC_OK;
 }
 
@@ -203,11 +219,17 @@ static double smallest(double a, double b) { return isnan(b) || a <= b ? a : b; 
 
 /* The result of all heads; out_norm NULL: heads side by side. */
 static void finish(const layer_sums *all, const column_sums *sums, const double *out_norm,
-                   double slices, double margin, lipsc_around *out) {
+                   double slices, const lipsc_joint_choice *choice, double margin,
+                   lipsc_around *out) {
     const double O = out_norm ? *out_norm : 1.0;
     double ends = all->best_root, change = all->change_root;
     ends = smallest(ends, all->query_root + joint_root(sums, BY_HEAD));
-    if (!out_norm) ends = smallest(ends, all->query_root + joint_root(sums, BY_WEIGHT));
+    if (!out_norm) {
+        const double rest = all->query_root + joint_root(sums, BY_WEIGHT);
+        const double sink =
+            choice->column + sqrt(sums->joint_sink2) / sums->unit + all->query_root;
+        ends = smallest(ends, choice->sink < sums->n ? hypot(sink, rest) : rest);
+    }
     change += joint_root(sums, BY_EPS) + joint_root(sums, BY_MOVE);
     ends *= O;
     change *= O;
@@ -289,8 +311,25 @@ static lipsc_status find_weights(const lipsc_attn *attn, lipsc_head *head,
     return status;
 }
 
-/* ends and change at radius r */
-static lipsc_status bound_moved(lipsc_attn *attn, double r, lipsc_around *out) {
+/* Sink and weights: those of the bound at the point where it is one by all heads together.
+ */
+static lipsc_status choose(const lipsc_attn *attn, lipsc_head *head, lipsc_around_row *rows,
+                           column_sums *sums, lipsc_reach *reach,
+                           lipsc_joint_choice *choice) {
+    double value;
+    size_t head_index;
+    const lipsc_status status = lipsc_joint_bound_by(attn, &value, &head_index, choice);
+    if (!status && !(value < INFINITY)) {
+        choice->sink = attn->rows.n;
+        return find_weights(attn, head, rows, sums, reach, choice->weight);
+    }
+    reach->weight = choice->weight;
+    return status;
+}
+
+/* ends and change at radius r; rounding: what the bound at the point has for it */
+static lipsc_status bound_moved(lipsc_attn *attn, double r, double rounding,
+                                lipsc_around *out) {
     const lipsc_layer *layer = &attn->layer;
     const size_t n = attn->rows.n;
     const int equal = lipsc_equal_weights(&attn->input);
@@ -306,9 +345,11 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, lipsc_around *out) {
     if (!status) status = rows_new(&head, &rows);
     if (!status) status = sums_new(n, &sums);
     if (!status) status = lipsc_slices_new(layer, n, &slices);
-    double *weight = lipsc_alloc(n, sizeof *weight);
-    if (!weight) status = LIPSC_E_NOMEM;
-    if (!status) status = find_weights(attn, &head, rows, &sums, &reach, weight);
+    lipsc_joint_choice choice = {.sink = n, .weight = lipsc_alloc(n, sizeof(double))};
+    if (!choice.weight) status = LIPSC_E_NOMEM;
+    if (!status) status = choose(attn, &head, rows, &sums, &reach, &choice);
+    choice.column += rounding;
+    reach.sink = choice.sink;
     for (size_t h = 0; !status && h < layer->heads; h++) {
         head_rows found;
         status = lipsc_head_enter(attn, h, &head);
@@ -317,12 +358,13 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, lipsc_around *out) {
         if (!status) add_head(&head, &sums, &found, equal, &all);
         const double *const columns[] = {sums.column[BY_OUT], sums.column[BY_WEIGHT]};
         if (!status)
-            status = lipsc_slices_keep(layer, &head, h, columns, sums.query, &slices);
+            status = lipsc_slices_keep(layer, &head, h, columns, sums.query,
+                                       sqrt(sums.sink2), &slices);
     }
     if (!status && layer->O)
         status = lipsc_dense_norm(layer->heads * layer->value_dim, layer->out_dim, layer->O,
                                   &out_norm);
-    if (!status) status = lipsc_slices_bound(&slices, &joint);
+    if (!status) status = lipsc_slices_bound(&slices, choice.sink, choice.column, &joint);
     if (!status) {
         /* U_h F_h is the slice up to rounding */
         joint += 64.0 * (double)(layer->out_dim + layer->value_dim) * DBL_EPSILON *
@@ -330,13 +372,13 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, lipsc_around *out) {
         const size_t widths = layer->d + layer->key_dim + layer->value_dim +
                               layer->out_dim + layer->heads * layer->value_dim;
         const double margin = 1.0 + (8.0 * (double)(n + widths) + 1000.0) * DBL_EPSILON;
-        finish(&all, &sums, layer->O ? &out_norm : NULL, joint, margin, out);
+        finish(&all, &sums, layer->O ? &out_norm : NULL, joint, &choice, margin, out);
     }
     rows_free(&head, rows);
     lipsc_head_free(&head);
     lipsc_reach_free(&reach);
     lipsc_slices_free(&slices);
-    lipsc_release(weight);
+    lipsc_release(choice.weight);
     lipsc_release(sums.storage);
     return status;
 }
@@ -391,7 +433,9 @@ lipsc_status lipsc_around_at(const lipsc_zoo_case *z, double r, lipsc_around *ou
         return lipsc_fail(err, LIPSC_E_REFUSED,
                           "%s: how they move with the input is not bounded", why);
     lipsc_around found = {.radius = r, .ends = NAN, .change = NAN, .point = NAN};
-    lipsc_status status = bound_moved(z->attn, r, &found);
+    /* where nothing is known at the point there is no column of its sink either */
+    const double rounding = z->data_status ? INFINITY : z->data.rounding;
+    lipsc_status status = bound_moved(z->attn, r, rounding, &found);
     if (status == LIPSC_E_RANGE || status == LIPSC_E_NONFIN) status = LIPSC_OK;
     if (!status) status = bound_ball(z, r, &found.ball);
     if (status) return lipsc_fail(err, status, "around: %s", lipsc_strerror(status));

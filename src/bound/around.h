@@ -25,7 +25,9 @@ typedef struct {
     double value[LIPSC_VIEWS];       /* |V|, |W V|                                       */
     double value_error[LIPSC_VIEWS]; /* of a difference of two z, any                    */
     double factor;                   /* an error |F g| has beside |Q^T g|, in |Q| |g|    */
-    const double *weight; /* (n) of the keys in Cauchy's inequality, at most 1        */
+    const double *weight; /* (n) of the keys in Cauchy's inequality, at most 1; 0 at the
+                           * sink                                                     */
+    size_t sink;          /* the key whose column of blocks is taken apart; n: none   */
     double *storage;
 } lipsc_reach;
 
@@ -59,6 +61,8 @@ typedef struct {
     /* |(B'h)_i|^2 <= tau_weighted^2 sum_j hi_ij |h_j|^2 / weight_j, after O where there is
      * one                                                                               */
     double tau_weighted;
+    /* block (i, sink), without the query term, moves by at most that, in the same view  */
+    double sink_move;
 } lipsc_around_row;
 
 lipsc_status lipsc_around_row_new(const lipsc_head *head, lipsc_around_row *row);

@@ -404,6 +404,26 @@ static double largest_of(size_t count, const double *x) {
     return largest;
 }
 
+/* P' T' - P T at the sink: (P' - P) T + P' (T' - T), and T' - T = (what y moves by) w^T +
+ * y' (w' - w)^T. */
+static void sink_moves(const lipsc_head *head, const lipsc_reach *reach, double eta,
+                       double drift, double omega, lipsc_around_row *row) {
+    const size_t l = reach->sink - row->lo, dv = head->dv, rank = head->out.rank;
+    const double *y = row->y + l * dv, w = row->w_length[l];
+    double size = row->y_length[l], others = row->eps[l]; /* 1 - P' at most */
+    for (size_t j = 0; j < row->count; j++)
+        if (j != l) others += row->p[j];
+    const double shift = 2.0 * lipsc_min(others, 1.0) * eta + drift;
+    if (rank) {
+        lipsc_dense_gemm(0, 0, rank, 1, dv, 1.0, head->out.values, rank, y, dv, 0.0,
+                         row->mean, rank);
+        size = length_of(rank, row->mean) +
+               8.0 * (double)dv * DBL_EPSILON * head->out.norm * size;
+    }
+    row->sink_move = row->eps[l] * (reach->value[rank ? 1 : 0] + size * (w + omega)) +
+                     row->hi[l] * (w * shift + (size + shift) * omega);
+}
+
 /* tau_weighted: as tau with the weights hi_ij weight_j.  Here the mixed terms stay, and
  * y_j + eta_j less the mean at X' is y_j up to 2 eta and the move of the mean. */
 static lipsc_status weighted_terms(const lipsc_head *head, const lipsc_reach *reach,
@@ -421,11 +441,16 @@ static lipsc_status weighted_terms(const lipsc_head *head, const lipsc_reach *re
     const lipsc_status status = roots_of(head, row->sum, slack, EXACT, row, root);
     const double spread = lipsc_min(
         s->y_hi[view], out * sqrt(weighted_squares(count, weight, row->y_length)));
+    /* z'_j - o'_i less y_j is the move of z_j less its mean, and of the mean by the weights
+     */
+    const double drift = sqrt(s->eps) * s->y_eps[view] + out * s->y_mean;
     const double shift =
-        2.0 * s->eta[view] + sqrt(s->eps) * s->y_eps[view] + out * s->y_mean;
-    row->tau_weighted = root[view] +
-                        sqrt(mass) * (largest_of(count, row->w_length) + omega) * shift +
-                        omega * spread;
+        lipsc_min(2.0 * sqrt(mass), 1.0) * s->eta[view] + sqrt(mass) * drift;
+    row->tau_weighted =
+        root[view] + (largest_of(count, row->w_length) + omega) * shift + omega * spread;
+    row->sink_move = 0.0;
+    if (reach->sink >= row->lo && reach->sink < row->lo + count)
+        sink_moves(head, reach, s->eta[view], drift, omega, row);
     return status;
 }
 

@@ -285,7 +285,8 @@ static double query_of(const lipsc_joint *j, size_t i, double coupled) {
     return together < sum ? together : sum;
 }
 
-static lipsc_status combine(const lipsc_joint *j, double *value, size_t *worst_head) {
+static lipsc_status combine(const lipsc_joint *j, double *value, size_t *worst_head,
+                            double *sink_column) {
     const size_t size = j->heads * j->dv;
     double *room = lipsc_alloc(2 * size * size + j->heads, sizeof *room);
     if (!room) return LIPSC_E_NOMEM;
@@ -300,18 +301,25 @@ static lipsc_status combine(const lipsc_joint *j, double *value, size_t *worst_h
     const double equal = plain * largest_column(j, NULL);
     const double unequal = weighted * largest_column(j, c2);
     const double rest = query + sqrt(unequal < equal ? unequal : equal);
-    double column = 0.0;
+    double column = 0.0, own = 0.0;
     if (!status && j->sink < j->n) {
         status = lipsc_joint_column(j, &column);
-        column += query_of(j, j->sink, plain);
+        own = query_of(j, j->sink, plain);
     }
     lipsc_release(room);
+    const double margin = 1.0 + 8.0 * j->rounding;
     /* two steps: the product of the units may overflow */
-    *value = hypot(column, rest) * (1.0 + 8.0 * j->rounding) / j->value_unit / j->out_unit;
+    *value = hypot(column + own, rest) * margin / j->value_unit / j->out_unit;
+    *sink_column = column * margin / j->value_unit / j->out_unit;
     return status;
 }
 
 lipsc_status lipsc_joint_bound(const lipsc_attn *attn, double *value, size_t *worst_head) {
+    return lipsc_joint_bound_by(attn, value, worst_head, NULL);
+}
+
+lipsc_status lipsc_joint_bound_by(const lipsc_attn *attn, double *value, size_t *worst_head,
+                                  lipsc_joint_choice *choice) {
     const lipsc_layer *l = &attn->layer;
     *value = INFINITY;
     *worst_head = 0;
@@ -342,7 +350,13 @@ lipsc_status lipsc_joint_bound(const lipsc_attn *attn, double *value, size_t *wo
     if (!status) status = all_rows(&j, threads);
     if (!status) {
         make_gram(&j);
-        status = combine(&j, value, worst_head);
+        double column = 0.0;
+        status = combine(&j, value, worst_head, &column);
+        if (!status && choice) {
+            choice->sink = j.sink;
+            choice->column = column;
+            memcpy(choice->weight, j.v, j.n * sizeof *j.v);
+        }
     }
     for (size_t h = 0; j.head && h < j.heads; h++) lipsc_release(j.head[h].storage);
     lipsc_release(j.head);

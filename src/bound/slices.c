@@ -7,7 +7,9 @@
  *     |query path|         <= max_i min( sum_h query_hi, |[U_h]| (sum_h query_hi^2)^{1/2}
  * ).
  *
- * Slices of O point in different directions: |[U_h]| is far below sqrt(H). */
+ * Slices of O point in different directions: |[U_h]| is far below sqrt(H).  With a sink s
+ * its column of blocks is taken apart: |J|^2 <= |J_s|^2 + |J_rest|^2, |J_s| from the point
+ * and from what it moves by. */
 #include "bound/slices.h"
 
 #include <float.h>
@@ -28,7 +30,7 @@ lipsc_status lipsc_slices_new(const lipsc_layer *layer, size_t n, lipsc_slices *
     size_t rows, bases;
     memset(out, 0, sizeof *out);
     if (!layer->O || heads * rank > WIDEST) return LIPSC_OK;
-    if (!lipsc_mul_size(3 * heads, n, &rows) ||
+    if (!lipsc_mul_size(3 * heads, n + 1, &rows) ||
         !lipsc_mul_size(layer->out_dim, heads * rank, &bases))
         return LIPSC_E_NOMEM;
     out->storage = lipsc_alloc_zero(rows + bases, sizeof *out->storage);
@@ -40,7 +42,8 @@ lipsc_status lipsc_slices_new(const lipsc_layer *layer, size_t n, lipsc_slices *
     out->column[0] = out->storage;
     out->column[1] = out->column[0] + heads * n;
     out->query = out->column[1] + heads * n;
-    out->bases = out->query + heads * n;
+    out->sink_move = out->query + heads * n;
+    out->bases = out->sink_move + heads;
     return LIPSC_OK;
 }
 
@@ -65,7 +68,7 @@ static lipsc_status find_basis(const lipsc_layer *layer, const lipsc_head *head,
 
 lipsc_status lipsc_slices_keep(const lipsc_layer *layer, const lipsc_head *head, size_t h,
                                const double *const column[2], const double *query,
-                               lipsc_slices *slices) {
+                               double sink_move, lipsc_slices *slices) {
     if (slices->heads == 0) return LIPSC_OK;
     if (h == 0) slices->unit = head->unit * head->out_unit;
     /* at least 1e-140: its square stays a number, and a larger one does no harm */
@@ -75,6 +78,7 @@ lipsc_status lipsc_slices_keep(const lipsc_layer *layer, const lipsc_head *head,
             slices->column[k][h * slices->n + j] = ratio * ratio * column[k][j];
         slices->query[h * slices->n + j] = ratio * query[j];
     }
+    slices->sink_move[h] = ratio * sink_move;
     return find_basis(layer, head, h, slices->bases + h * slices->rank * slices->out_dim);
 }
 
@@ -99,19 +103,31 @@ static double largest_column(const lipsc_slices *s, const double *column, const 
     return largest;
 }
 
-static double largest_query(const lipsc_slices *s, double bases) {
-    double largest = 0.0;
-    for (size_t i = 0; i < s->n; i++) {
-        double sum = 0.0, square = 0.0;
-        for (size_t h = 0; h < s->heads; h++) {
-            const double q = s->query[h * s->n + i];
-            sum += q;
-            square += q * q;
-        }
-        const double root = bases * sqrt(square);
-        largest = lipsc_max(largest, root < sum ? root : sum);
+/* The query term of token i, all heads. */
+static double query_of(const lipsc_slices *s, size_t i, double bases) {
+    double sum = 0.0, square = 0.0;
+    for (size_t h = 0; h < s->heads; h++) {
+        const double q = s->query[h * s->n + i];
+        sum += q;
+        square += q * q;
     }
+    const double root = bases * sqrt(square);
+    return root < sum ? root : sum;
+}
+
+/* Of all tokens but one; n: of all. */
+static double largest_query(const lipsc_slices *s, size_t but, double bases) {
+    double largest = 0.0;
+    for (size_t i = 0; i < s->n; i++)
+        if (i != but) largest = lipsc_max(largest, query_of(s, i, bases));
     return largest;
+}
+
+/* What the column of blocks of the sink moves by, under weights of the heads. */
+static double sink_moves(const lipsc_slices *s, const double *c, double square) {
+    double sum = 0.0;
+    for (size_t h = 0; h < s->heads; h++) sum += s->sink_move[h] * s->sink_move[h] / c[h];
+    return sqrt(square) * sqrt(sum);
 }
 
 /* c_h = (largest column of head h)^power, at most 1 */
@@ -127,14 +143,16 @@ static void choose_weights(const lipsc_slices *s, const double *column, double p
         c[h] = lipsc_max(pow(c[h] / most, power), 1e-6); /* any weights will do */
 }
 
-lipsc_status lipsc_slices_bound(const lipsc_slices *s, double *value) {
+lipsc_status lipsc_slices_bound(const lipsc_slices *s, size_t sink, double sink_column,
+                                double *value) {
     static const double powers[] = {0.0, 0.5, 1.0};
     enum { POWERS = sizeof powers / sizeof *powers };
     const size_t width = s->heads * s->rank;
     *value = NAN;
     if (s->heads == 0) return LIPSC_OK;
     double *gram = lipsc_alloc(width, 3 * width * sizeof *gram);
-    double *c = lipsc_alloc(s->heads, sizeof *c), path = INFINITY, bases = INFINITY;
+    double *c = lipsc_alloc(s->heads, sizeof *c), bases = INFINITY;
+    double path[2] = {INFINITY, INFINITY}, moved = INFINITY;
     lipsc_status status = gram && c ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status)
         lipsc_dense_gemm(1, 0, width, width, s->out_dim, 1.0, s->bases, s->out_dim,
@@ -146,9 +164,18 @@ lipsc_status lipsc_slices_bound(const lipsc_slices *s, double *value) {
         status = weighted_bases(s, gram, c, gram + width * width, &square);
         if (p == 0) bases = sqrt(square);
         const double found = sqrt(square) * sqrt(largest_column(s, column, c));
-        if (!(found >= path)) path = found; /* a NaN stays */
+        double *best = &path[p / POWERS];
+        if (!(found >= *best)) *best = found; /* a NaN stays */
+        const double moves = sink_moves(s, c, square);
+        if (!(moves >= moved)) moved = moves;
     }
-    if (!status) *value = (path + largest_query(s, bases)) / s->unit;
+    if (!status) {
+        const double whole = path[0] + largest_query(s, s->n, bases);
+        const double own =
+            sink < s->n ? s->unit * sink_column + moved + query_of(s, sink, bases) : 0.0;
+        const double apart = hypot(own, path[1] + largest_query(s, sink, bases));
+        *value = (apart <= whole ? apart : whole) / s->unit;
+    }
     lipsc_release(gram);
     lipsc_release(c);
     return status;

@@ -230,6 +230,42 @@ static void below(void **state) {
 }
 
 /* No token can reach another: sigma does not change, and every radius does. */
+/* A token that every row looks at: the column of its blocks, exact at the point, is the
+ * same nearby up to what it moves by, so that the ends alone tend to the bound by all heads
+ * together.  Judged at inputs inside, sink moved too. */
+static void sinks(void **state) {
+    (void)state;
+    int apart = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        const layer_sizes sizes = {.n = 24, .d = 6, .heads = 3};
+        const unsigned kinds[] = {0, FEATURE_CAUSAL, FEATURE_WEIGHTS, FEATURE_NO_OUTPUT};
+        test_layer t = random_layer_of(seed, FEATURE_BIASES | kinds[seed % 4], sizes);
+        const lipsc_layer *l = &t.layer;
+        double *x = (double *)t.input.X, length;
+        for (size_t c = 0; c < l->d; c++) { /* along the keys that the query biases like */
+            x[c] = 0.0;
+            for (size_t r = 0; r < l->heads * l->key_dim; r++)
+                x[c] += l->K[r * l->d + c] * l->bq[r];
+        }
+        length = vector_norm(l->d, x);
+        for (size_t c = 0; c < l->d; c++) x[c] *= 8.0 / length;
+        const lipsc_around here = around(&t, 0.0, 1);
+        assert_true(here.ends <= 1.25 * here.point);
+        apart += here.ends <= 1.02 * here.point;
+        for (int k = 0; k < 3; k++) {
+            const double R = (const double[]){1e-4, 1e-2, 0.3}[k] * mean_length(&t);
+            const lipsc_around found = around(&t, R, 2);
+            for (uint64_t s = 0; s < 2; s++)
+                check(random_sigma(&t, R, 0.999, seed + 7 * s), found.value, "a sink",
+                      "random");
+            check(random_sigma(&t, R, 0.999, seed), found.ends, "a sink", "ends");
+        }
+        test_layer_free(&t);
+    }
+    print_message("sinks: the ends tend to the bound at the point in %d of 12\n", apart);
+    assert_true(apart >= 8);
+}
+
 static void no_scores(void **state) {
     (void)state;
     const double zero = 0.0, one = 1.0, X[] = {1.0, 2.0};
@@ -284,7 +320,7 @@ int main(void) {
         cmocka_unit_test(random_layers), cmocka_unit_test(large_scores),
         cmocka_unit_test(two_tokens),    cmocka_unit_test(below),
         cmocka_unit_test(no_scores),     cmocka_unit_test(refused),
-        cmocka_unit_test(threads),
+        cmocka_unit_test(threads),       cmocka_unit_test(sinks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
