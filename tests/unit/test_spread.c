@@ -11,6 +11,7 @@
 
 #include "bound/spread.h"
 #include "layers.h"
+#include "longdouble.h"
 
 static void near(double value, double want, double tolerance) {
     if (!(fabs(value - want) <= tolerance * fabs(want)))
@@ -111,10 +112,45 @@ static void test_plain_loops(void **state) {
     }
 }
 
+/* Scores in long double with all that they may have; a sink is one more key of each row. */
+static void test_scores_beyond(void **state) {
+    (void)state;
+    for (unsigned f = FEATURES; f < ALL_FEATURES; f++) {
+        test_layer t = random_layer(f, 1u << f | FEATURE_QK_NORM | FEATURE_BIASES);
+        const lipsc_layer *l = &t.layer;
+        const longdouble_point here = {l, &t.input, NULL, 0.0L};
+        const size_t n = t.input.n, rows = n * l->heads;
+        long double *s = malloc((2 * n + 2 * l->key_dim + 1) * sizeof *s);
+        long double *columns = s + n + 1, entropy = 0.0L, sink = -1.0L;
+        assert_non_null(s);
+        for (size_t h = 0; h < l->heads; h++) {
+            for (size_t j = 0; j < n; j++) columns[j] = 0.0L;
+            for (size_t i = 0; i < n; i++) {
+                longdouble_scores(&here, h, i, columns + n, s);
+                s[n] = l->sinks ? (long double)l->sinks[h] : -(long double)INFINITY;
+                long double total = 0.0L;
+                for (size_t j = 0; j <= n; j++) total += expl(s[j]);
+                for (size_t j = 0; j <= n; j++) {
+                    const long double p = expl(s[j]) / total;
+                    if (j < n) columns[j] += p;
+                    if (p > 0.0L) entropy -= p * logl(p) / (long double)rows;
+                }
+            }
+            for (size_t j = 0; j < n; j++) sink = fmaxl(sink, columns[j]);
+        }
+        const lipsc_spread found = spread_of(l, &t.input);
+        near(found.entropy, (double)entropy, 1e-12);
+        near(found.sink, (double)sink, 1e-12);
+        free(s);
+        test_layer_free(&t);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_uniform),
         cmocka_unit_test(test_plain_loops),
+        cmocka_unit_test(test_scores_beyond),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
