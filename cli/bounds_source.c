@@ -200,7 +200,7 @@ int bounds_model_open(const cli_command *self, const bounds_settings *s, const c
     if ((s->source.text || s->source.ids || s->source.pixels) &&
         cli_source_read(&s->source, spec, info, &out->source, &err))
         return cli_failure(self, "%s", err.text);
-    cli_source_say(self, s->common.quiet, s->source.special, &out->source);
+    if (!s->common.quiet) cli_source_say(self, spec, &s->source, &out->source);
     const lipsc_map_kind map = s->map ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS;
     if (lipsc_model_layer(out->model, s->layer, out->head, map, mask_override(s), layer,
                           &err))

@@ -112,7 +112,7 @@ static int export(const cli_command *self, const char *spec, const settings *s) 
     if (!status)
         status =
             cli_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);
-    if (!status) cli_source_say(self, s->common.quiet, s->source.special, &source);
+    if (!status && !s->common.quiet) cli_source_say(self, spec, &s->source, &source);
     int code = status ? cli_failure(self, "%s", err.text)
                       : check_window(self, spec, s, lipsc_model_describe(model), &source);
     if (code == CLI_RUN && window_acts(s, model, &source, &acts, &err))

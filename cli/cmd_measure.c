@@ -371,7 +371,7 @@ int measure_begin(measure_job *job, const cli_command *self, const measure_setti
     job->info = lipsc_model_describe(job->model);
     if (cli_source_read(&s->source, job->spec, job->info, &job->source, &err))
         return cli_failure(job->self, "%s", err.text);
-    cli_source_say(self, s->common.quiet, s->source.special, &job->source);
+    if (!s->common.quiet) cli_source_say(self, spec, &s->source, &job->source);
     int code = take_stride(job);
     if (code == CLI_RUN) code = measure_plan(job);
     if (code == CLI_RUN) code = prepare_directions(job);

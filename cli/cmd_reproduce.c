@@ -162,6 +162,9 @@ static int add_texts(const repro *r, json_t *all) {
         lipsc_sha256_add(&sha, bytes, size);
         lipsc_sha256_end(&sha, hash);
         json_array_append_new(hashes, json_string(hash));
+        if (!r->set->common.quiet)
+            cli_utf8_say(r->self, r->texts.items[t], lipsc_tokenizer_malformed(bytes, size),
+                         size);
         lipsc_release(bytes);
     }
     json_object_set_new(all, "text_hashes", hashes);

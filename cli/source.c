@@ -210,14 +210,13 @@ void cli_utf8_say(const cli_command *self, const char *path, size_t malformed,
             100.0 * (double)malformed / (double)size);
 }
 
-void cli_source_say(const cli_command *self, int quiet, int special,
-                    const cli_source *source) {
+void cli_source_say(const cli_command *self, const char *spec,
+                    const cli_source_options *options, const cli_source *source) {
     char room[LIPSC_SHOWN_PATH];
-    if (quiet) return;
     cli_utf8_say(self, source->path, source->malformed, source->size);
-    if (special && !source->before && !source->after)
+    if (options->special && !source->before && !source->after)
         fprintf(stderr, "lipscope %s: %s: the tokenizer has no special tokens to add\n",
-                self->name, shown(source->path, room));
+                self->name, shown(options->tokenizer ? options->tokenizer : spec, room));
 }
 
 static lipsc_status out_of_range(const cli_source *source, uint32_t id, const char *where,

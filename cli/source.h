@@ -98,8 +98,8 @@ void cli_source_free(cli_source *source);
 
 /* Remarks on standard error: bytes that are not UTF-8, special tokens that there are not.
  */
-void cli_source_say(const cli_command *self, int quiet, int special,
-                    const cli_source *source);
+void cli_source_say(const cli_command *self, const char *spec,
+                    const cli_source_options *options, const cli_source *source);
 void cli_utf8_say(const cli_command *self, const char *path, size_t malformed, size_t size);
 
 #endif

@@ -111,6 +111,7 @@ int repro_window_open(repro *r, const char *spec, int mask, size_t length, size_
                          .length = length,
                          .source = {.text = r->texts.items[0]}};
     s.common.threads = 1; /* products too small for several */
+    s.common.quiet = 1;   /* of the text all has been said */
     memset(source, 0, sizeof *source);
     if (repro_stopped(r)) return 0;
     if (repro_model_open(r, spec, &model, &err)) {

@@ -93,7 +93,7 @@ if command -v sqlite3 >/dev/null; then
 fi
 # what has none says so; what has no text has no window
 run 0 measure builtin:gpt2-nano --text builtin:lighthouse --special --lengths 8 --windows 1 $tiny
-has err "builtin:lighthouse: the tokenizer has no special tokens to add"
+has err "lipscope measure: builtin:gpt2-nano: the tokenizer has no special tokens to add"
 run 2 measure random:vit --pixels x --special
 has err "'--special' has no meaning without --text or --ids"
 run 2 bounds layer.st --special
