@@ -96,7 +96,8 @@ template <class S> static __global__ void plain_rows(Plain<S> p) {
             m = most[t];
             best = where[t];
         }
-    const double sink = p.sinks ? (double)p.sinks[h] : -INFINITY, largest = fmax(m, sink);
+    const double sink = p.sinks ? (double)p.sinks[h] : -INFINITY;
+    const double largest = m > sink || isnan(m) ? m : sink;
     double sum = 0;
     for (int j = lo + threadIdx.x; j < hi; j += THREADS)
         sum += exp2(score(p, h, base, i, j, slope) - largest);

@@ -50,7 +50,8 @@ static void pad_vector(std::vector<double> &to, size_t first, size_t heads, size
 // a power of two that brings the largest entry to between 1 and 2; narrow precisions only
 static double balance(const std::vector<double> &m, bool narrow) {
     double most = 0;
-    for (double v : m) most = std::fmax(most, std::fabs(v));
+    for (double v : m) // a NaN stays one
+        if (std::isnan(v) || std::fabs(v) > most) most = std::fabs(v);
     int e = 0;
     if (narrow && most > 0 && std::isfinite(most)) std::frexp(most, &e);
     return std::ldexp(1.0, 1 - (e ? e : 1));
