@@ -169,6 +169,15 @@ static lipsc_status place_angles(Batch<S> *b, const lipsc_rows *rows, lipsc_erro
 // ---- Memory of the products
 // ----------------------------------------------------------------------
 
+// where results stand before they are ordered and scaled row by row
+template <class S> static lipsc_status place_gathered(Batch<S> *b, lipsc_error *err) {
+    const size_t count = b->dirs * b->tokens * std::max(b->d, b->width);
+    PASS(b->memory.get(&b->gathered, count, err));
+    TRY(cudaMemsetAsync(b->gathered, 0, count * sizeof(typename S::Acc), b->device->stream),
+        "zeros");
+    return LIPSC_OK;
+}
+
 template <class S> static lipsc_status place_work(Batch<S> *b, lipsc_error *err) {
     typedef typename S::Acc Acc;
     const Dims &m = b->w->dims;
@@ -179,17 +188,19 @@ template <class S> static lipsc_status place_work(Batch<S> *b, lipsc_error *err)
     PASS(mem.get(&b->dqkv, D * m.C * S::PL, err));
     PASS(mem.get(&b->heads, D * m.heads * m.W * S::PL, err));
     PASS(mem.get(&b->xin, D * std::max(m.dp, m.wp) * S::PL, err));
-    PASS(mem.get(&b->excess, N * m.heads * m.W, err));
-    // cuBLAS writes these by the copy engine, which initcheck does not see
-    TRY(cudaMemsetAsync(b->dqkv, 0, D * m.C * S::PL * sizeof(typename S::T),
-                        b->device->stream),
-        "zeros");
-    TRY(cudaMemsetAsync(b->heads, 0, D * m.heads * m.W * S::PL * sizeof(typename S::T),
-                        b->device->stream),
-        "zeros");
+    PASS(mem.get(&b->attended, N * m.heads * m.W, err));
     if (S::PL == 2 || b->turns())
         PASS(mem.get(&b->temp, D * std::max(m.C, m.heads * m.W), err));
-    if (b->staged()) PASS(mem.get(&b->gathered, D * std::max(m.d, m.width), err));
+    // cuBLAS writes these by the copy engine, which initcheck does not see
+    const cudaStream_t stream = b->device->stream;
+    const size_t HW = m.heads * m.W * S::PL, item = sizeof(typename S::T);
+    TRY(cudaMemsetAsync(b->dqkv, 0, D * m.C * S::PL * item, stream), "zeros");
+    TRY(cudaMemsetAsync(b->heads, 0, D * HW * item, stream), "zeros");
+    if (b->temp)
+        TRY(cudaMemsetAsync(b->temp, 0, D * std::max(m.C, m.heads * m.W) * sizeof(Acc),
+                            stream),
+            "zeros");
+    if (b->staged()) PASS(place_gathered(b, err));
     if (S::KIND != KIND_F64) {
         PASS(mem.get(&b->longest, b->dirs * b->inputs, err));
         TRY(cudaMemsetAsync(b->longest, 0, b->dirs * b->inputs * sizeof(int),
@@ -282,7 +293,7 @@ template <class S> Args<S> Batch<S>::args(Mode mode, size_t k) const {
         a.o1 = mode == JVP ? Heads<T>{heads, HW * S::PL, HW, tokens} : out(q);
     }
     a.v = at(qkv, v, 0);
-    a.excess = excess;
+    a.output = attended;
     a.st = st;
     a.first = keys_are_rows(mode) ? key_first : first;
     a.last = keys_are_rows(mode) ? key_last : last;
@@ -353,9 +364,7 @@ static lipsc_status place_scales(Batch<S> *b, int *flag, lipsc_error *err) {
         b->memory.give(b->row_unscale);
         b->row_scale = b->row_unscale = nullptr;
     } else if (!b->gathered) {
-        const Dims &m = b->w->dims;
-        PASS(
-            b->memory.get(&b->gathered, b->dirs * b->tokens * std::max(m.d, m.width), err));
+        PASS(place_gathered(b, err));
     }
     b->lift[0] = b->lift[1] = lift;
     return LIPSC_OK;
@@ -472,13 +481,26 @@ static lipsc_status core_of(Batch<S> *b, int trans, size_t k, lipsc_error *err) 
         return LIPSC_OK;
     }
     PASS(means_of_rows<S>(b, k, err));
+    // few blocks leave multiprocessors idle: the two halves then run side by side
+    lipsc_cuda_device *dev = b->device;
+    const size_t blocks = (size_t)b->ntasks[GQ] * b->w->dims.heads * k;
+    const bool beside = blocks < 4 * (size_t)dev->multiprocessors;
+    if (beside) {
+        TRY(cudaEventRecord(dev->forked, stream), "the core of J^T");
+        TRY(cudaStreamWaitEvent(dev->side, dev->forked, 0), "the core of J^T");
+    }
     if (kernels->split) {
         TRY(kernels->launch(GV, b->args(GV, k), stream), "the core of J^T");
         TRY(kernels->launch(GK, b->args(GK, k), stream), "the core of J^T");
     } else {
         TRY(kernels->launch(GKV, b->args(GKV, k), stream), "the core of J^T");
     }
-    TRY(kernels->launch(GQ, b->args(GQ, k), stream), "the core of J^T");
+    TRY(kernels->launch(GQ, b->args(GQ, k), beside ? dev->side : stream),
+        "the core of J^T");
+    if (beside) {
+        TRY(cudaEventRecord(dev->joined, dev->side), "the core of J^T");
+        TRY(cudaStreamWaitEvent(stream, dev->joined, 0), "the core of J^T");
+    }
     return LIPSC_OK;
 }
 
@@ -513,6 +535,7 @@ template <class S> lipsc_status Batch<S>::output(double *y, lipsc_error *err) {
     temporary.device = device;
     Acc *to;
     PASS(temporary.get(&to, count, err));
+    TRY(cudaMemsetAsync(to, 0, count * sizeof(Acc), device->stream), "zeros"); // initcheck
     PASS(head_output<S>(this, err));
     PASS(gemm_full<S>(device, 0, tokens, m.width, HW, 1 / w->out_factor, nullptr, heads,
                       HW * S::PL, w->out, HW * S::PL, to, m.width, err));

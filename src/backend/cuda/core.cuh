@@ -5,7 +5,7 @@
 //   GQ     rows are queries   X = G V^T - D,   gQ = (P o X) K
 //   GKV    rows are keys      the same X,      gV = P^T G and gK = (P o X)^T Q
 //   GV, GK rows are keys      one of the two, where both do not fit into registers
-//   OUT    rows are queries   sum of P V without each row's largest entry, once per input
+//   OUT    rows are queries   O = P V, or without a row's largest entry, once per input
 //
 // Scores are in base 2: log2(e) is folded into Q, hence into dQ and gQ through the weights,
 // and X is in the units of S; ln 2 is folded into V where it meets X (weights.cu).  Keys
@@ -32,6 +32,11 @@ template <class T> struct Heads {
     size_t ld, plane, rows;
 };
 
+// A row whose largest entry has more than half of it keeps O - v_top, the others O: in the
+// first O is close to v_top, in the second it may be small beside it.  Neither can be had
+// from the other without losing digits.
+template <class Acc> DEV bool leads(Acc inverse) { return inverse > (Acc)0.5; }
+
 struct Task {
     int input, row; // first row of the block
 };
@@ -53,7 +58,7 @@ template <class S> struct Args { // S: how numbers are stored
     Heads<const T> t1, t2, t3, t4; // streamed
     Heads<T> o1, o2;               // GKV: gV, gK
     Heads<const T> v;              // JVP, OUT: values, for the row of top
-    Acc *excess;                   // (rows, heads W) O - v_top; written by OUT
+    Acc *output;                   // (rows, heads W) O, or O - v_top (leads); by OUT
     Stats<Acc> st;
     const int *first, *last; // (padded rows) visible columns of each row of this direction
     const int *base, *pad, *n; // (inputs) first row, first padded row, tokens
@@ -224,6 +229,7 @@ __global__ void __launch_bounds__(Shape<P, MODE>::THREADS, Shape<P, MODE>::BLOCK
                 if (X) row[m][h].shift = a.st.shift[k];
                 if (EXACT && MODE == GQ) row[m][h].at_top = a.st.at_top[k];
                 if (EXACT || MODE == OUT) row[m][h].top = a.st.top[i];
+                if (MODE == OUT && !leads(a.st.inverse[i])) row[m][h].top = -1;
             }
         }
     Acc acc[MT][OC / 8][4] = {}, acc2[TWO ? MT : 1][OC / 8][4] = {};
@@ -488,9 +494,10 @@ __global__ void __launch_bounds__(Shape<P, MODE>::THREADS, Shape<P, MODE>::BLOCK
                 sum *= factor; // the mean of dS - c, or of the others' part in P
                 if (MODE == JVP) sum += row[m][h].shift * sink;
                 if (MODE == OUT) sum += sink;
-                const int top = EXACT || MODE == OUT ? row[m][h].top : a.st.top[at];
-                const T *v = a.v.p + (base + top) * a.v.ld + (size_t)other * W + piece * OC;
-                Acc *ex = a.excess + token * (size_t)(a.heads * W) + c1;
+                const bool lead = leads(a.st.inverse[at]);
+                const T *v =
+                    a.v.p + (base + a.st.top[at]) * a.v.ld + (size_t)other * W + piece * OC;
+                Acc *kept = a.output + token * (size_t)(a.heads * W) + c1;
                 T *o = MODE == JVP ? a.o1.p + (dir * a.o1.rows + token) * a.o1.ld + c1
                                    : nullptr;
 #pragma unroll
@@ -499,12 +506,12 @@ __global__ void __launch_bounds__(Shape<P, MODE>::THREADS, Shape<P, MODE>::BLOCK
                     for (int w = 0; w < 2; w++) {
                         const int f = 8 * j + 2 * t + w;
                         const Acc value = acc[m][j][2 * h + w] * factor;
-                        const Acc v_top = P::get(v + f, a.v.plane);
+                        const Acc v_top = lead ? P::get(v + f, a.v.plane) : (Acc)0;
                         if (MODE == JVP)
                             P::put(o + f, a.o1.plane,
-                                   (value - sum * (v_top + ex[f])) * (Acc)a.scale);
+                                   (value - sum * (v_top + kept[f])) * (Acc)a.scale);
                         else
-                            ex[f] = value - sum * v_top;
+                            kept[f] = value - sum * v_top;
                     }
             } else {
                 const Acc out =

@@ -113,6 +113,9 @@ static void close_device(lipsc_cuda_device *device) {
         if (mark) cudaEventDestroy(mark);
     cudaFree(device->workspace);
     cudaFree(device->constants);
+    if (device->forked) cudaEventDestroy(device->forked);
+    if (device->joined) cudaEventDestroy(device->joined);
+    if (device->side) cudaStreamDestroy(device->side);
     if (device->stream) cudaStreamDestroy(device->stream);
     delete device;
 }
@@ -121,6 +124,9 @@ static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
     const size_t workspace = 32u << 20; // what cuBLAS advises for Hopper
     TRY(cudaSetDevice(device->index), "choosing a device");
     TRY(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "a stream");
+    TRY(cudaStreamCreateWithFlags(&device->side, cudaStreamNonBlocking), "a stream");
+    TRY(cudaEventCreateWithFlags(&device->forked, cudaEventDisableTiming), "an event");
+    TRY(cudaEventCreateWithFlags(&device->joined, cudaEventDisableTiming), "an event");
     for (cudaEvent_t &mark : device->marks) TRY(cudaEventCreate(&mark), "an event");
     TRY(cudaMalloc(&device->workspace, workspace), "the workspace of cuBLAS");
     struct {
@@ -147,6 +153,7 @@ static lipsc_status open_device(int index, lipsc_cuda_device **out, lipsc_error 
     lipsc_cuda_device *device = new (std::nothrow) lipsc_cuda_device();
     if (!device) return fail(err, LIPSC_E_NOMEM, "out of memory for a device");
     device->index = index;
+    device->multiprocessors = it.multiprocessors;
     const lipsc_status status = fill_device(device, err);
     if (status) {
         close_device(device);

@@ -13,7 +13,9 @@ extern "C" {
 
 struct lipsc_cuda_device {
     int index;
-    cudaStream_t stream;
+    cudaStream_t stream, side; // side: beside the stream, for work that leaves the GPU idle
+    cudaEvent_t forked, joined;
+    int multiprocessors;
     cublasHandle_t blas;
     void *workspace;
     void *constants; // 0 and 1 as float, then as double
@@ -123,7 +125,7 @@ template <class S> struct Batch : lipsc_cuda_batch {
         *xin;                // (tokens, C), (dirs tokens, C), (.., heads W), (.., dp|wp)
     Acc *temp = nullptr;     // (dirs tokens, C): where a projection is not final
     Acc *gathered = nullptr; // (dirs tokens, max(d, width)): before the caller's order
-    Acc *excess;             // (tokens, heads W)
+    Acc *attended;           // (tokens, heads W): output of Args
     Stats<Acc> st;
     int *first, *last, *key_first, *key_last; // (padded)
     Acc *key_bias = nullptr, *distance = nullptr;

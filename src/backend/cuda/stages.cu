@@ -16,6 +16,58 @@ template <class A> DEV A warp_sum(A v) {
     return v;
 }
 
+// ---- Four and eight numbers at a time: 16-byte accesses
+// --------------------------------------
+
+DEV void load4(const float *p, float *v) {
+    const float4 x = *(const float4 *)p;
+    v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
+}
+DEV void load4(const double *p, double *v) {
+    const double2 x = ((const double2 *)p)[0], y = ((const double2 *)p)[1];
+    v[0] = x.x, v[1] = x.y, v[2] = y.x, v[3] = y.y;
+}
+DEV void store4(float *p, const float *v) {
+    *(float4 *)p = make_float4(v[0], v[1], v[2], v[3]);
+}
+DEV void store4(double *p, const double *v) {
+    ((double2 *)p)[0] = make_double2(v[0], v[1]);
+    ((double2 *)p)[1] = make_double2(v[2], v[3]);
+}
+DEV void put4(StoreF16, __half *p, size_t, const float *v) {
+    *(uint2 *)p = make_uint2(pack_halves(v[0], v[1]), pack_halves(v[2], v[3]));
+}
+DEV void put4(StoreF16x3, __half *p, size_t plane, const float *v) {
+    uint32_t h[2], l[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) F16x3<32>::split(h[i], l[i], v[2 * i], v[2 * i + 1]);
+    *(uint2 *)p = make_uint2(h[0], h[1]);
+    *(uint2 *)(p + plane) = make_uint2(l[0], l[1]);
+}
+DEV void put4(StoreF64, double *p, size_t, const double *v) { store4(p, v); }
+
+DEV void halves8(const __half *p, float *v) {
+    const uint4 x = *(const uint4 *)p;
+    const uint32_t w[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float2 f = __half22float2(*(const __half2 *)&w[i]);
+        v[2 * i] = f.x, v[2 * i + 1] = f.y;
+    }
+}
+DEV void get8(StoreF16, const __half *p, size_t, float *v) { halves8(p, v); }
+DEV void get8(StoreF16x3, const __half *p, size_t plane, float *v) {
+    float low[8];
+    halves8(p, v);
+    halves8(p + plane, low);
+#pragma unroll
+    for (int i = 0; i < 8; i++) v[i] += low[i];
+}
+DEV void get8(StoreF64, const double *p, size_t, double *v) {
+    load4(p, v);
+    load4(p + 4, v + 4);
+}
+
 // ---- Into the batch's order, scaled, stored
 // ------------------------------------------------
 
@@ -40,7 +92,18 @@ static __global__ void longest_rows(Rows<Acc> rows, size_t count, size_t d, cons
         slot = k * rows.inputs + rows.owner[r];
         const Acc *from = x + (k * rows.tokens + (rows.source ? rows.source[r] : r)) * d;
         double sum = 0;
-        for (size_t c = lane; c < d; c += LANES) sum += (double)from[c] * (double)from[c];
+        if (d % 4 == 0) {
+#pragma unroll 6
+            for (size_t c = 4 * lane; c < d; c += 4 * LANES) {
+                Acc v[4];
+                load4(from + c, v);
+#pragma unroll
+                for (int i = 0; i < 4; i++) sum += (double)v[i] * (double)v[i];
+            }
+        } else {
+            for (size_t c = lane; c < d; c += LANES)
+                sum += (double)from[c] * (double)from[c];
+        }
         sum = warp_sum(sum);
         const double f = rows.factor ? (double)rows.factor[r] : 1.0;
         norm = (float)(sqrt(sum) * f);
@@ -94,6 +157,17 @@ static __global__ void enter_rows(Rows<typename S::Acc> rows, size_t count, size
     }
     const Acc *from = x + (k * rows.tokens + (rows.source ? rows.source[r] : r)) * d;
     typename S::T *at = to + row * dp * S::PL;
+    if (d % 4 == 0) {
+#pragma unroll 6
+        for (size_t c = 4 * lane; c < dp; c += 4 * LANES) {
+            Acc v[4] = {0, 0, 0, 0};
+            if (c < d) load4(from + c, v);
+#pragma unroll
+            for (int i = 0; i < 4; i++) v[i] *= f;
+            put4(S(), at + c, dp, v);
+        }
+        return;
+    }
     for (size_t c = lane; c < dp; c += LANES)
         S::put(at + c, dp, c < d ? f * from[c] : (Acc)0);
 }
@@ -129,6 +203,17 @@ static __global__ void leave_rows(Rows<Acc> rows, size_t count, size_t d, const 
     if (rows.second) f *= rows.second[r];
     if (unscale) f *= unscale[k * rows.inputs + rows.owner[r]];
     Acc *to = y + (k * rows.tokens + (rows.source ? rows.source[r] : r)) * d;
+    if (d % 4 == 0) {
+#pragma unroll 6
+        for (size_t c = 4 * lane; c < d; c += 4 * LANES) {
+            Acc v[4];
+            load4(from + row * d + c, v);
+#pragma unroll
+            for (int i = 0; i < 4; i++) v[i] *= f;
+            store4(to + c, v);
+        }
+        return;
+    }
     for (size_t c = lane; c < d; c += LANES) to[c] = f * from[row * d + c];
 }
 
@@ -148,13 +233,25 @@ lipsc_status leave(const Batch<S> *b, int trans, size_t k, const typename S::Acc
 }
 
 template <class S, class From>
-static __global__ void store_rows(size_t rows, size_t cols, const From *from, size_t ldf,
-                                  double factor, typename S::T *to, size_t ldt) {
-    const size_t total = rows * ldt, step = (size_t)gridDim.x * blockDim.x;
-    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step) {
-        const size_t r = i / ldt, c = i % ldt;
+static __global__ void store_rows(size_t cols, const From *from, size_t ldf, double factor,
+                                  typename S::T *to, size_t ldt) {
+    typedef typename S::Acc Acc;
+    const size_t r = blockIdx.x;
+    typename S::T *at = to + r * ldt * S::PL;
+    if (cols % 4 == 0 && ldt % 4 == 0 && ldf % 4 == 0) {
+        for (size_t c = 4 * threadIdx.x; c < ldt; c += 4 * blockDim.x) {
+            From v[4] = {0, 0, 0, 0};
+            Acc w[4];
+            if (c < cols) load4(from + r * ldf + c, v);
+#pragma unroll
+            for (int i = 0; i < 4; i++) w[i] = (Acc)((double)v[i] * factor);
+            put4(S(), at + c, ldt, w);
+        }
+        return;
+    }
+    for (size_t c = threadIdx.x; c < ldt; c += blockDim.x) {
         const double v = c < cols ? (double)from[r * ldf + c] * factor : 0.0;
-        S::put(to + r * ldt * S::PL + c, ldt, (typename S::Acc)v);
+        S::put(at + c, ldt, (Acc)v);
     }
 }
 
@@ -163,13 +260,12 @@ lipsc_status store(cudaStream_t stream, size_t rows, size_t cols, const void *fr
                    int from_double, size_t ldf, double factor, typename S::T *to,
                    size_t ldt, lipsc_error *err) {
     if (!rows) return LIPSC_OK;
-    const unsigned blocks = (unsigned)min((rows * ldt + 255) / 256, (size_t)8192);
     if (from_double)
-        store_rows<S, double><<<blocks, 256, 0, stream>>>(rows, cols, (const double *)from,
-                                                          ldf, factor, to, ldt);
+        store_rows<S, double><<<(unsigned)rows, 192, 0, stream>>>(
+            cols, (const double *)from, ldf, factor, to, ldt);
     else
-        store_rows<S, float><<<blocks, 256, 0, stream>>>(rows, cols, (const float *)from,
-                                                         ldf, factor, to, ldt);
+        store_rows<S, float><<<(unsigned)rows, 192, 0, stream>>>(cols, (const float *)from,
+                                                                 ldf, factor, to, ldt);
     LAUNCHED("conversion");
     return LIPSC_OK;
 }
@@ -389,7 +485,7 @@ lipsc_status ready(const Batch<S> *b, size_t first, size_t rows, double *project
 
 template <class S> struct Places {
     const typename S::T *qkv, *dqkv, *heads;
-    const typename S::Acc *excess;
+    const typename S::Acc *output;
     Stats<typename S::Acc> st;
     const int *owner, *prow, *base;
     size_t tokens, padded, C;
@@ -399,7 +495,7 @@ template <class S> struct Places {
 };
 template <class S> static Places<S> places(const Batch<S> *b) {
     const Dims &m = b->w->dims;
-    return {b->qkv,    b->dqkv,   b->heads,   b->excess,
+    return {b->qkv,    b->dqkv,   b->heads,   b->attended,
             b->st,     b->owner,  b->prow,    b->base,
             b->tokens, b->padded, m.C,        (int)m.heads,
             (int)m.kv, (int)m.W,  b->longest, b->longest ? b->dirs * b->inputs : 0};
@@ -437,9 +533,15 @@ template <class S> static __global__ void shift_rows(Places<S> p, size_t count) 
     const typename S::T *dq = p.dqkv + row * ld + (size_t)head * p.W;
     const typename S::T *dk = p.dqkv + (k * p.tokens + top) * ld + kcol;
     A sum = 0;
-    for (int c = l; c < p.W; c += OCTET)
-        sum += S::get(dq + c, p.C) * S::get(key + c, p.C) +
-               S::get(q + c, p.C) * S::get(dk + c, p.C);
+    for (int c = 8 * l; c < p.W; c += 8 * OCTET) {
+        A x[8], y[8], z[8], w[8];
+        get8(S(), dq + c, p.C, x);
+        get8(S(), key + c, p.C, y);
+        get8(S(), q + c, p.C, z);
+        get8(S(), dk + c, p.C, w);
+#pragma unroll
+        for (int i = 0; i < 8; i++) sum += x[i] * y[i] + z[i] * w[i];
+    }
     sum = octet_sum(sum);
     if (there && l == 0) p.st.shift[slot] = p.st.slope ? -sum * p.st.slope[at] : -sum;
 }
@@ -451,18 +553,26 @@ template <class S> static __global__ void mean_rows(Places<S> p, size_t count) {
     const size_t HW = (size_t)p.H * p.W;
     const typename S::T *g = p.heads + row * HW * S::PL + (size_t)head * p.W;
     const typename S::T *v = p.qkv + top * p.C * S::PL + (size_t)(p.H + p.kv + group) * p.W;
-    const A *excess = p.excess + r * HW + (size_t)head * p.W;
+    const A *kept = p.output + r * HW + (size_t)head * p.W;
     A along = 0, rest = 0;
-    for (int c = l; c < p.W; c += OCTET) {
-        const A x = S::get(g + c, HW);
-        along += x * S::get(v + c, p.C);
-        rest += x * excess[c];
+    for (int c = 8 * l; c < p.W; c += 8 * OCTET) {
+        A x[8], y[8], e[8];
+        get8(S(), g + c, HW, x);
+        get8(S(), v + c, p.C, y);
+        load4(kept + c, e);
+        load4(kept + c + 4, e + 4);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            along += x[i] * y[i];
+            rest += x[i] * e[i];
+        }
     }
     along = octet_sum(along);
     rest = octet_sum(rest);
     if (there && l == 0) {
-        p.st.at_top[slot] = -rest;
-        p.st.shift[slot] = -(along + rest);
+        const bool lead = leads(p.st.inverse[at]); // rest: g.(o - v_top), else g.o
+        p.st.at_top[slot] = lead ? -rest : along - rest;
+        p.st.shift[slot] = lead ? -(along + rest) : -rest;
     }
 }
 
@@ -474,10 +584,12 @@ template <class S> static __global__ void output_rows(Places<S> p, size_t count)
     (void)slot;
     const size_t HW = (size_t)p.H * p.W;
     const typename S::T *v = p.qkv + top * p.C * S::PL + (size_t)(p.H + p.kv + group) * p.W;
+    const bool lead = leads(p.st.inverse[at]);
     for (int c = l; there && c < p.W; c += OCTET) {
         const size_t i = (size_t)head * p.W + c;
         S::put(heads + r * HW * S::PL + i, HW,
-               (S::get(v + c, p.C) + p.excess[r * HW + i]) * (A)1.4426950408889634074);
+               ((lead ? S::get(v + c, p.C) : (A)0) + p.output[r * HW + i]) *
+                   (A)1.4426950408889634074);
     }
 }
 

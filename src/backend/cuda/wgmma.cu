@@ -385,6 +385,7 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
         wg_wait<0>();
         pin(acc);
         if constexpr (KEYS) pin(acc2);
+        __syncwarp();
         if (lane == 0) barrier_arrive(empty + 8 * (k % STAGES));
     };
     if (STILL) barrier_wait(still_bar, 0);
@@ -457,16 +458,20 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
         if (MODE == JVP) {
             sum *= unshift;
             if (a.st.sink) sum += rx[h] * a.st.sink[at];
+            const bool lead = leads(a.st.inverse[at]);
             const T *v = a.v.p + (base + a.st.top[at]) * a.v.ld + other * 64;
-            const float *ex = a.excess + token * (size_t)(a.heads * 64) + head * 64;
+            const float *kept = a.output + token * (size_t)(a.heads * 64) + head * 64;
 #pragma unroll
             for (int j = 0; j < 8; j++) {
                 const int f = 8 * j + 2 * t;
-                const float2 o = *(const float2 *)(ex + f),
-                             vt = __half22float2(*(const __half2 *)(v + f));
-                *(uint32_t *)(o1 + f) = pack_halves(
-                    (acc[4 * j + 2 * h] * unshift - sum * (vt.x + o.x)) * a.scale,
-                    (acc[4 * j + 2 * h + 1] * unshift - sum * (vt.y + o.y)) * a.scale);
+                float2 o = *(const float2 *)(kept + f);
+                if (lead) {
+                    const float2 v_top = __half22float2(*(const __half2 *)(v + f));
+                    o.x += v_top.x, o.y += v_top.y;
+                }
+                *(uint32_t *)(o1 + f) =
+                    pack_halves((acc[4 * j + 2 * h] * unshift - sum * o.x) * a.scale,
+                                (acc[4 * j + 2 * h + 1] * unshift - sum * o.y) * a.scale);
             }
         } else {
             const float out = unshift * a.scale * (a.row_scale ? a.row_scale[token] : 1.0f);
