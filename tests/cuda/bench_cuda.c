@@ -101,7 +101,8 @@ static timing measure(const bench_layer *b, size_t inputs, size_t n,
     must(api->batch_new(weights, inputs, rows, 1, &batch, &err), &err);
     void *x = vector_up(api, device, precision, len, v);
     void *y = vector_up(api, device, precision, len, NULL);
-    const int reps = n >= 65536 || precision == LIPSC_CUDA_F64 ? 5 : REPS;
+    const int slow = n >= 65536 || precision == LIPSC_CUDA_F64;
+    const int reps = slow ? (n >= 16384 && precision == LIPSC_CUDA_F64 ? 1 : 5) : REPS;
     timing t = {.mib = (double)api->batch_bytes(batch) / 1048576.0};
     t.j = recorded(batch, 1, x, y, reps);
     if (keep)
@@ -191,11 +192,9 @@ int main(int argc, char **argv) {
     compare(&b, 1, 4096);
     compare(&b, 256, 64);
     compare(&b, 256, 256);
-    if (longest >= 16384) {
-        alone(&b, 1, 16384, LIPSC_CUDA_F16);
-        alone(&b, 1, 16384, LIPSC_CUDA_F16X3);
-    }
-    if (longest >= 65536) alone(&b, 1, 65536, LIPSC_CUDA_F16);
+    if (longest >= 16384) compare(&b, 1, 16384);
+    if (longest >= 65536) compare(&b, 1, 65536);
+    if (longest >= 262144) alone(&b, 1, 262144, LIPSC_CUDA_F16);
     api->close(device);
     for (int i = 0; i < 4; i++) free(b.storage[i]);
     return 0;
