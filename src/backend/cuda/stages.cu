@@ -83,6 +83,7 @@ template <class Acc>
 static __global__ void longest_rows(Rows<Acc> rows, size_t count, size_t d, const Acc *x,
                                     int *longest) {
     __shared__ float most[WARPS];
+    follow();
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const size_t first = (size_t)blockIdx.x * WARPS, row = first + warp;
     float norm = 0;
@@ -143,6 +144,7 @@ static __global__ void enter_rows(Rows<typename S::Acc> rows, size_t count, size
                                   int room, double out_factor, typename S::Acc *unscale,
                                   typename S::T *to) {
     typedef typename S::Acc Acc;
+    follow();
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const size_t row = (size_t)blockIdx.x * WARPS + warp;
     if (row >= count) return;
@@ -182,19 +184,21 @@ lipsc_status enter(const Batch<S> *b, int trans, size_t k, const typename S::Acc
                             b->tokens, b->inputs, nullptr};
     const cudaStream_t stream = b->device->stream;
     if (b->longest) { // zero here: shift_rows and mean_rows leave it so
-        longest_rows<Acc>
-            <<<blocks_for(count, WARPS), BLOCK, 0, stream>>>(rows, count, d, x, b->longest);
-        LAUNCHED("the longest rows");
+        TRY(launch_following(longest_rows<Acc>, blocks_for(count, WARPS), BLOCK, 0, stream,
+                             rows, count, d, x, b->longest),
+            "the longest rows");
     }
-    enter_rows<S><<<blocks_for(count, WARPS), BLOCK, 0, stream>>>(
-        rows, count, d, dp, x, b->longest, b->room, out_factor, b->unscale, b->xin);
-    LAUNCHED("rows of a direction");
+    TRY(launch_following(enter_rows<S>, blocks_for(count, WARPS), BLOCK, 0, stream, rows,
+                         count, d, dp, x, b->longest, b->room, out_factor, b->unscale,
+                         b->xin),
+        "rows of a direction");
     return LIPSC_OK;
 }
 
 template <class Acc>
 static __global__ void leave_rows(Rows<Acc> rows, size_t count, size_t d, const Acc *from,
                                   const Acc *unscale, Acc *y) {
+    follow();
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const size_t row = (size_t)blockIdx.x * WARPS + warp;
     if (row >= count) return;
@@ -226,9 +230,10 @@ lipsc_status leave(const Batch<S> *b, int trans, size_t k, const typename S::Acc
     const size_t d = trans ? b->d : b->width, count = k * b->tokens;
     const Rows<Acc> rows = {b->source, b->owner,  trans ? b->inverse_root : b->root,
                             b->tokens, b->inputs, trans ? b->row_unscale : nullptr};
-    leave_rows<Acc><<<blocks_for(count, WARPS), BLOCK, 0, b->device->stream>>>(
-        rows, count, d, from, scaled ? b->unscale : nullptr, y);
-    LAUNCHED("rows of a result");
+    TRY(launch_following(leave_rows<Acc>, blocks_for(count, WARPS), BLOCK, 0,
+                         b->device->stream, rows, count, d, from,
+                         scaled ? b->unscale : nullptr, y),
+        "rows of a result");
     return LIPSC_OK;
 }
 
@@ -511,6 +516,7 @@ template <class A> DEV A octet_sum(A v) {
 
 // which (direction, row, head) this thread works on
 #define PLACE                                                                        \
+    follow();                                                                        \
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.slots;      \
          i += (size_t)gridDim.x * blockDim.x)                                        \
         p.longest[i] = 0;                                                            \
@@ -642,11 +648,11 @@ lipsc_status masses(const Batch<S> *b, double factor, double threshold, int *nee
     return LIPSC_OK;
 }
 
-#define PER_ROW(name, kernel, count_)                                                      \
-    const size_t count = (count_)*b->w->dims.heads;                                        \
-    kernel<S><<<blocks_for(count *OCTET, BLOCK), BLOCK, 0, b->device->stream>>>(places(b), \
-                                                                                count);    \
-    LAUNCHED(name);                                                                        \
+#define PER_ROW(name, kernel, count_)                                          \
+    const size_t count = (count_)*b->w->dims.heads;                            \
+    TRY(launch_following(kernel<S>, blocks_for(count *OCTET, BLOCK), BLOCK, 0, \
+                         b->device->stream, places(b), count),                 \
+        name);                                                                 \
     return LIPSC_OK;
 template <class S>
 lipsc_status shift_of_rows(const Batch<S> *b, size_t k, lipsc_error *err) {

@@ -1,7 +1,7 @@
 // wgmma.cu - the three products of core.cuh in f16 by Hopper's warpgroup instructions:
 // heads of 64, tiles of 64 keys by the bulk copy engine.  Scores without biases and soft
 // caps; the rest goes to the portable kernels.
-#include "kernels.h"
+#include "internal.h"
 
 extern const Kernels<StoreF16> kernels_F16_64;
 
@@ -139,6 +139,7 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
     const int lane = threadIdx.x & 31, warp = (threadIdx.x >> 5) & 3, wg = threadIdx.x >> 7;
     const int g = lane >> 2, t = lane & 3;
 
+    follow();
     // which block this is
     const int row_heads = KEYS ? a.kv : a.heads, inner = row_heads * a.dirs;
     const int task = a.head_major ? blockIdx.x % a.ntasks : blockIdx.x / inner;
@@ -531,6 +532,10 @@ static cudaError_t launch_mode(const Args<StoreF16> &a, cudaStream_t stream) {
                                  C::SHARED);
     if (e != cudaSuccess) return e;
     const int blocks = a.ntasks * (KEYS ? a.kv : a.heads) * a.dirs;
+    // the queries' half of J^T may run beside the keys': it follows no kernel of its stream
+    if (MODE != GQ)
+        return launch_following(wg_core<MODE>, (unsigned)blocks, C::GROUPS * 128, C::SHARED,
+                                stream, a, ma, mb);
     wg_core<MODE><<<blocks, C::GROUPS * 128, C::SHARED, stream>>>(a, ma, mb);
     return cudaGetLastError();
 }
