@@ -102,7 +102,8 @@ static timing measure(const bench_layer *b, size_t inputs, size_t n,
     void *x = vector_up(api, device, precision, len, v);
     void *y = vector_up(api, device, precision, len, NULL);
     const int slow = n >= 65536 || precision == LIPSC_CUDA_F64;
-    const int reps = slow ? (n >= 16384 && precision == LIPSC_CUDA_F64 ? 1 : 5) : REPS;
+    const int one = n >= 524288 || (n >= 16384 && precision == LIPSC_CUDA_F64);
+    const int reps = one ? 1 : slow ? 5 : REPS;
     timing t = {.mib = (double)api->batch_bytes(batch) / 1048576.0};
     t.j = recorded(batch, 1, x, y, reps);
     if (keep)
@@ -156,13 +157,27 @@ static void compare(const bench_layer *b, size_t inputs, size_t n) {
     free(exact.yt);
 }
 
+/* one length in one precision; the gap of <x, J x> and <J^T x, x> */
 static void alone(const bench_layer *b, size_t inputs, size_t n, int precision) {
-    const timing t = measure(b, inputs, n, (lipsc_cuda_precision)precision, 0);
+    const timing t = measure(b, inputs, n, (lipsc_cuda_precision)precision, 1);
+    const size_t len = inputs * n * D;
+    double *v = normals(2, len, 1.0 / sqrt((double)len));
+    double left = 0, right = 0, size = 0;
+#pragma omp parallel for reduction(+ : left, right, size)
+    for (size_t i = 0; i < len; i++) {
+        left += v[i] * t.yj[i];
+        right += v[i] * t.yt[i];
+        size += t.yj[i] * t.yj[i];
+    }
     printf(
-        "%5zu x %-6zu %-6s J %9.4f  J^T %9.4f  pair %9.4f ms  %7.2f us/window %7.0f MiB\n",
+        "%5zu x %-6zu %-6s J %9.4f  J^T %9.4f  pair %9.4f ms  %7.2f us/window %7.0f MiB  "
+        "adjoint %.1e\n",
         inputs, n, precision_names[precision], t.j, t.jt, t.pair,
-        1e3 * t.pair / (double)inputs, t.mib);
+        1e3 * t.pair / (double)inputs, t.mib, fabs(left - right) / sqrt(size));
     fflush(stdout);
+    free(v);
+    free(t.yj);
+    free(t.yt);
 }
 
 int main(int argc, char **argv) {
@@ -195,6 +210,7 @@ int main(int argc, char **argv) {
     if (longest >= 16384) compare(&b, 1, 16384);
     if (longest >= 65536) compare(&b, 1, 65536);
     if (longest >= 262144) alone(&b, 1, 262144, LIPSC_CUDA_F16);
+    if (longest >= 1048576) alone(&b, 1, 1048576, LIPSC_CUDA_F16);
     api->close(device);
     for (int i = 0; i < 4; i++) free(b.storage[i]);
     return 0;
