@@ -4,7 +4,8 @@
 #     deps.sh GROUP...        groups: build test ci browser aarch64 travel peers peers-ot study pot
 set -eu
 
-# package, then what shows that it is there: a command, a header, or a Python module
+# package, then what shows that it is there: a command, a header; an optional command is
+# missed only where it can be installed
 packages() {
     case $1 in
     build)
@@ -22,10 +23,11 @@ packages() {
         echo libcmocka-dev          header cmocka.h
         echo libarpack2-dev         header arpack/arpack.h
         echo libmpfr-dev            header mpfr.h
-        echo sqlite3                command sqlite3 ;;
+        echo sqlite3                command sqlite3
+        echo locales                package -
+        echo clang-format           optional clang-format ;;
     ci)
         echo clang                  command clang
-        echo clang-format           command clang-format
         echo libclang-rt-dev        package -
         echo libomp-dev             package - ;;
     browser)
@@ -59,6 +61,7 @@ has_package() {
 # package says which one it is, so a system with dpkg is asked for the package.
 is_there() { # package kind what
     if [ "$2" = command ]; then command -v "$3" >/dev/null
+    elif [ "$2" = optional ]; then command -v "$3" >/dev/null || ! command -v apt-get >/dev/null
     elif command -v dpkg-query >/dev/null; then has_package "$1"
     elif [ "$2" = header ]; then echo "#include <$3>" | cc -E - >/dev/null 2>&1
     fi
