@@ -33,7 +33,7 @@ unpack() {
 # Nothing in an emulator is fast: the tests that take minutes there (transport, sweeps of
 # random layers) hold nothing that depends on the processor.
 tests="safetensors half gguf gguf_models layer_file mask ref sigma dense space lanczos svd_ends power
-    operator gradient golden checkpoint config tokens fixtures maps layer_files layer_fixtures models"
+    operator gradient golden checkpoint config tokens fixtures maps layer_files"
 cmake -S . -B "$build" -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake" -DLIPSCOPE_SYSROOT="$sysroot" \
     -DLIPSCOPE_WERROR=ON -DBUILD_SHARED_LIBS=OFF -DLIPSCOPE_REPORT=OFF "$@" >/dev/null
 programs= names=
