@@ -25,9 +25,10 @@ enum { BLOCK_PROBES = 8, VISITS = 64, CANDIDATES = 4 };
 typedef struct {
     size_t probes;
     double tol;
+    size_t solves; /* of the strongest columns */
 } effort;
 
-static const effort careful = {32, 1e-3}, quick = {16, 1e-2};
+static const effort careful = {32, 1e-3, CANDIDATES}, quick = {16, 1e-2, 2};
 
 typedef struct {
     double square;
@@ -135,7 +136,7 @@ static lipsc_status block_norm(work *w, size_t to, size_t from, uint64_t seed,
 
 static lipsc_status strongest_token(work *w, uint64_t seed, lipsc_influence *out) {
     lipsc_status status = LIPSC_OK;
-    for (size_t c = 0; c < CANDIDATES && c < w->tokens && !status; c++) {
+    for (size_t c = 0; c < w->effort.solves && c < w->tokens && !status; c++) {
         double norm = 0.0;
         status = block_norm(w, w->tokens, w->columns[c].token, seed, &norm);
         if (c == 0 || norm > out->token_norm) {
