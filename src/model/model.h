@@ -130,8 +130,8 @@ typedef struct {
     int threads;
 } lipsc_map_options;
 
-/* The map's Jacobian at the activations, as an operator; packed weights are kept in the
- * model and shared by all windows.  Refuses by name what has no meaning (norm-attention of
+/* The map's Jacobian at the activations, as an operator; packed weights are the model's and
+ * shared by all windows.  Refuses by name what has no meaning (norm-attention of
  * a post-norm model, one head of a block).  Any number of maps may be used from different
  * threads at once, each map from one thread at a time. */
 typedef struct lipsc_map lipsc_map;

@@ -609,12 +609,75 @@ static void test_wrong_inputs(void **state) {
     lipsc_model_free(image);
 }
 
+/* sigma of a map of layer 3 at the window's activations */
+static double sigma_at(lipsc_model *model, const lipsc_acts *acts, lipsc_map_kind kind) {
+    const lipsc_map_options o = {
+        .map = kind, .layer = 3, .head = -1, .dtype = LIPSC_F32, .threads = 1};
+    lipsc_svd_settings set;
+    lipsc_map *map;
+    double sigma;
+    lipsc_svd_defaults(&set);
+    assert_int_equal(lipsc_map_new(model, acts, &o, &map, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_map_sigma(map, &set, &sigma, NULL, NULL, NULL), LIPSC_OK);
+    lipsc_map_free(map);
+    return sigma;
+}
+
+/* A window in steps, through blocks that are freed as soon as nobody holds them, sees the
+ * same bits as one at once, through blocks that stay. */
+static void test_steps(void **state) {
+    (void)state;
+    const uint32_t ids[5] = {9, 8, 7, 1, 30};
+    const size_t bytes = 5 * 192 * sizeof(double);
+    lipsc_model *roomy, *tight;
+    lipsc_acts *whole, *steps;
+    assert_int_equal(lipsc_model_open("random:gpt2:nano", 1, &roomy, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_model_open("random:gpt2:nano", 1, &tight, NULL), LIPSC_OK);
+    tight->ready = UINT64_C(1) << 40; /* so much that nothing may stay */
+    assert_int_equal(lipsc_acts_new(roomy, LIPSC_F32, 1, 5, ids, 0, &whole, NULL),
+                     LIPSC_OK);
+    assert_int_equal(lipsc_acts_begin(tight, LIPSC_F32, 5, ids, &steps, NULL), LIPSC_OK);
+    assert_null(lipsc_acts_attention_input(steps, 0));
+    assert_int_equal(lipsc_acts_pass(tight, steps, 1, 3, NULL), LIPSC_OK);
+    assert_memory_equal(lipsc_acts_attention_output(steps, 2),
+                        lipsc_acts_attention_output(whole, 2), bytes);
+    lipsc_acts_forget(steps);
+    assert_null(lipsc_acts_block_input(steps, 2));
+    assert_null(lipsc_acts_attention_input(steps, 2));
+    assert_null(lipsc_acts_attention_input(steps, 3)); /* not its block's */
+    assert_int_equal(lipsc_acts_attend(tight, steps, 1, NULL), LIPSC_OK);
+    assert_memory_equal(lipsc_acts_attention_input(steps, 3),
+                        lipsc_acts_attention_input(whole, 3), bytes);
+    for (int kind = LIPSC_MAP_HEADS; kind <= LIPSC_MAP_BLOCK; kind++)
+        assert_true(sigma_at(tight, steps, (lipsc_map_kind)kind) ==
+                    sigma_at(roomy, whole, (lipsc_map_kind)kind));
+    assert_int_equal(lipsc_acts_pass(tight, steps, 1, 99, NULL), LIPSC_OK);
+    assert_memory_equal(lipsc_acts_block_output(steps, 5),
+                        lipsc_acts_block_output(whole, 5), bytes);
+    for (size_t l = 0; l < 6; l++) {
+        assert_null(tight->blocks[l].layer.Q);
+        assert_non_null(roomy->blocks[l].layer.Q);
+    }
+    assert_true(tight->ready == UINT64_C(1) << 40); /* all that was counted is gone */
+    lipsc_layer layer;                              /* what is handed out stays */
+    assert_int_equal(
+        lipsc_model_layer(tight, 2, -1, LIPSC_MAP_ATTENTION, NULL, &layer, NULL), LIPSC_OK);
+    lipsc_model_hold(tight, 2);
+    lipsc_model_let_go(tight, 2);
+    assert_ptr_equal(tight->blocks[2].layer.Q, layer.Q);
+    lipsc_acts_free(whole);
+    lipsc_acts_free(steps);
+    lipsc_model_free(roomy);
+    lipsc_model_free(tight);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts),      cmocka_unit_test(test_old_names),
-        cmocka_unit_test(test_options),      cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_random),       cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_wrong_files),  cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_wrong_shards), cmocka_unit_test(test_wrong_inputs)};
+        cmocka_unit_test(test_steps),       cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_old_names),   cmocka_unit_test(test_options),
+        cmocka_unit_test(test_padding),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_threads),     cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(test_not_finite),  cmocka_unit_test(test_wrong_shards),
+        cmocka_unit_test(test_wrong_inputs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
