@@ -45,11 +45,12 @@ static inline size_t list_fixtures(char names[MOST_FIXTURES][64]) {
     const char *only = getenv("LIPSCOPE_FIXTURE");
     DIR *dir = opendir(fixtures_dir());
     struct dirent *entry;
-    while (dir && (entry = readdir(dir)) && count < MOST_FIXTURES) {
+    while (dir && (entry = readdir(dir))) {
         const char *dash = strrchr(entry->d_name, '-');
         const size_t size = strlen(entry->d_name) + 1;
         if (!dash || !isdigit((unsigned char)dash[1]) || size > 64) continue;
         if (only && strcmp(only, entry->d_name)) continue;
+        if (count == MOST_FIXTURES) fail_msg("more than %d fixtures", (int)MOST_FIXTURES);
         memcpy(names[count++], entry->d_name, size);
     }
     if (dir) closedir(dir);
