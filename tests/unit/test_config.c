@@ -267,6 +267,45 @@ static void test_as_transformers(void **state) {
     lipsc_config_free(&c);
 }
 
+static void refused_part(const char *json, lipsc_part part, const char *word) {
+    lipsc_config c;
+    lipsc_error err = {0};
+    if (!lipsc_config_parse(json, strlen(json), "c", part, &c, &err))
+        fail_msg("accepted: %s", json);
+    if (!strstr(err.text, word)) fail_msg("no '%s' in: %s", word, err.text);
+}
+
+/* Models of two parts: what is left out is what the published code takes, and hostile
+ * objects have their sentence. */
+static void test_parts(void **state) {
+    (void)state;
+    static const char siglip[] = "{\"model_type\":\"siglip\",\"text_config\":{},"
+                                 "\"vision_config\":{\"hidden_size\":24}}";
+    lipsc_config c;
+    lipsc_error err = {0};
+    if (lipsc_config_parse(siglip, strlen(siglip), "c", LIPSC_PART_TEXT, &c, &err))
+        fail_msg("%s", err.text);
+    assert_true(c.vocab == 32000 && c.d == 768 && c.positions == 64 && !c.causal);
+    lipsc_config_free(&c);
+    if (lipsc_config_parse(siglip, strlen(siglip), "c", LIPSC_PART_VISION, &c, &err))
+        fail_msg("%s", err.text);
+    assert_true(c.d == 24 && c.positions == 196);
+    lipsc_config_free(&c);
+    refused_part(siglip, LIPSC_PART_WHOLE, "--part text or --part vision");
+    refused_part("{\"model_type\":\"gpt2\"}", LIPSC_PART_TEXT, "no text part");
+    refused_part("{\"model_type\":\"clip\",\"text_config\":[]}", LIPSC_PART_TEXT,
+                 "'text_config' is []");
+    refused_part("{\"model_type\":\"clip\",\"text_config\":{\"model_type\":\"clip\"}}",
+                 LIPSC_PART_TEXT, "not supported");
+    refused_part("{\"model_type\":\"clip\",\"text_config\":{\"hidden_size\":8},"
+                 "\"text_config_dict\":{\"hidden_size\":16}}",
+                 LIPSC_PART_TEXT, "'text_config_dict'");
+    refused_part("{\"model_type\":\"gpt_oss\",\"num_local_experts\":2,\"head_dim\":4,"
+                 "\"quantization_config\":{\"quant_method\":\"awq\"},"
+                 "\"num_experts_per_tok\":1,\"num_key_value_heads\":2," LLAMA_SIZES "}",
+                 LIPSC_PART_WHOLE, "'quantization_config'");
+}
+
 /* Sizes as they were published. */
 static void test_published(void **state) {
     (void)state;
@@ -308,6 +347,7 @@ int main(void) {
         cmocka_unit_test(test_defaults),        cmocka_unit_test(test_options),
         cmocka_unit_test(test_missing),         cmocka_unit_test(test_wrong_values),
         cmocka_unit_test(test_unsupported),     cmocka_unit_test(test_not_json),
-        cmocka_unit_test(test_as_transformers), cmocka_unit_test(test_published)};
+        cmocka_unit_test(test_as_transformers), cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_published)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
