@@ -3,6 +3,7 @@
  * tools/real_models.py made; without it the tests are skipped. */
 #include "../model/fixture.h"
 
+#include "io/checkpoint.h"
 #include "token/token.h"
 
 #include <stdlib.h>
@@ -92,6 +93,82 @@ static void check_real(const char *model, const char *reference) {
     close_real(&r);
 }
 
+/* ---- What the model would write -------------------------------------------------------
+ */
+
+/* The id whose row of the head is largest on h (d). */
+static uint32_t best_id(const lipsc_checkpoint *files, size_t d, const double *h) {
+    lipsc_stored head;
+    lipsc_error err = {0};
+    double *row = malloc(d * sizeof *row), largest = -INFINITY;
+    uint32_t best = 0;
+    assert_non_null(row);
+    if (!lipsc_checkpoint_find(files, "output.weight", &head))
+        assert_true(lipsc_checkpoint_find(files, "token_embd.weight", &head));
+    for (size_t id = 0; id < head.shape[0]; id++) {
+        double logit = 0;
+        if (lipsc_stored_read(&head, id * d, d, row, &err)) fail_msg("%s", err.text);
+        for (size_t c = 0; c < d; c++) logit += row[c] * h[c];
+        if (logit > largest) {
+            largest = logit;
+            best = (uint32_t)id;
+        }
+    }
+    free(row);
+    return best;
+}
+
+static void check_prompt(const char *path, json_t *greedy, const uint32_t *ids, size_t n) {
+    lipsc_tokenizer *tokenizer;
+    lipsc_error err = {0};
+    const char *prompt = json_string_value(json_object_get(greedy, "prompt"));
+    uint32_t *ours;
+    size_t count;
+    if (lipsc_tokenizer_open(path, &tokenizer, &err) ||
+        lipsc_tokenizer_encode(tokenizer, prompt, strlen(prompt), 0, &ours, &count, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(count, n);
+    assert_memory_equal(ours, ids, n * sizeof *ids);
+    free(ours);
+    lipsc_tokenizer_free(tokenizer);
+}
+
+/* Behind every beginning of what transformers wrote, its next token is the likeliest; one
+ * pass is enough, since no token sees those behind it. */
+static void check_greedy(const char *model, const char *reference) {
+    real r;
+    char path[PATH_SIZE];
+    lipsc_checkpoint *files;
+    lipsc_acts *acts = NULL;
+    lipsc_error err = {0};
+    uint32_t ids[64];
+    if (!open_real(model, reference, &r)) skip();
+    json_t *greedy = json_object_get(r.root, "greedy");
+    json_t *want = json_object_get(greedy, "ids");
+    const size_t first = json_array_size(json_object_get(greedy, "prompt_ids"));
+    const size_t count = json_array_size(want);
+    assert_true(first > 0 && count > first && count <= 64);
+    for (size_t i = 0; i < count; i++)
+        ids[i] = (uint32_t)json_integer_value(json_array_get(want, i));
+    snprintf(path, sizeof path, "%s/%s/model.gguf", getenv("LIPSCOPE_REAL_MODELS"), model);
+    check_prompt(path, greedy, ids, first);
+    if (lipsc_checkpoint_open(path, &files, &err)) fail_msg("%s", err.text);
+    if (lipsc_acts_new(r.model, LIPSC_F32, 2, count - 1, ids, 0, &acts, &err))
+        fail_msg("%s", err.text);
+    const size_t d = lipsc_model_describe(r.model)->d;
+    for (size_t n = first; n < count; n++)
+        assert_int_equal(best_id(files, d, lipsc_acts_output(acts) + (n - 1) * d), ids[n]);
+    lipsc_acts_free(acts);
+    lipsc_checkpoint_free(files);
+    close_real(&r);
+}
+
+static void test_greedy(void **state) {
+    (void)state;
+    check_greedy("smollm2-135m", "real-smollm2.json");
+    check_greedy("qwen2.5-coder-0.5b", "real-qwen2.5-coder-0.5b.json");
+}
+
 static void test_smollm2(void **state) {
     (void)state;
     check_real("smollm2-135m", "real-smollm2.json");
@@ -106,6 +183,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_smollm2),
         cmocka_unit_test(test_qwen),
+        cmocka_unit_test(test_greedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
