@@ -1,8 +1,6 @@
 /* rows_file.c - a run file as rows. */
 #include "run/rows_file.h"
 
-#include <string.h>
-
 #include "core/error.h"
 #include "core/mem.h"
 #include "run/run.h"
@@ -14,10 +12,11 @@ void lipsc_rows_file_close(lipsc_rows_file *file) {
     lipsc_pool_free(&file->pool);
 }
 
-/* Each length of an attack has one input. */
-static lipsc_status read_row(int attack, const json_t *object, lipsc_pool *pool,
-                             lipsc_row *row, lipsc_error *err) {
-    if (!attack) return lipsc_row_read(object, pool, row, err);
+/* Each length of an attack has one input, and its row says in words how that was begun. */
+static lipsc_status read_row(const json_t *object, lipsc_pool *pool, lipsc_row *row,
+                             lipsc_error *err) {
+    if (!json_is_string(json_object_get(object, "start")))
+        return lipsc_row_read(object, pool, row, err);
     const json_t *n = json_object_get(object, "n"),
                  *sigma = json_object_get(object, "sigma");
     lipsc_fields_clear(lipsc_row_fields(), row);
@@ -32,15 +31,12 @@ lipsc_status lipsc_rows_file_open(const char *path, lipsc_rows_file *out,
     *out = (lipsc_rows_file){0};
     lipsc_status status = lipsc_run_read(path, &out->head, &out->stored, err);
     if (status) return status;
-    const char *command = json_string_value(json_object_get(out->head, "command"));
-    const int attack = command && !strcmp(command, "attack");
     out->count = json_array_size(out->stored);
     out->rows = lipsc_alloc(out->count, sizeof *out->rows);
     if (!out->rows) status = lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
     for (size_t i = 0; i < out->count && !status; i++) {
         lipsc_error why;
-        status = read_row(attack, json_array_get(out->stored, i), &out->pool, &out->rows[i],
-                          &why);
+        status = read_row(json_array_get(out->stored, i), &out->pool, &out->rows[i], &why);
         if (status) lipsc_fail(err, status, "%s: %s", path, why.text);
     }
     return status;

@@ -348,10 +348,18 @@ def test_hostile(browser, report):
             for row in runs.measure(2, (8, 16, 32), 2)]
     rows += [dict(row, name=evil) for row in runs.bounds()]
     rows += [{"claim": evil, "paper": evil, "measured": evil, "holds": evil}]
-    rows += [{"something": "else", "n": "NaN", "sigma": {"a": [1, None]}}]
+    rows += [{"something": "else", "n": None, "value": {"a": [1, None]}}]
     path = runs.write("evil.db", rows, evil, evil, {"seed": evil, evil: evil})
     browser.open(report("evil.html", path))
     equal(browser.run("return window.hacked ?? null"), None, "a script of the data")
+    # what is not of its kind is an error, never left out
+    for wrong in ({"n": "NaN"}, {"sigma": {"a": [1, None]}}, {"layer": -1}):
+        path = runs.write("wrong.db", rows + [wrong])
+        try:
+            report("wrong.html", path)
+            check(False, "a page from a row with", wrong)
+        except subprocess.CalledProcessError as refused:
+            equal(refused.returncode, 1, "exit for a row with", wrong)
     equal(browser.count("img"), 0, "images")
     check(evil in browser.text("#origin"), "the command line is shown as it is")
     equal(browser.marks("growth", "points"), 12, "windows of a model with a strange name")

@@ -90,16 +90,16 @@ if command -v timeout >/dev/null; then
     [ $code = 1 ] || fail "exit $code after Ctrl-C: $(cat err)"
     has err "interrupted; the best input so far is kept"
     run 0 check int.st
-    # before the first value nothing is kept, and nothing else is said; the search of 1500
+    # before the first value nothing is kept, and nothing else is said; the search of 12000
     # tokens has none for many seconds, its beginning takes less than one
     for delay in 0.3 1 3; do # 130: the signal came before the search, on a busy machine
         timeout --foreground --preserve-status -s INT $delay "$bin" attack builtin:gpt2-nano --layer 1 --heads 0 \
-            --length 1500 --radius 3 -o early.st -q >out 2>err
+            --length 12000 --radius 3 -o early.st -q >out 2>err
         code=$?
         [ $code = 130 ] || break
     done
     [ $code = 1 ] || fail "exit $code after an early Ctrl-C: $(cat err)"
-    has err "interrupted; no input of length 1500 was found before, none is kept"
+    has err "interrupted; no input of length 12000 was found before, none is kept"
     [ ! -e early.st ] || fail "an input that was not found is there"
     empty out
 fi

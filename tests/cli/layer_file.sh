@@ -1,9 +1,9 @@
 # Layer files know their layer: what export, attack and --save-direction write reads back
 # through every command, without options, to the same sigma, for every family.
 . "$(dirname "$0")/begin.sh"
-"$make" multi multi && "$make" pixels pixels || exit 1
+"$make" multi multi && "$make" pixels32 pixels32 && "$make" pixels24 pixels24 || exit 1
 configs=$(dirname "$0")/../fuzz/corpus/config
-echo "3 14 15 9 26 5 35 8 9 7 2" >ids
+echo "3 14 15 9 26 5 31 8 9 7 2" >ids
 
 # column NAME [LINE]: of the TSV in ./out
 column() {
@@ -41,6 +41,18 @@ reads m.st "$(column sigma)"
 
 # ---- Every family, random weights large enough for positions and norms to matter -------
 families=0
+# confirmed FILE MAP: `check` reaches $sigma with $model, or says why it cannot
+confirmed() {
+    case $2,$(grep -c 'num_local_experts' "$config") in
+    norm-attention,* | residual,* | *,0)
+        run 0 check $1 --model $model --format tsv
+        near "$(column sigma)" "$sigma" 1e-12
+        [ "$(column map) $(column agree)" = "$2 true" ] || fail "$family $2: $(cat out)" ;;
+    *)
+        run 5 check $1 --model $model --format tsv
+        has err "$1: cannot be checked: experts: blocks with them have no definition in plain loops" ;;
+    esac
+}
 for config in "$configs"/*.json; do
     family=$(basename "$config" .json)
     mkdir "$family"
@@ -48,7 +60,8 @@ for config in "$configs"/*.json; do
     "$bin" info "random:./$family" --format tsv >out 2>err || continue # a hostile one
     families=$((families + 1))
     model=random:./$family input="--ids ids"
-    [ "$(column input)" != pixels ] || input="--pixels pixels"
+    [ "$(column input)" != pixels ] ||
+        input="--pixels pixels$(sed -n 's/.*"image_size": *\([0-9]*\).*/\1/p' "$config" | head -1)"
     echo "$family"
     run 0 measure $model $input --layer 1 --dtype f64 --save-direction top --format tsv
     sigma=$(column sigma)
@@ -82,17 +95,14 @@ for config in "$configs"/*.json; do
         sigma=$(column sigma)
         run 5 check $map.st
         has err "$map.st: cannot be checked: the map $map is that of a model"
-        run 0 check $map.st --model $model --format tsv
-        near "$(column sigma)" "$sigma" 1e-12
-        [ "$(column map) $(column agree)" = "$map true" ] || fail "$family $map: $(cat out)"
+        confirmed $map.st $map
         run 1 layer $map.st
         has err "is of the map $map"
     done
     run 0 measure $model $input --layer 1 --dtype f64 --map block --mask none \
         --save-direction none.st --format tsv
     sigma=$(column sigma)
-    run 0 check none.st --model $model --format tsv
-    near "$(column sigma)" "$sigma" 1e-12
+    confirmed none.st block
     run 0 attack $model --layer 1 --length 5 --radius 2 --restarts 1 --iterations 2 \
         -o a.st --format tsv -q
     reads a.st "$(column sigma)"

@@ -6,7 +6,7 @@
  *     make_layer swap FROM FILE       ... with its first two ids exchanged
  *     make_layer gauss|mixture|skew FILE   N(0.3, 0.8); two of them; a covariance that is
  *                                     not symmetric, of width 2
- *     make_layer pixels FILE          an image of 3 x 32 x 32
+ *     make_layer pixels32|pixels24 FILE    an image of 3 x 32 x 32, or of 3 x 24 x 24
  *     make_layer double FROM FILE NAME     a safetensors file with one F16 tensor doubled
  */
 #include <math.h>
@@ -164,14 +164,14 @@ static int write_gauss(const char *kind, const char *path) {
     return 1;
 }
 
-/* An image for the vit of tests/fuzz/corpus/config. */
-static int write_pixels(const char *path) {
-    enum { COUNT = 3 * 32 * 32 };
-    static double pixels[COUNT];
-    const size_t shape[] = {3, 32, 32};
+/* An image for the models of images of tests/fuzz/corpus/config. */
+static int write_pixels(size_t size, const char *path) {
+    enum { MOST = 3 * 32 * 32 };
+    static double pixels[MOST];
+    const size_t shape[] = {3, size, size};
     const lipsc_st_item item = {"pixel_values", LIPSC_F64, 3, shape, pixels};
     lipsc_error err;
-    for (int i = 0; i < COUNT; i++) pixels[i] = sin(0.37 * i) + 0.5 * cos(0.011 * i * i);
+    for (int i = 0; i < MOST; i++) pixels[i] = sin(0.37 * i) + 0.5 * cos(0.011 * i * i);
     if (!lipsc_st_write(path, &item, 1, NULL, 0, &err)) return 0;
     fprintf(stderr, "%s\n", err.text);
     return 1;
@@ -211,7 +211,8 @@ int main(int argc, char **argv) {
     if (argc == 5) return double_tensor(argv[2], argv[3], argv[4]);
     if (argc == 4) return spoil(argv[1], argv[2], argv[3]);
     if (argc != 3) return 2;
-    if (!strcmp(argv[1], "pixels")) return write_pixels(argv[2]);
+    if (!strcmp(argv[1], "pixels32")) return write_pixels(32, argv[2]);
+    if (!strcmp(argv[1], "pixels24")) return write_pixels(24, argv[2]);
     if (!strcmp(argv[1], "gauss") || !strcmp(argv[1], "mixture") ||
         !strcmp(argv[1], "skew"))
         return write_gauss(argv[1], argv[2]);

@@ -122,8 +122,8 @@ static void check_prompt(const char *path, json_t *greedy, const uint32_t *ids, 
     lipsc_tokenizer *tokenizer;
     lipsc_error err = {0};
     const char *prompt = json_string_value(json_object_get(greedy, "prompt"));
-    uint32_t *ours;
-    size_t count;
+    uint32_t *ours = NULL;
+    size_t count = 0;
     if (lipsc_tokenizer_open(path, &tokenizer, &err) ||
         lipsc_tokenizer_encode(tokenizer, prompt, strlen(prompt), 0, &ours, &count, &err))
         fail_msg("%s", err.text);
