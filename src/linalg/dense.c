@@ -30,10 +30,15 @@ static int set_threads(int wanted) {
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
+/* Inside a parallel region, also one of a single thread, BLAS gets one: OpenBLAS does not
+ * see such a region, asks for more threads than the region can give, and waits for them
+ * for ever (seen with clang's OpenMP). */
+static int threads_here(void) { return omp_get_level() > 0 ? 1 : omp_get_max_threads(); }
+
 /* A matrix of that order gains nothing from threads, and with one thread its result
  * does not depend on how many there are. */
 static int one_thread_if_small(size_t order) {
-    return set_threads(order <= ONE_THREAD_ORDER ? 1 : omp_get_max_threads());
+    return set_threads(order <= ONE_THREAD_ORDER ? 1 : threads_here());
 }
 
 /* LAPACKE says: below zero a NaN among the arguments or no memory for its work, above
@@ -131,16 +136,20 @@ void lipsc_dense_gemm(int ta, int tb, size_t m, size_t n, size_t k, double alpha
         gemm_any_size(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         return;
     }
+    const int before = set_threads(threads_here());
     cblas_dgemm(CblasColMajor, ta ? CblasTrans : CblasNoTrans,
                 tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
                 b, (int)ldb, beta, c, (int)ldc);
+    set_threads(before);
 }
 
 void lipsc_dense_sgemm(size_t m, size_t n, size_t k, const float *a, size_t lda,
                        const float *b, size_t ldb, int add, float *c, size_t ldc) {
     if (m == 0 || n == 0) return;
+    const int before = set_threads(threads_here());
     cblas_sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a,
                 (int)lda, b, (int)ldb, add ? 1.0f : 0.0f, c, (int)ldc);
+    set_threads(before);
 }
 
 static int ascending(const void *a, const void *b) {
