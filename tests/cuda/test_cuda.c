@@ -6,6 +6,7 @@
  * precision J and J^T of two directions are compared with the definition; the fused kernels
  * also with their plain twins on the same stored operands, and with themselves: a second
  * run must give the same bits.  Ends with one line of counts. */
+#include "core/extreme.h"
 #include "attn/attn.h"
 #include "layers.h"
 #include "plugin.h"
@@ -45,16 +46,16 @@ static void check(int ok, const char *name, const char *what, double value, doub
  * which has the same operands, can be compared.  Heads of a few components do not average
  * the roundings of f16. */
 static double limit_reference(int precision, const test_case *c) {
-    const double s = fmax(c->score, 4.0);
-    if (precision == LIPSC_CUDA_F64) return fmax(1e-12, 4e-15 * s);
+    const double s = lipsc_max(c->score, 4.0);
+    if (precision == LIPSC_CUDA_F64) return lipsc_max(1e-12, 4e-15 * s);
     if (precision == LIPSC_CUDA_F16X3) return c->score > 0 ? 3e-6 * s : 1e-5;
     return c->score > 0 ? INFINITY : c->z.n ? 4e-3 : 2e-2;
 }
 static double limit_plain(int precision, const test_case *c) {
-    const double s = fmax(c->score, 4.0);
-    if (precision == LIPSC_CUDA_F64) return fmax(1e-12, 4e-15 * s);
-    if (precision == LIPSC_CUDA_F16X3) return fmax(1e-5, 2e-6 * s);
-    return fmax(c->z.n ? 3e-3 : 1e-2, 3e-6 * s);
+    const double s = lipsc_max(c->score, 4.0);
+    if (precision == LIPSC_CUDA_F64) return lipsc_max(1e-12, 4e-15 * s);
+    if (precision == LIPSC_CUDA_F16X3) return lipsc_max(1e-5, 2e-6 * s);
+    return lipsc_max(c->z.n ? 3e-3 : 1e-2, 3e-6 * s);
 }
 
 /* ---- One case -------------------------------------------------------------------------

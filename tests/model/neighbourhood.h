@@ -4,6 +4,7 @@
 #ifndef LIPSC_TESTS_NEIGHBOURHOOD_H
 #define LIPSC_TESTS_NEIGHBOURHOOD_H
 
+#include "core/extreme.h"
 #include "attn/attn.h"
 #include "fixture.h"
 
@@ -49,7 +50,7 @@ static inline double climb(const lipsc_layer *layer, const double *centre, doubl
             for (size_t c = 0; c < d && length > 0.0; c++)
                 X[i * d + c] = centre[i * d + c] + R * gradient[i * d + c] / length;
         }
-        best = fmax(best, sigma_at(layer, X, gradient));
+        best = lipsc_max(best, sigma_at(layer, X, gradient));
     }
     free(X);
     return best;

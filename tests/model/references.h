@@ -3,6 +3,7 @@
 #ifndef LIPSC_TESTS_REFERENCES_H
 #define LIPSC_TESTS_REFERENCES_H
 
+#include "core/extreme.h"
 #include "fixture.h"
 
 typedef struct {
@@ -31,7 +32,7 @@ static inline row measure(lipsc_model *model, const lipsc_acts *acts, size_t lay
         double square = 0;
         for (size_t c = 0; c < d; c++) square += x[i * d + c] * x[i * d + c];
         sum += square;
-        r.radius_max = fmax(r.radius_max, sqrt(square));
+        r.radius_max = lipsc_max(r.radius_max, sqrt(square));
     }
     r.radius_rms = sqrt(sum / (double)n);
     return r;
@@ -77,10 +78,10 @@ static inline void check_references(const char *name, const char *dir, const cha
             const double sigma = json_number_value(json_object_get(entry, "sigma"));
             const double rms = json_number_value(json_object_get(entry, "radius_rms"));
             const double max = json_number_value(json_object_get(entry, "radius_max"));
-            worst[t] = fmax(worst[t], fabs(r.sigma / sigma - 1));
+            worst[t] = lipsc_max(worst[t], fabs(r.sigma / sigma - 1));
             if (t == LIPSC_F64)
-                radius = fmax(radius, fmax(fabs(r.radius_rms / rms - 1),
-                                           fabs(r.radius_max / max - 1)));
+                radius = lipsc_max(radius, lipsc_max(fabs(r.radius_rms / rms - 1),
+                                                     fabs(r.radius_max / max - 1)));
         }
     }
     assert_true(json_array_size(rows) > 0);

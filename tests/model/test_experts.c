@@ -1,5 +1,6 @@
 /* test_experts.c - routing_gap against brute force: the lead of the chosen experts from the
  * router's own tensor, and the place on a line where the output of the experts jumps. */
+#include "core/extreme.h"
 #include "fixture.h"
 
 #include "core/rng.h"
@@ -115,7 +116,7 @@ static size_t follow_line(const fixture *f, const router *r, uint64_t seed) {
         h[c] = lipsc_rng_normal(seed, 100 + c);
     }
     for (size_t e = 0; e < r->experts; e++)
-        size = fmax(size, sqrt((double)r->d) * fabs(r->W[e * r->d]) + fabs(r->b[e]));
+        size = lipsc_max(size, sqrt((double)r->d) * fabs(r->W[e * r->d]) + fabs(r->b[e]));
     for (int s = 0; s <= STEPS; s++) {
         const double t = (double)s / STEPS;
         walk(r->d, x, h, t, at);

@@ -1,5 +1,6 @@
 /* test_fixtures.c - every family against Hugging Face transformers: activations, last
  * hidden state, singular values of attention and block. */
+#include "core/extreme.h"
 #include "fixture.h"
 
 /* What the module of attention returned.  bloom's adds the residual, ours does not. */
@@ -36,14 +37,14 @@ static double errors_of(const fixture *f, lipsc_dtype dtype) {
                                         : reference(f, name, &count, NULL);
                 assert_int_equal(count, lipsc_acts_length(acts) *
                                             lipsc_model_describe(f->model)->d);
-                worst = fmax(worst, relative(count, parts[p].ours, theirs));
+                worst = lipsc_max(worst, relative(count, parts[p].ours, theirs));
                 free(theirs);
             }
         }
         char name[64];
         snprintf(name, sizeof name, "%zu.output", c);
         double *theirs = reference(f, name, &count, NULL);
-        worst = fmax(worst, relative(count, lipsc_acts_output(acts), theirs));
+        worst = lipsc_max(worst, relative(count, lipsc_acts_output(acts), theirs));
         free(theirs);
         lipsc_acts_free(acts);
     }
@@ -89,7 +90,7 @@ static double sigma_errors(const fixture *f, const lipsc_acts *acts, size_t c, s
     if (status) fail_msg("%s layer %zu: %s", f->name, layer, lipsc_strerror(status));
     for (size_t i = 0; i < count; i++) {
         const double exact = json_number_value(json_array_get(theirs, i));
-        worst = fmax(worst, fabs(sigma[i] - exact) / exact);
+        worst = lipsc_max(worst, fabs(sigma[i] - exact) / exact);
     }
     lipsc_map_free(m);
     return worst;
@@ -114,7 +115,7 @@ static void test_singular_values(void **state) {
                         const double e = sigma_errors(
                             &f, acts, c, l, map ? LIPSC_MAP_BLOCK : LIPSC_MAP_ATTENTION,
                             t ? LIPSC_F32 : LIPSC_F64, t ? 1e-4 : 1e-8);
-                        worst[map][t] = fmax(worst[map][t], e);
+                        worst[map][t] = lipsc_max(worst[map][t], e);
                     }
             lipsc_acts_free(acts);
         }

@@ -2,6 +2,7 @@
  * transformers computed come out of the file, and the definition in plain loops confirms
  * the directions of every map. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
+#include "core/extreme.h"
 #include "fixture.h"
 
 #include "attn/attn.h"
@@ -74,7 +75,7 @@ static void test_attention(void **state) {
         double worst = 0;
         for (size_t l = 0; l < lipsc_model_describe(f.model)->layers; l++) {
             const double exact = largest(&f, l, "attention_singular_values");
-            worst = fmax(worst, fabs(through_file(&f, acts, l) - exact) / exact);
+            worst = lipsc_max(worst, fabs(through_file(&f, acts, l) - exact) / exact);
         }
         print_message("%-20s sigma through a file: %.1e from transformers\n", f.name,
                       worst);
@@ -128,10 +129,10 @@ static void check_maps(const fixture *f, const lipsc_acts *acts, size_t layer,
             print_message("%-20s map %d is not written out\n", f->name, kind);
             continue;
         }
-        worst[0] = fmax(worst[0], fabs(sigma - found) / found);
+        worst[0] = lipsc_max(worst[0], fabs(sigma - found) / found);
         if (kind != LIPSC_MAP_BLOCK) continue;
         const double exact = largest(f, layer, "block_singular_values");
-        worst[1] = fmax(worst[1], fabs(sigma - exact) / exact);
+        worst[1] = lipsc_max(worst[1], fabs(sigma - exact) / exact);
     }
 }
 

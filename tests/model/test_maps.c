@@ -1,5 +1,6 @@
 /* test_maps.c - products with the Jacobian of every map: against central differences of the
  * forward pass, the adjoint identity, and the definition of attention. */
+#include "core/extreme.h"
 #include "attn/attn.h"
 #include "core/rng.h"
 #include "fixture.h"
@@ -232,7 +233,7 @@ static void test_released(void **state) {
                     apply(map, 1, 1, y, g);
                 }
                 assert_int_equal(lipsc_map_released(map, &value), LIPSC_OK);
-                worst = fmax(worst, fabs(value / sqrt(sqrt(dot(count, g, g))) - 1));
+                worst = lipsc_max(worst, fabs(value / sqrt(sqrt(dot(count, g, g))) - 1));
                 lipsc_map_free(map);
             }
         free(y);
@@ -332,7 +333,7 @@ static void test_f32(void **state) {
             for (int trans = 0; trans < 2; trans++) {
                 apply(map[0], trans, 1, v, a);
                 apply(map[1], trans, 1, v, b);
-                worst = fmax(worst, relative(len, b, a));
+                worst = lipsc_max(worst, relative(len, b, a));
             }
             lipsc_svd_settings set;
             double f64, f32;
@@ -346,7 +347,7 @@ static void test_f32(void **state) {
             assert_true(fabs(sqrt(dot(len, b, b)) / f32 - 1) <
                         1e-12);                   /* double both times */
             assert_true(f32 < f64 * (1 + 1e-12)); /* a lower bound */
-            gap = fmax(gap, 1 - f32 / f64);
+            gap = lipsc_max(gap, 1 - f32 / f64);
             lipsc_map_free(map[0]);
             lipsc_map_free(map[1]);
         }

@@ -1,6 +1,7 @@
 /* test_adversarial.c - the authors' adversarial inputs of GPT-2: the exact sigma and what
  * their scripts return, against values by PyTorch in float64; and that the eigenvector rule
  * finds the stored direction. */
+#include "core/extreme.h"
 #include "attn/attn.h"
 #include "bound/construct.h"
 #include "../model/fixture.h"
@@ -65,8 +66,8 @@ static void check_length(lipsc_packed *packed, const double *u, double R, json_t
     assert_int_equal(lipsc_attn_released(attn, &released), LIPSC_OK);
     const double want[] = {json_real_value(json_object_get(row, "sigma")),
                            json_real_value(json_object_get(row, "released"))};
-    worst[0] = fmax(worst[0], fabs(sigma - want[0]) / want[0]);
-    worst[1] = fmax(worst[1], fabs(released - want[1]) / want[1]);
+    worst[0] = lipsc_max(worst[0], fabs(sigma - want[0]) / want[0]);
+    worst[1] = lipsc_max(worst[1], fabs(released - want[1]) / want[1]);
     lipsc_attn_free(attn);
     free(X);
 }

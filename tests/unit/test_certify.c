@@ -1,6 +1,7 @@
 /* test_certify.c - certificates of explicit matrices, judged by LAPACK's singular values:
  * an upper bound is never below them, a certificate is as tight as it says, and what cannot
  * be proved is said. */
+#include "core/extreme.h"
 #include "svd_answer.h"
 
 #include "certify/certify.h"
@@ -11,7 +12,7 @@ enum { PROBLEMS = 1000, KINDS = 10 };
 static double product_rounding(const test_matrix *t) {
     const double longest = (double)(t->m > t->n ? t->m : t->n);
     double largest = 0.0, sum = 0.0;
-    for (size_t i = 0; i < t->m * t->n; i++) largest = fmax(largest, fabs(t->a[i]));
+    for (size_t i = 0; i < t->m * t->n; i++) largest = lipsc_max(largest, fabs(t->a[i]));
     for (size_t i = 0; largest > 0.0 && i < t->m * t->n; i++)
         sum += (t->a[i] / largest) * (t->a[i] / largest);
     return (longest + 8.0) * DBL_EPSILON * largest * sqrt(sum);

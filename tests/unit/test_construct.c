@@ -1,5 +1,6 @@
 /* test_construct.c - the deterministic tables of docs/maths.md 4, 5 and 6, to their printed
  * digits; numpy computed them from dense Jacobians and from the cluster formula of 7. */
+#include "core/extreme.h"
 #include "bound/zoo.h"
 #include "core/rng.h"
 #include "small_layer.h"
@@ -350,7 +351,7 @@ static void plateau(void **state) {
             for (size_t i = 0; i <= 6; i++) {
                 const double k = i < 6 ? rint(n * exp(-2.0 * a) / divisor[i]) : 1.0;
                 double count[] = {k, n - k};
-                if (k >= 1.0) best = fmax(best, small_clusters(&s, 2, X, count));
+                if (k >= 1.0) best = lipsc_max(best, small_clusters(&s, 2, X, count));
             }
             assert_printed(best, printed[a - 1][size], 1e-4);
         }
@@ -491,7 +492,8 @@ static void sphere_search(void **state) {
                 X[2 * i + 1] = 2.0 * sin(moved[i]);
             }
             const double sigma = reached(&s, &worst, 0);
-            step = sigma > best ? fmin(1.3 * step, 1.0) : fmax(0.985 * step, 1e-3);
+            step =
+                sigma > best ? lipsc_min(1.3 * step, 1.0) : lipsc_max(0.985 * step, 1e-3);
             if (sigma <= best) continue;
             best = sigma;
             memcpy(angle, moved, n * sizeof *angle);

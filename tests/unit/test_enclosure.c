@@ -8,6 +8,7 @@
  * LAPACK's SVD of the assembled Jacobian, is at most upper; products by the definition and
  * by the kernels, both ways, in f64, in f32 and with projections in twice the precision,
  * are within eps of the exact ones. */
+#include "core/extreme.h"
 #include "attn/rounding.h"
 #include "extreme_layer.h"
 #include "linalg/dense.h"
@@ -96,10 +97,10 @@ static void judge_products(tally *t, const extreme_layer *c, const lipsc_layer *
             mp_jvp(m, x, exact);
         if (lipsc_ref_apply(layer, &c->input, trans, 1, x, y, NULL) == LIPSC_OK)
             at_most(t, c->seed, trans ? "J^T, definition" : "J, definition",
-                    error_of(to, exact, y), fmin(f64.eps, coarse.eps), &t->closest[0]);
+                    error_of(to, exact, y), lipsc_min(f64.eps, coarse.eps), &t->closest[0]);
         assert_int_equal(lipsc_attn_apply(attn, trans, 1, x, y), LIPSC_OK);
         at_most(t, c->seed, trans ? "J^T, kernels" : "J, kernels", error_of(to, exact, y),
-                fmin(f64.eps, coarse.eps), &t->closest[0]);
+                lipsc_min(f64.eps, coarse.eps), &t->closest[0]);
         if (refined) {
             assert_int_equal(lipsc_attn_apply(refined, trans, 1, x, y), LIPSC_OK);
             at_most(t, c->seed, trans ? "J^T, twice" : "J, twice", error_of(to, exact, y),
@@ -291,8 +292,8 @@ static void add(tally *sum, const tally *t) {
     sum->failed += t->failed;
     sum->spoken += t->spoken;
     sum->passed += t->passed;
-    for (int i = 0; i < 4; i++) sum->closest[i] = fmax(sum->closest[i], t->closest[i]);
-    sum->loosest = fmax(sum->loosest, t->loosest);
+    for (int i = 0; i < 4; i++) sum->closest[i] = lipsc_max(sum->closest[i], t->closest[i]);
+    sum->loosest = lipsc_max(sum->loosest, t->loosest);
 }
 
 static void no_enclosure_is_broken(void **state) {

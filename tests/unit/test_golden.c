@@ -1,5 +1,6 @@
 /* test_golden.c - the golden values G1 ... G16 of docs/maths.md 7, which numpy computed
  * from dense Jacobians; twelve decimals. */
+#include "core/extreme.h"
 #include "linalg/dense.h"
 #include "small_layer.h"
 
@@ -97,7 +98,7 @@ static double query_term(const small_layer *s, const double *X, const double *we
             for (size_t l = 0; l < D; l++)
                 VCA[e] += s->V[e / D * D + l] * CA[l * D + e % D];
         assert_int_equal(lipsc_dense_norm(D, D, VCA, &norm), LIPSC_OK);
-        largest = fmax(largest, norm);
+        largest = lipsc_max(largest, norm);
     }
     return largest;
 }

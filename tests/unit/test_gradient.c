@@ -1,5 +1,6 @@
 /* test_gradient.c - the gradient of <u, J(X) v> and of sigma: the definition against
  * central differences and closed forms, the fused one against the definition. */
+#include "core/extreme.h"
 #include "attn/attn.h"
 #include "layers.h"
 #include "linalg/dense.h"
@@ -101,7 +102,7 @@ static void compare(uint64_t seed, unsigned features, const char *what, size_t c
                     double *worst) {
     const double size = vector_norm(count, wanted);
     const double error = vector_distance(count, found, wanted);
-    if (size > 1e3 * floor) *worst = fmax(*worst, error / size);
+    if (size > 1e3 * floor) *worst = lipsc_max(*worst, error / size);
     if (!(error <= 1e-6 * size + floor))
         fail_msg("seed %llu features %x, %s: error %.2e of %.2e", (unsigned long long)seed,
                  features, what, error, size);
@@ -273,7 +274,7 @@ static void agree(uint64_t seed, unsigned features, layer_sizes sizes, size_t k)
         const double error_weight = vector_distance(k * n, weight, wanted_weight) /
                                     (vector_norm(k * n, wanted_weight) + 1e-2 * most);
         if (!saturated)
-            worst_fused[f32] = fmax(worst_fused[f32], fmax(error, error_weight));
+            worst_fused[f32] = lipsc_max(worst_fused[f32], lipsc_max(error, error_weight));
         if (!(error <= allowed) || !(error_weight <= allowed))
             fail_msg("seed %llu features %x n %zu %s: error %.2e, of masses %.2e",
                      (unsigned long long)seed, features, n, f32 ? "f32" : "f64", error,

@@ -1,5 +1,6 @@
 /* test_measure.c - measures as attention sees them: equal atoms, images, ratios of
  * distances, the masked mean field, worst pairs, and what is refused. */
+#include "core/extreme.h"
 #include "layers.h"
 #include "measure/measure.h"
 #include "measure/pairs.h"
@@ -77,7 +78,7 @@ static void test_million(void **state) {
     assert_true(fabs(s.move_measured - s.move) <= 5e-3 * s.move);
     /* query at the bulk: p = 1/(1 + 999 e^-2), C = p (1-p) 2^2 */
     const double p = 1 / (1 + 999 * exp(-2.0)), q = 1 / (1 + 999 * exp(2.0));
-    assert_true(fabs(s.halves - 4 * fmax(p * (1 - p), q * (1 - q))) <= 1e-12);
+    assert_true(fabs(s.halves - 4 * lipsc_max(p * (1 - p), q * (1 - q))) <= 1e-12);
     lipsc_head_facts_free(&small.facts);
     lipsc_slopes_free(&s);
     free(x);
@@ -113,7 +114,7 @@ static void test_push(void **state) {
         assert_true(!image.measure.times == !mu.times);
         /* sums in another order */
         assert_true(vector_distance(t.out, image.measure.points, expected) <=
-                    1e-13 * fmax(1.0, vector_norm(t.out, expected)));
+                    1e-13 * lipsc_max(1.0, vector_norm(t.out, expected)));
         lipsc_cloud_free(&image);
         free(expected);
         test_layer_free(&t);
@@ -231,7 +232,7 @@ static void test_ratio_bounds(void **state) {
         assert_int_equal(
             lipsc_ratio_between(&layer, &one_of, &other, NULL, 1, &ratio, NULL), LIPSC_OK);
         const double s = r * r, bound = s + exp(s) * sqrt(1 + s * s);
-        worst = fmax(worst, ratio.ratio / bound);
+        worst = lipsc_max(worst, ratio.ratio / bound);
     }
     print_message("global ratios: at most %.3f of the bound\n", worst);
     assert_true(worst <= 1.0);

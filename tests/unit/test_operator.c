@@ -1,5 +1,6 @@
 /* test_operator.c - the fused products of the CPU back end, judged by the definition
  * (attn/ref.c), by the adjoint identity and by central differences. */
+#include "core/extreme.h"
 #include "attn/attn.h"
 #include "layers.h"
 
@@ -40,13 +41,13 @@ static void agree(uint64_t seed, unsigned features, layer_sizes sizes, size_t k)
         const double size_j = vector_norm(k * t.out, ref_jv);
         const double size_jt = vector_norm(k * t.in, ref_jtw);
         const double e =
-            fmax(vector_distance(k * t.out, jv, ref_jv) / fmax(size_j, 1e-300),
-                 vector_distance(k * t.in, jtw, ref_jtw) / fmax(size_jt, 1e-300));
+            lipsc_max(vector_distance(k * t.out, jv, ref_jv) / lipsc_max(size_j, 1e-300),
+                      vector_distance(k * t.in, jtw, ref_jtw) / lipsc_max(size_jt, 1e-300));
         const double gap =
             fabs(vector_dot(k * t.out, jv, w) - vector_dot(k * t.in, v, jtw)) /
             (vector_norm(k * t.out, jv) * vector_norm(k * t.out, w) + 1e-300);
-        worst[f32] = fmax(worst[f32], e);
-        worst_adjoint[f32] = fmax(worst_adjoint[f32], gap);
+        worst[f32] = lipsc_max(worst[f32], e);
+        worst_adjoint[f32] = lipsc_max(worst_adjoint[f32], gap);
         if (!(e <= tolerance[f32]) || !(gap <= (f32 ? 1e-5 : 1e-13)))
             fail_msg("seed %llu features %x n %zu %s: error %.2e, adjoint gap %.2e",
                      (unsigned long long)seed, features, t.input.n, f32 ? "f32" : "f64", e,

@@ -95,7 +95,7 @@ static double least_matching(size_t n, size_t d, const double *x, const double *
     for (size_t j = 0; j < n; j++) {
         if (used >> j & 1u) continue;
         const double rest = least_matching(n, d, x, y, p, i + 1, used | 1u << j);
-        least = fmin(least, rest + length_power(d, x + i * d, y + j * d, p));
+        least = lipsc_min(least, rest + length_power(d, x + i * d, y + j * d, p));
     }
     return least;
 }
@@ -112,7 +112,7 @@ static void test_permutations(void **state) {
         const lipsc_measure b = {.n = n, .d = d, .points = y};
         lipsc_distance found = solved(&a, &b, p, 0, 1000.0);
         const double best = least_matching(n, d, x, y, p, 0, 0) / (double)n;
-        assert_true(fabs(found.cost - best) <= 1e-13 * fmax(1.0, best));
+        assert_true(fabs(found.cost - best) <= 1e-13 * lipsc_max(1.0, best));
         lipsc_distance_free(&found);
     }
 }
@@ -137,7 +137,8 @@ static void test_merged_atoms(void **state) {
         const lipsc_measure a = {.n = 4, .d = 2, .points = x, .weights = wa};
         const lipsc_measure b = {.n = 2, .d = 2, .points = y, .weights = wb};
         const double best = least_matching(7, 2, wide_x, wide_y, p, 0, 0) / 7;
-        assert_true(fabs(pow(distance(&a, &b, p), p) - best) <= 1e-13 * fmax(1.0, best));
+        assert_true(fabs(pow(distance(&a, &b, p), p) - best) <=
+                    1e-13 * lipsc_max(1.0, best));
     }
 }
 
@@ -151,11 +152,11 @@ static double area_between(size_t n, const double *x, const double *a, size_t m,
     for (;;) {
         double next = INFINITY, difference = 0.0;
         for (size_t i = 0; i < n; i++) {
-            if (x[i] > at) next = fmin(next, x[i]);
+            if (x[i] > at) next = lipsc_min(next, x[i]);
             if (x[i] <= at) difference += a[i];
         }
         for (size_t j = 0; j < m; j++) {
-            if (y[j] > at) next = fmin(next, y[j]);
+            if (y[j] > at) next = lipsc_min(next, y[j]);
             if (y[j] <= at) difference -= b[j];
         }
         if (isinf(next)) return area;

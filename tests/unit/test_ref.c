@@ -1,5 +1,6 @@
 /* test_ref.c - the definition against golden values, LAPACK, the adjoint identity,
  * central differences and attention in long double. */
+#include "core/extreme.h"
 #include "layers.h"
 #include "linalg/dense.h"
 
@@ -74,7 +75,7 @@ static double worst_golden;
  * about 1e-14. */
 static void check_golden(const char *name, double value, double golden) {
     const double error = fabs(value - golden) / golden;
-    worst_golden = fmax(worst_golden, error);
+    worst_golden = lipsc_max(worst_golden, error);
     if (!(error < 1e-10)) fail_msg("%s: %.15g, golden %.15g", name, value, golden);
 }
 
@@ -202,17 +203,17 @@ static void check_layer(const test_layer *t, const char *name) {
     assert_int_equal(lipsc_ref_output(&t->layer, &t->input, other, NULL), LIPSC_OK);
     double error = 0.0, largest = 0.0;
     for (size_t e = 0; e < t->out; e++) {
-        error = fmax(error, fabs(other[e] - (double)f[e]));
-        largest = fmax(largest, fabs(other[e]));
+        error = lipsc_max(error, fabs(other[e] - (double)f[e]));
+        largest = lipsc_max(largest, fabs(other[e]));
     }
     error /= largest;
-    worst.output = fmax(worst.output, error);
+    worst.output = lipsc_max(worst.output, error);
     if (!(error < 1e-13)) fail_msg("%s output off by %.1e", name, error);
 
     /* <J v, w> = <v, J^T w>, relative to |J v| |w|: the same sums in another order */
     const double gap = fabs(vector_dot(t->out, jv, w) - vector_dot(t->in, v, jtw)) /
                        (size * vector_norm(t->out, w));
-    worst.adjoint = fmax(worst.adjoint, gap);
+    worst.adjoint = lipsc_max(worst.adjoint, gap);
     if (!(gap < 1e-13)) fail_msg("%s adjoint gap %.1e", name, gap);
 
     /* In double the step is the cube root of eps, where truncation h^2 f'''/6 and rounding
@@ -220,13 +221,13 @@ static void check_layer(const test_layer *t, const char *name) {
      * rounding of f, eps times the scores. */
     difference_jvp(t, 6e-6, v, other);
     error = vector_distance(t->out, jv, other) / size;
-    worst.difference = fmax(worst.difference, error);
+    worst.difference = lipsc_max(worst.difference, error);
     if (!(error < 1e-7)) fail_msg("%s central difference off by %.1e", name, error);
 
     /* In long double, step 1e-6: truncation 1e-12 f'''/6, rounding 1e-19/1e-6. */
     longdouble_jvp(&t->layer, &t->input, 1e-6L, v, other);
     error = vector_distance(t->out, jv, other) / size;
-    worst.longdouble = fmax(worst.longdouble, error);
+    worst.longdouble = lipsc_max(worst.longdouble, error);
     if (!(error < 1e-9)) fail_msg("%s long double difference off by %.1e", name, error);
 
     free(v);
@@ -385,7 +386,8 @@ static void saturated_rows(void **state) {
                 fail_msg("lead %g row %zu: J %.16g, J^T %.16g, exact %.16Lg", leads[a], i,
                          y[i], transposed, exact[i]);
             if (scale > 1e-290)
-                largest_error = fmax(largest_error, fmax(forward, backward) / scale);
+                largest_error =
+                    lipsc_max(largest_error, lipsc_max(forward, backward) / scale);
         }
         free(h);
         test_layer_free(&t);

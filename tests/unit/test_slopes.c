@@ -1,6 +1,7 @@
 /* test_slopes.c - local constants of measures: known values, printed tables, the splitting
  * theorem against LAPACK's SVD of the split system, and exact distances of finite
  * perturbations. */
+#include "core/extreme.h"
 #include "layers.h"
 #include "measure/measure.h"
 #include "linalg/dense.h"
@@ -30,7 +31,7 @@ static lipsc_slopes slopes_of(const lipsc_layer *layer, const lipsc_measure *mu)
 
 /* Twelve printed digits. */
 static void assert_golden(double value, double known) {
-    if (!(fabs(value - known) <= 0.6e-12 * fmax(1.0, known)))
+    if (!(fabs(value - known) <= 0.6e-12 * lipsc_max(1.0, known)))
         fail_msg("%.15g, known %.12f", value, known);
 }
 
@@ -113,9 +114,9 @@ static void test_table_s1(void **state) {
     double best = 0.0; /* the same on a finer grid, by the formula */
     for (int k = -300000; k < 300000; k++) {
         const double z = (k + 0.5) * 1e-5, e1 = exp(-3 * z) / 9, e2 = 8 / 9.;
-        best = fmax(best, fabs(3 * e1 / (e1 + e2) - 3 / 9.) / fabs(z));
+        best = lipsc_max(best, fabs(3 * e1 / (e1 + e2) - 3 / 9.) / fabs(z));
         const double from = 3 * exp(-9.0) / (exp(-9.0) + 8);
-        best = fmax(best, fabs(3 * e1 / (e1 + e2) - from) / fabs(z - 3));
+        best = lipsc_max(best, fabs(3 * e1 / (e1 + e2) - from) / fabs(z - 3));
     }
     assert_printed(s.teleport, 1.812, 1e-3);
     assert_printed(s.split, 0.889, 1e-3);
@@ -163,7 +164,7 @@ static void test_teleport_grid(void **state) {
         for (size_t e = 0; e < 2 * N; e++) x[e] = lipsc_rng_normal(100 + trial, e);
         for (size_t i = 0; i < N; i++) {
             sum += a[i] = exp(2 * lipsc_rng_normal(200 + trial, i));
-            R = fmax(R, hypot(x[2 * i], x[2 * i + 1]));
+            R = lipsc_max(R, hypot(x[2 * i], x[2 * i + 1]));
         }
         for (size_t i = 0; i < N; i++) a[i] /= sum;
         lipsc_layer layer;
@@ -189,11 +190,11 @@ static void test_teleport_grid(void **state) {
             assert_int_equal(lipsc_measure_map(&layer, &mu, 1, x + 2 * i, when, here, NULL),
                              LIPSC_OK);
             for (size_t g = 0; g < count; g++)
-                best = fmax(best, vector_distance(2, y + 2 * g, here) /
-                                      vector_distance(2, z + 2 * g, x + 2 * i));
+                best = lipsc_max(best, vector_distance(2, y + 2 * g, here) /
+                                           vector_distance(2, z + 2 * g, x + 2 * i));
         }
         lipsc_slopes s = slopes_of(&layer, &mu);
-        worst = fmin(worst, s.teleport / best);
+        worst = lipsc_min(worst, s.teleport / best);
         assert_true(s.teleport_cover >= best);
         lipsc_slopes_free(&s);
     }
@@ -299,7 +300,7 @@ static void test_splitting_theorem(void **state) {
             if (!(fabs(s.split - brute) <= 1e-10 * brute)) /* the bar */
                 fail_msg("trial %d, %zu parts: %.17g, brute force %.17g", (int)trial, m,
                          s.split, brute);
-            worst = fmax(worst, fabs(s.split - brute) / brute);
+            worst = lipsc_max(worst, fabs(s.split - brute) / brute);
         }
         lipsc_slopes_free(&s);
         test_layer_free(&t);
@@ -348,7 +349,7 @@ static void test_halves_against_differences(void **state) {
             assert_int_equal(lipsc_ref_output(&t.layer, &probe, minus, NULL), LIPSC_OK);
             const double found =
                 vector_distance(width, plus + 6 * width, minus + 6 * width) / (2 * step);
-            worst = fmax(worst, fabs(found - norm[i]) / norm[i]);
+            worst = lipsc_max(worst, fabs(found - norm[i]) / norm[i]);
         }
         lipsc_attn_free(attn);
         lipsc_packed_free(paths);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/extreme.h"
 #include "bound/spread.h"
 #include "layers.h"
 #include "longdouble.h"
@@ -90,7 +91,7 @@ static void test_plain_loops(void **state) {
                         p[j] += scale * q * key;
                     }
                     if (seen && t.input.weights) p[j] += log(t.input.weights[j]);
-                    largest = fmax(largest, p[j]);
+                    largest = lipsc_max(largest, p[j]);
                 }
                 for (size_t j = 0; j < n; j++) total += p[j] = exp(p[j] - largest);
                 for (size_t j = 0; j < n; j++) {

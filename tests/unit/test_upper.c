@@ -1,5 +1,6 @@
 /* test_upper.c - the proved upper bound against LAPACK's norm of the assembled Jacobian,
  * and against the bounds of docs/maths.md (3.3, 3.13) written out by brute force. */
+#include "core/extreme.h"
 #include "attn/rounding.h"
 #include "bound/joint.h"
 #include "bound/joint_moments.h"
@@ -130,7 +131,7 @@ static double brute_query(const brute *b) {
                 for (size_t c = 0; c < b->d; c++)
                     product[r * b->d + c] +=
                         cov[r * b->k + l] * b->Dq[(i * b->k + l) * b->d + c];
-        largest = fmax(largest, norm_of(b->d, b->dv, product));
+        largest = lipsc_max(largest, norm_of(b->d, b->dv, product));
     }
     free(cov);
     free(product);
@@ -145,7 +146,7 @@ static double brute_column(const brute *b, const double *tau2) {
         double sum = 0.0;
         for (size_t i = 0; i < b->n; i++)
             sum += (a ? a[i] / a[j] : 1.0) * b->P[i * b->n + j] * tau2[i];
-        largest = fmax(largest, sum);
+        largest = lipsc_max(largest, sum);
     }
     return sqrt(largest);
 }
@@ -193,7 +194,7 @@ static void maths_bounds(const lipsc_layer *l, const lipsc_input *input, double 
     const double V = norm_of(d, b.dv, l->V);
     double *tau2 = doubles(n), *w = doubles(d), sum = 0.0, K = 0.0;
     double *cov = doubles((d > b.dv ? d : b.dv) * (d > b.dv ? d : b.dv));
-    for (size_t j = 0; j < n; j++) K = fmax(K, norm_of(d, b.k, b.Dk + j * b.k * d));
+    for (size_t j = 0; j < n; j++) K = lipsc_max(K, norm_of(d, b.k, b.Dk + j * b.k * d));
     for (size_t i = 0; i < n; i++) {
         if (turned) {
             brute_cov(&b, i, b.dv, b.z, b.dv, b.z, cov);
@@ -262,8 +263,8 @@ static void check_layer(const lipsc_layer *l, const lipsc_input *input, const ch
     assert_true(up.value <= up.columns && (by_rows ? up.value <= up.rows : isnan(up.rows)));
     assert_true(up.worst_head < l->heads);
     if (sigma > 0.0) {
-        seen.tightest = fmax(seen.tightest, sigma / up.value);
-        seen.loosest = fmin(seen.loosest, sigma / up.value);
+        seen.tightest = lipsc_max(seen.tightest, sigma / up.value);
+        seen.loosest = lipsc_min(seen.loosest, sigma / up.value);
         seen.log_sum += log(sigma / up.value);
         seen.count++;
         seen.by_rows += up.value == up.rows;
@@ -280,7 +281,7 @@ static void check_layer(const lipsc_layer *l, const lipsc_input *input, const ch
           up.value <= rows * (1 + 1e-9) + added))
         fail_msg("%s: columns %.15g (maths %.15g), rows %.15g (maths %.15g)", name,
                  up.columns, columns, up.rows, rows);
-    seen.maths = fmax(seen.maths, fmin(columns, rows) / up.value);
+    seen.maths = lipsc_max(seen.maths, lipsc_min(columns, rows) / up.value);
     seen.compared++;
 }
 
@@ -384,8 +385,8 @@ static void layers_beyond(void **state) {
                   (isnan(up.rows) || up.rows >= floor)))
                 fail_msg("seed %llu, features %x: sigma %.15g above %.15g",
                          (unsigned long long)seed, features, sigma, up.value);
-            loosest = fmin(loosest, sigma / up.value);
-            tightest = fmax(tightest, sigma / up.value);
+            loosest = lipsc_min(loosest, sigma / up.value);
+            tightest = lipsc_max(tightest, sigma / up.value);
             test_layer_free(&t);
         }
         print_message("%-10s sigma/upper %.3f to %.3f\n",
@@ -438,7 +439,7 @@ static void moments_within_their_error(void **state) {
     double *p = random_vectors(3, KEYS * ROWS), found[A * A];
     lipsc_moments m;
     for (size_t e = 0; e < KEYS * ROWS; e++) /* down to nothing; of one row only one key */
-        p[e] = e / KEYS == 2 ? e % KEYS == 7 : fmin(exp(-20.0 * p[e] * p[e]), 1.0);
+        p[e] = e / KEYS == 2 ? e % KEYS == 7 : lipsc_min(exp(-20.0 * p[e] * p[e]), 1.0);
     for (size_t e = 0; e < KEYS * B; e++) b[e] *= 1e-9;
     const lipsc_vectors x = {a, A, 0.25}, z = {b, B, 0x1p27};
     assert_int_equal(lipsc_moments_new(KEYS, ROWS, A * A, &m), LIPSC_OK);

@@ -5,6 +5,7 @@
  * The judge is LAPACK's SVD of the assembled Jacobian.  In the other norms, where no exact
  * value is at hand, it is the ratio that explicit directions reach: never above the true
  * constant. */
+#include "core/extreme.h"
 #include "bound/zoo.h"
 #include "core/rng.h"
 #include "linalg/dense.h"
@@ -175,7 +176,7 @@ static double size_of(const jacobian *j, size_t width, const double *h, double p
     double sum = 0.0, largest = 0.0;
     for (size_t i = 0; i < j->n; i++) {
         const double length = block_length(width, h + i * width);
-        largest = fmax(largest, length);
+        largest = lipsc_max(largest, length);
         sum += j->a[i] * pow(length, p);
     }
     return isinf(p) ? largest : pow(sum, 1.0 / p);
@@ -196,7 +197,7 @@ static double reached_in(const jacobian *j, double p, uint64_t seed) {
             for (size_t c = 0; length > 0.0 && c < j->d; c++) h[i * j->d + c] /= length;
         }
         push(j, h, y);
-        best = fmax(best, size_of(j, j->width, y, p) / size_of(j, j->d, h, p));
+        best = lipsc_max(best, size_of(j, j->width, y, p) / size_of(j, j->d, h, p));
     }
     return best;
 }
@@ -222,7 +223,7 @@ static void judge_upper(const draw_case *c, const jacobian *j, const lipsc_zoo_c
     /* one token, or scores that hardly matter: most bounds are attained, which says little
      */
     double a = 0.0;
-    for (size_t h = 0; h < z->layer->heads; h++) a = fmax(a, lipsc_a2(z, h));
+    for (size_t h = 0; h < z->layer->heads; h++) a = lipsc_max(a, lipsc_a2(z, h));
     if (z->n > 1 && a > 0.1 && exact / bound > worst_ratio[place]) {
         worst_ratio[place] = exact / bound;
         worst_seed[place] = c->seed;
@@ -397,7 +398,7 @@ static void softmax_norms(void **state) {
                 double others = 0.0;
                 for (size_t e = 0; e < n; e++) others += e != i ? p[e] : 0.0;
                 D[i * n + l] = i == l ? p[i] * others : -p[i] * p[l];
-                off = fmax(off, fabs(D[i * n + l]));
+                off = lipsc_max(off, fabs(D[i * n + l]));
             }
         assert_int_equal(lipsc_dense_eigen(n, D, w, 0), LIPSC_OK);
         const double norm = lipsc_softmax_norm(n, p), cover = lipsc_softmax_cover(n, p);
@@ -488,13 +489,14 @@ static void behind_norms(void **state) {
         for (size_t e = 0; e < d * d; e++) c.Q[e] *= 0.2;
         normal(&c, d * d, 1.0, c.V);
         double gain = 0.0, shift = 0.0, least = INFINITY;
-        for (size_t e = 0; e < d; e++) gain = fmax(gain, fabs(g[e])), shift += b[e] * b[e];
+        for (size_t e = 0; e < d; e++)
+            gain = lipsc_max(gain, fabs(g[e])), shift += b[e] * b[e];
         for (size_t i = 0; i < n; i++) {
             double mean = 0.0, r = (double)d * eps;
             for (size_t e = 0; e < d; e++) mean += raw[i * d + e] / (double)d;
             for (size_t e = 0; e < d; e++) r += pow(raw[i * d + e] - mean, 2.0);
             r = sqrt(r);
-            least = fmin(least, r);
+            least = lipsc_min(least, r);
             for (size_t e = 0; e < d; e++) {
                 const double centred = raw[i * d + e] - mean, over = sqrt((double)d) / r;
                 c.X[i * d + e] = g[e] * over * centred + b[e];
