@@ -55,18 +55,18 @@ static lipsc_status write_input(const char *path, const attack_job *job,
     return lipsc_layer_write(path, &record, err);
 }
 
-static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 static json_t *make_row(const lipsc_attack_settings *aim, const lipsc_attack_result *r,
                         const char *path) {
     return json_pack(
         "{s:I, s:o, s:s, s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:I, s:o, s:o}", "n",
-        (json_int_t)r->n, "radius", real(aim->radius), "domain",
-        attack_domain_names[aim->domain], "start", r->start, "sigma", real(r->sigma),
-        "lower", real(r->lower), "residual", real(r->residual), "converged", r->converged,
-        "best_construction", real(r->best_construction), "upper", real(r->upper),
-        "log_upper", real(r->log_upper), "evaluations", (json_int_t)r->evaluations, "input",
-        lipsc_json_text(path), "seconds", real(r->seconds));
+        (json_int_t)r->n, "radius", lipsc_json_real(aim->radius), "domain",
+        attack_domain_names[aim->domain], "start", r->start, "sigma",
+        lipsc_json_real(r->sigma), "lower", lipsc_json_real(r->lower), "residual",
+        lipsc_json_real(r->residual), "converged", r->converged, "best_construction",
+        lipsc_json_real(r->best_construction), "upper", lipsc_json_real(r->upper),
+        "log_upper", lipsc_json_real(r->log_upper), "evaluations",
+        (json_int_t)r->evaluations, "input", lipsc_json_text(path), "seconds",
+        lipsc_json_real(r->seconds));
 }
 
 lipsc_status attack_cell(attack_job *job, size_t n, const lipsc_attack_settings *aim,

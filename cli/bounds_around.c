@@ -67,18 +67,14 @@ void bounds_around_row(const bounds_around *around, const char *norm, double sig
     if (sigma > 0.0) lipsc_table_real(t, "ratio", a->value / sigma);
 }
 
-static json_t *real_or_null(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 json_t *bounds_around_json(const bounds_settings *s, const bounds_around *around) {
     const lipsc_around *a = &around->found;
     if (!around->asked) return json_null();
     return json_pack("{s:f, s:o, s:f, s:o, s:o, s:o, s:o, s:o}", "radius", a->radius,
-                     "relative", real_or_null(a->radius / around->mean), "value", a->value,
-                     "ends", real_or_null(a->ends), "change", real_or_null(a->change),
-                     "point", real_or_null(a->point), "ball", real_or_null(a->ball),
-                     "below", real_or_null(s->below));
+                     "relative", lipsc_json_real(a->radius / around->mean), "value",
+                     a->value, "ends", lipsc_json_real(a->ends), "change",
+                     lipsc_json_real(a->change), "point", lipsc_json_real(a->point), "ball",
+                     lipsc_json_real(a->ball), "below", lipsc_json_real(s->below));
 }
 
 void bounds_around_say(const bounds_settings *s, const bounds_around *around) {

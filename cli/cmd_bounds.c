@@ -101,17 +101,13 @@ static void fill_row(lipsc_table *t, const lipsc_zoo_case *zoo, const lipsc_zoo_
     if (*row->refused) lipsc_table_string(t, "refused", row->refused);
 }
 
-static json_t *real_or_null(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *regime_json(const lipsc_regime *regime) {
     return json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:s, s:I}", "a",
-                     real_or_null(regime->a), "delta", real_or_null(regime->delta),
-                     "crossover", real_or_null(exp(regime->log_crossover)), "log_crossover",
-                     real_or_null(regime->log_crossover), "name", regime->name, "spread",
-                     real_or_null(regime->spread), "input", regime->input, "head",
-                     (json_int_t)regime->head);
+                     lipsc_json_real(regime->a), "delta", lipsc_json_real(regime->delta),
+                     "crossover", lipsc_json_real(exp(regime->log_crossover)),
+                     "log_crossover", lipsc_json_real(regime->log_crossover), "name",
+                     regime->name, "spread", lipsc_json_real(regime->spread), "input",
+                     regime->input, "head", (json_int_t)regime->head);
 }
 
 /* For people: the same in a sentence under the table. */
@@ -168,8 +164,8 @@ static int print(const cli_command *self, const bounds_settings *s,
     lipsc_table_member(t, "regime", has_regime ? regime_json(&regime) : json_null());
     lipsc_table_member(t, "n", json_integer((json_int_t)zoo->n));
     lipsc_table_member(t, "special", json_boolean(s->source.special));
-    lipsc_table_member(t, "radius", real_or_null(zoo->radius));
-    lipsc_table_member(t, "p", real_or_null(zoo->p));
+    lipsc_table_member(t, "radius", lipsc_json_real(zoo->radius));
+    lipsc_table_member(t, "p", lipsc_json_real(zoo->p));
     lipsc_table_member(t, "around", bounds_around_json(s, around));
     status = lipsc_table_end(t, &err);
     lipsc_table_free(t);

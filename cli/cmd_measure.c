@@ -127,7 +127,7 @@ static const cli_option options[] = {
      .max = DBL_MAX,
      AT(max_sigma),
      .wanted = "a number that is not negative",
-     .help = "exit 1 when any sigma is larger"},
+     .help = "exit 4 when any sigma is larger"},
     {.kind = CLI_TEXT,
      .name = "run",
      .value = "FILE",

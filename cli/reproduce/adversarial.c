@@ -145,17 +145,18 @@ static json_t *make_row(const sheet *s, size_t n, const double value[3],
     json_object_set_new(row, "mask", json_string(cli_mask_name(s->layer->mask)));
     json_object_set_new(row, "n", json_integer((json_int_t)n));
     json_object_set_new(row, "window", json_integer(0));
-    json_object_set_new(row, "sigma", repro_real(value[0]));
-    json_object_set_new(row, "lower", repro_real(how->lower));
-    json_object_set_new(row, "released", repro_real(value[1]));
-    json_object_set_new(row, "upper", repro_real(value[2]));
-    json_object_set_new(row, "residual", repro_real(how->residual));
+    json_object_set_new(row, "sigma", lipsc_json_real(value[0]));
+    json_object_set_new(row, "lower", lipsc_json_real(how->lower));
+    json_object_set_new(row, "released", lipsc_json_real(value[1]));
+    json_object_set_new(row, "upper", lipsc_json_real(value[2]));
+    json_object_set_new(row, "residual", lipsc_json_real(how->residual));
     json_object_set_new(row, "products", json_integer(how->products));
     json_object_set_new(row, "converged", json_boolean(how->converged));
     json_object_set_new(row, "dtype", json_string("f64"));
-    json_object_set_new(row, "radius_rms",
-                        repro_real(sqrt((first + (double)(n - 1) * others) / (double)n)));
-    json_object_set_new(row, "radius_max", repro_real(sqrt(lipsc_max(first, others))));
+    json_object_set_new(
+        row, "radius_rms",
+        lipsc_json_real(sqrt((first + (double)(n - 1) * others) / (double)n)));
+    json_object_set_new(row, "radius_max", lipsc_json_real(sqrt(lipsc_max(first, others))));
     return row;
 }
 

@@ -111,12 +111,12 @@ static lipsc_fit fit(repro *r, const repro_curve *c, const measure_job *job, siz
     json_object_set_new(row, "layer", json_integer((json_int_t)layer));
     json_object_set_new(row, "value", json_string(value));
     json_object_set_new(row, "against", json_string(against));
-    json_object_set_new(row, "exponent", repro_real(out.exponent));
-    json_object_set_new(row, "exponent_low", repro_real(out.low));
-    json_object_set_new(row, "exponent_high", repro_real(out.high));
-    json_object_set_new(row, "coefficient", repro_real(out.coefficient));
+    json_object_set_new(row, "exponent", lipsc_json_real(out.exponent));
+    json_object_set_new(row, "exponent_low", lipsc_json_real(out.low));
+    json_object_set_new(row, "exponent_high", lipsc_json_real(out.high));
+    json_object_set_new(row, "coefficient", lipsc_json_real(out.coefficient));
     json_object_set_new(row, "law", out.lengths ? json_boolean(out.law) : json_null());
-    json_object_set_new(row, "lack_of_fit", repro_real(out.lack_of_fit));
+    json_object_set_new(row, "lack_of_fit", lipsc_json_real(out.lack_of_fit));
     json_object_set_new(row, "lengths", json_integer((json_int_t)out.lengths));
     json_object_set_new(row, "starts", json_integer((json_int_t)out.starts));
     json_array_append_new(r->fits, row);

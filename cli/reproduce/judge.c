@@ -26,8 +26,6 @@ int repro_stopped(repro *r) {
     return r->status != LIPSC_OK;
 }
 
-json_t *repro_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 void repro_store(repro *r, const char *key, json_t *row) {
     lipsc_error err = {.text = ""};
     lipsc_status status = LIPSC_OK;
@@ -123,8 +121,8 @@ static void add(repro *r, const repro_line *line, const char *measured, const ch
     json_object_set_new(row, "holds", json_string(holds));
     json_object_set_new(row, "hypothesis", text_or_null(line->claim->hypothesis));
     json_object_set_new(row, "unmet", text_or_null(line->unmet));
-    json_object_set_new(row, "promised", repro_real(promised));
-    json_object_set_new(row, "value", repro_real(value));
+    json_object_set_new(row, "promised", lipsc_json_real(promised));
+    json_object_set_new(row, "value", lipsc_json_real(value));
     if (line->says) json_object_set_new(row, "says", json_string(line->says));
     repro_store(r, key, row);
     cli_progress_say(&r->progress, "%s", line->statement);

@@ -23,7 +23,7 @@ static void store_rows(repro *r, const place *p, size_t layer, const lipsc_zoo_c
         json_object_set_new(row, "model", lipsc_json_text(p->spec));
         json_object_set_new(row, "layer", json_integer((json_int_t)layer));
         json_object_set_new(row, "n", json_integer((json_int_t)z->n));
-        json_object_set_new(row, "radius", repro_real(z->radius));
+        json_object_set_new(row, "radius", lipsc_json_real(z->radius));
         json_object_set_new(row, "name", json_string(from->rule->name));
         json_object_set_new(row, "source", json_string(from->rule->source));
         json_object_set_new(row, "kind",
@@ -31,13 +31,13 @@ static void store_rows(repro *r, const place *p, size_t layer, const lipsc_zoo_c
         json_object_set_new(row, "norm", json_string(lipsc_bound_norm_name(from->norm)));
         json_object_set_new(row, "domain",
                             json_string(lipsc_bound_domain_name(from->rule->domain)));
-        json_object_set_new(row, "value", repro_real(from->value));
-        json_object_set_new(row, "log_value", repro_real(from->log_value));
-        json_object_set_new(row, "sigma", repro_real(from->sigma));
+        json_object_set_new(row, "value", lipsc_json_real(from->value));
+        json_object_set_new(row, "log_value", lipsc_json_real(from->log_value));
+        json_object_set_new(row, "sigma", lipsc_json_real(from->sigma));
         json_object_set_new(row, "ratio",
-                            repro_real(from->comparable && !*from->refused
-                                           ? exp(from->log_value - log(from->sigma))
-                                           : NAN));
+                            lipsc_json_real(from->comparable && !*from->refused
+                                                ? exp(from->log_value - log(from->sigma))
+                                                : NAN));
         json_object_set_new(row, "refused",
                             *from->refused ? json_string(from->refused) : json_null());
         repro_store(r, key, row);

@@ -41,9 +41,9 @@ void repro_outlier_first(repro *r) {
             json_object_set_new(row, "radius", json_real(R));
             json_object_set_new(row, "domain", json_string("ball"));
             json_object_set_new(row, "mask", json_string("causal"));
-            json_object_set_new(row, "sigma", repro_real(sigma));
-            json_object_set_new(row, "best_construction", repro_real(promised));
-            json_object_set_new(row, "upper", repro_real(sharpest));
+            json_object_set_new(row, "sigma", lipsc_json_real(sigma));
+            json_object_set_new(row, "best_construction", lipsc_json_real(promised));
+            json_object_set_new(row, "upper", lipsc_json_real(sharpest));
             repro_store(r, key, row);
         }
         repro_small_free(&s);

@@ -15,9 +15,9 @@ void repro_mean_field_row(repro *r, const char *experiment, const char *what, do
     json_object_set_new(row, "experiment", json_string(experiment));
     json_object_set_new(row, "case", json_string(what));
     json_object_set_new(row, "a", json_real(a));
-    json_object_set_new(row, "exact", repro_real(sigma));
-    json_object_set_new(row, "formula", repro_real(promised));
-    json_object_set_new(row, "upper", repro_real(upper));
+    json_object_set_new(row, "exact", lipsc_json_real(sigma));
+    json_object_set_new(row, "formula", lipsc_json_real(promised));
+    json_object_set_new(row, "upper", lipsc_json_real(upper));
     repro_store(r, key, row);
 }
 

@@ -157,7 +157,6 @@ void repro_pass(repro *r, const char *id, const char *reason, ...) REPRO_PRINTF(
 int repro_known(repro *r, const char *name);
 /* A row that is no line, such as a cell of a table; takes over row. */
 void repro_store(repro *r, const char *key, json_t *row);
-json_t *repro_real(double x); /* null for NaN and infinities */
 void repro_fail(repro *r, lipsc_status status, const lipsc_error *err);
 int repro_stopped(repro *r); /* failed or interrupted: leave */
 

@@ -155,9 +155,9 @@ static void unbounded_gain(repro *r, const lipsc_layer *layer) {
         snprintf(key, sizeof key, "S1: R=%g", R);
         json_object_set_new(row, "experiment", json_string("splitting, example S1"));
         json_object_set_new(row, "radius", json_real(R));
-        json_object_set_new(row, "move", repro_real(s.move));
-        json_object_set_new(row, "split", repro_real(s.split));
-        json_object_set_new(row, "teleport", repro_real(s.teleport));
+        json_object_set_new(row, "move", lipsc_json_real(s.move));
+        json_object_set_new(row, "split", lipsc_json_real(s.split));
+        json_object_set_new(row, "teleport", lipsc_json_real(s.teleport));
         repro_store(r, key, row);
         lipsc_slopes_free(&s);
     }

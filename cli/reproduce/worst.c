@@ -38,10 +38,10 @@ static double take(repro *r, const char *experiment, const repro_small *s, doubl
     json_object_set_new(row, "radius", json_real(R));
     json_object_set_new(row, "domain", json_string("ball"));
     json_object_set_new(row, "mask", json_string("none"));
-    json_object_set_new(row, "sigma", repro_real(sigma));
-    json_object_set_new(row, "best_construction", repro_real(promised));
-    json_object_set_new(row, "upper", repro_real(upper));
-    json_object_set_new(row, "upper_paper", repro_real(paper));
+    json_object_set_new(row, "sigma", lipsc_json_real(sigma));
+    json_object_set_new(row, "best_construction", lipsc_json_real(promised));
+    json_object_set_new(row, "upper", lipsc_json_real(upper));
+    json_object_set_new(row, "upper_paper", lipsc_json_real(paper));
     repro_store(r, key, row);
     repro_lower(&all->least, sigma / promised);
     repro_raise(&all->most, sigma / upper);

@@ -55,6 +55,19 @@ typedef struct {
     const lipsc_field *at;
 } lipsc_fields;
 
+/* A list of fields is a macro of lines X(member, kind, part, shown, unit, what it says).
+ * LIPSC_FIELD_MEMBER makes the struct of it, LIPSC_FIELD_ENTRY the list, in a file where
+ * `record` is that struct. */
+typedef const char *lipsc_type_TEXT;
+typedef size_t lipsc_type_COUNT;
+typedef long long lipsc_type_WHOLE;
+typedef double lipsc_type_REAL;
+typedef int lipsc_type_FLAG;
+typedef lipsc_reals lipsc_type_REALS;
+#define LIPSC_FIELD_MEMBER(name, kind, part, shown, unit, says) lipsc_type_##kind name;
+#define LIPSC_FIELD_ENTRY(name, kind, part, shown, unit, says) \
+    {#name, LIPSC_FIELD_##kind, offsetof(record, name), part, shown, unit, says},
+
 /* names: room for all of them. */
 void lipsc_fields_names(lipsc_fields fields, const char **names);
 

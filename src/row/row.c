@@ -3,26 +3,22 @@
 
 #include <stdlib.h>
 
-static const lipsc_field fields[] = {
-#define LIPSC_EXPAND(name, kind, part, shown, unit, says) \
-    {#name, LIPSC_FIELD_##kind, offsetof(lipsc_row, name), part, shown, unit, says},
-    LIPSC_ROW_LIST(LIPSC_EXPAND)
-#undef LIPSC_EXPAND
-};
+typedef lipsc_row record;
+static const lipsc_field fields[] = {LIPSC_ROW_LIST(LIPSC_FIELD_ENTRY)};
 
 lipsc_fields lipsc_row_fields(void) {
     return (lipsc_fields){sizeof fields / sizeof *fields, fields};
 }
 
 /* LIPSC_NONE is the largest size_t: one more is 0. */
-static int order(size_t a, size_t b) { return a + 1 < b + 1 ? -1 : a + 1 > b + 1; }
+int lipsc_place_order(size_t a, size_t b) { return a + 1 < b + 1 ? -1 : a + 1 > b + 1; }
 
 static int by_place(const void *a, const void *b) {
     const lipsc_row *x = *(const lipsc_row *const *)a, *y = *(const lipsc_row *const *)b;
-    int o = order(x->layer, y->layer);
-    if (!o) o = order(x->head, y->head);
-    if (!o) o = order(x->n, y->n);
-    return o ? o : order(x->window, y->window);
+    int o = lipsc_place_order(x->layer, y->layer);
+    if (!o) o = lipsc_place_order(x->head, y->head);
+    if (!o) o = lipsc_place_order(x->n, y->n);
+    return o ? o : lipsc_place_order(x->window, y->window);
 }
 
 void lipsc_rows_sort(size_t count, const lipsc_row **rows) {

@@ -69,21 +69,15 @@ enum {
     X(seed, WHOLE, 0, 0, "", "of start vectors and random weights")                        \
     X(tol, REAL, 0, 0, "", "residual to stop at")
 
-typedef const char *lipsc_type_TEXT;
-typedef size_t lipsc_type_COUNT;
-typedef long long lipsc_type_WHOLE;
-typedef double lipsc_type_REAL;
-typedef int lipsc_type_FLAG;
-typedef lipsc_reals lipsc_type_REALS;
-
 typedef struct {
-#define LIPSC_EXPAND(name, kind, part, shown, unit, says) lipsc_type_##kind name;
-    LIPSC_ROW_LIST(LIPSC_EXPAND)
-#undef LIPSC_EXPAND
+    LIPSC_ROW_LIST(LIPSC_FIELD_MEMBER)
     unsigned parts; /* those that it has */
 } lipsc_row;
 
 lipsc_fields lipsc_row_fields(void);
+
+/* -1, 0 or 1; LIPSC_NONE comes first. */
+int lipsc_place_order(size_t a, size_t b);
 
 /* By layer, head, length n, window; none comes first, so all heads before single ones. */
 void lipsc_rows_sort(size_t count, const lipsc_row **rows);

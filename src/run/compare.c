@@ -12,12 +12,8 @@
 /* What a value of a solve is good to, relative: twice this between two of them. */
 static const double value_error = 1e-6;
 
-static const lipsc_field fields[] = {
-#define LIPSC_EXPAND(name, kind, part, shown, unit, says) \
-    {#name, LIPSC_FIELD_##kind, offsetof(lipsc_change, name), part, shown, unit, says},
-    LIPSC_CHANGE_LIST(LIPSC_EXPAND)
-#undef LIPSC_EXPAND
-};
+typedef lipsc_change record;
+static const lipsc_field fields[] = {LIPSC_CHANGE_LIST(LIPSC_FIELD_ENTRY)};
 
 lipsc_fields lipsc_change_fields(void) {
     return (lipsc_fields){sizeof fields / sizeof *fields, fields};
@@ -29,24 +25,22 @@ static int order_text(const char *a, const char *b) {
     return strcmp(a ? a : "", b ? b : "");
 }
 
-static int order_size(size_t a, size_t b) { return a + 1 < b + 1 ? -1 : a + 1 > b + 1; }
-
 static int by_curve(const lipsc_row *a, const lipsc_row *b) {
     int o = order_text(a->map, b->map);
-    if (!o) o = order_size(a->layer, b->layer);
-    return o ? o : order_size(a->head, b->head);
+    if (!o) o = lipsc_place_order(a->layer, b->layer);
+    return o ? o : lipsc_place_order(a->head, b->head);
 }
 
 static int by_start(const lipsc_row *a, const lipsc_row *b) {
     const int o = order_text(a->text_hash, b->text_hash);
-    return o ? o : order_size(a->start, b->start);
+    return o ? o : lipsc_place_order(a->start, b->start);
 }
 
 static int by_place(const void *a, const void *b) {
     const lipsc_row *x = *(const lipsc_row *const *)a, *y = *(const lipsc_row *const *)b;
     int o = by_curve(x, y);
     if (!o) o = by_start(x, y);
-    if (!o) o = order_size(x->n, y->n);
+    if (!o) o = lipsc_place_order(x->n, y->n);
     return o ? o : order_text(x->model, y->model);
 }
 

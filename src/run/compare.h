@@ -28,9 +28,7 @@
     X(verdict, TEXT, 0, 1, "", "what the interval allows to say")
 
 typedef struct {
-#define LIPSC_EXPAND(name, kind, part, shown, unit, says) lipsc_type_##kind name;
-    LIPSC_CHANGE_LIST(LIPSC_EXPAND)
-#undef LIPSC_EXPAND
+    LIPSC_CHANGE_LIST(LIPSC_FIELD_MEMBER)
 } lipsc_change;
 
 lipsc_fields lipsc_change_fields(void);

@@ -9,12 +9,8 @@
 #include "core/mem.h"
 #include "run/fit.h"
 
-static const lipsc_field fields[] = {
-#define LIPSC_EXPAND(name, kind, part, shown, unit, says) \
-    {#name, LIPSC_FIELD_##kind, offsetof(lipsc_growth, name), part, shown, unit, says},
-    LIPSC_GROWTH_LIST(LIPSC_EXPAND)
-#undef LIPSC_EXPAND
-};
+typedef lipsc_growth record;
+static const lipsc_field fields[] = {LIPSC_GROWTH_LIST(LIPSC_FIELD_ENTRY)};
 
 lipsc_fields lipsc_growth_fields(void) {
     return (lipsc_fields){sizeof fields / sizeof *fields, fields};

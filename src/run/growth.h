@@ -25,9 +25,7 @@
     X(refused, TEXT, 0, 0, "", "why there is no exponent")
 
 typedef struct {
-#define LIPSC_EXPAND(name, kind, part, shown, unit, says) lipsc_type_##kind name;
-    LIPSC_GROWTH_LIST(LIPSC_EXPAND)
-#undef LIPSC_EXPAND
+    LIPSC_GROWTH_LIST(LIPSC_FIELD_MEMBER)
 } lipsc_growth;
 
 lipsc_fields lipsc_growth_fields(void);
