@@ -96,6 +96,18 @@ static inline void fixture_close(fixture *f) {
     lipsc_st_free(f->st);
 }
 
+/* Every one of them, one after the other. */
+static inline void each_fixture(void (*check)(fixture *f)) {
+    char names[MOST_FIXTURES][64];
+    const size_t count = list_fixtures(names);
+    for (size_t i = 0; i < count; i++) {
+        fixture f;
+        fixture_open(&f, names[i]);
+        check(&f);
+        fixture_close(&f);
+    }
+}
+
 /* A reference tensor, to be freed; *count its size. */
 static inline double *reference(const fixture *f, const char *name, size_t *count,
                                 size_t shape[3]) {

@@ -48,26 +48,23 @@ static void certify(const fixture *f, const lipsc_acts *acts, size_t layer,
     lipsc_map_free(map);
 }
 
+static void one_fixtures(fixture *f) {
+    lipsc_acts *acts = fixture_run(f, 0, LIPSC_F64);
+    const lipsc_map_kind kinds[] = {LIPSC_MAP_ATTENTION, LIPSC_MAP_BLOCK};
+    for (int k = 0; k < 2; k++) {
+        worst = 0.0;
+        const double begin = lipsc_seconds();
+        for (size_t l = 0; l < lipsc_model_describe(f->model)->layers; l++)
+            certify(f, acts, l, kinds[k]);
+        printf("%-24s %-9s upper / lower <= %.8f  %.2f s\n", f->name,
+               k ? "block" : "attention", worst, lipsc_seconds() - begin);
+    }
+    lipsc_acts_free(acts);
+}
+
 static void test_fixtures(void **state) {
     (void)state;
-    char names[MOST_FIXTURES][64];
-    const size_t count = list_fixtures(names);
-    for (size_t i = 0; i < count; i++) {
-        fixture f;
-        fixture_open(&f, names[i]);
-        lipsc_acts *acts = fixture_run(&f, 0, LIPSC_F64);
-        const lipsc_map_kind kinds[] = {LIPSC_MAP_ATTENTION, LIPSC_MAP_BLOCK};
-        for (int k = 0; k < 2; k++) {
-            worst = 0.0;
-            const double begin = lipsc_seconds();
-            for (size_t l = 0; l < lipsc_model_describe(f.model)->layers; l++)
-                certify(&f, acts, l, kinds[k]);
-            printf("%-24s %-9s upper / lower <= %.8f  %.2f s\n", f.name,
-                   k ? "block" : "attention", worst, lipsc_seconds() - begin);
-        }
-        lipsc_acts_free(acts);
-        fixture_close(&f);
-    }
+    each_fixture(one_fixtures);
 }
 
 /* The slope of relu is known as long as no argument can pass zero, and then products have a

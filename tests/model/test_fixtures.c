@@ -53,19 +53,16 @@ static double errors_of(const fixture *f, lipsc_dtype dtype) {
 
 /* Float64 against float64, the same sums in another order: 1e-9 leaves room for the worst
  * conditioning of a block; f32 carries 6e-8 per operation through a few blocks. */
+static void one_forward(fixture *f) {
+    const double f64 = errors_of(f, LIPSC_F64), f32 = errors_of(f, LIPSC_F32);
+    print_message("%-14s activations: f64 %.1e  f32 %.1e\n", f->name, f64, f32);
+    if (!(f64 < 1e-9)) fail_msg("%s: f64 error %.3g", f->name, f64);
+    if (!(f32 < 1e-4)) fail_msg("%s: f32 error %.3g", f->name, f32);
+}
+
 static void test_forward(void **state) {
     (void)state;
-    char names[MOST_FIXTURES][64];
-    const size_t count = list_fixtures(names);
-    for (size_t i = 0; i < count; i++) {
-        fixture f;
-        fixture_open(&f, names[i]);
-        const double f64 = errors_of(&f, LIPSC_F64), f32 = errors_of(&f, LIPSC_F32);
-        print_message("%-14s activations: f64 %.1e  f32 %.1e\n", f.name, f64, f32);
-        if (!(f64 < 1e-9)) fail_msg("%s: f64 error %.3g", f.name, f64);
-        if (!(f32 < 1e-4)) fail_msg("%s: f32 error %.3g", f.name, f32);
-        fixture_close(&f);
-    }
+    each_fixture(one_forward);
 }
 
 static double sigma_errors(const fixture *f, const lipsc_acts *acts, size_t c, size_t layer,
@@ -99,35 +96,32 @@ static double sigma_errors(const fixture *f, const lipsc_acts *acts, size_t c, s
 /* A value's error is about the square of its residual over the gap: a residual of 1e-6 is
  * enough for 1e-8 unless two values nearly agree, so f64 asks for 1e-8. In f32 the six
  * directions are found to 1e-4 and only re-evaluated in double: 1e-5 for all six. */
+static void one_singular_values(fixture *f) {
+    double worst[2][2] = {{0}}; /* attention or block, f64 or f32 */
+    for (size_t c = 0; c < input_count(f); c++) {
+        lipsc_acts *acts = fixture_run(f, c, LIPSC_F64);
+        for (size_t l = 0; l < lipsc_model_describe(f->model)->layers; l++)
+            for (int map = 0; map < 2; map++)
+                for (int t = 0; t < 2; t++) {
+                    const double e = sigma_errors(
+                        f, acts, c, l, map ? LIPSC_MAP_BLOCK : LIPSC_MAP_ATTENTION,
+                        t ? LIPSC_F32 : LIPSC_F64, t ? 1e-4 : 1e-8);
+                    worst[map][t] = lipsc_max(worst[map][t], e);
+                }
+        lipsc_acts_free(acts);
+    }
+    print_message("%-14s singular values: attention f64 %.1e f32 %.1e, "
+                  "block f64 %.1e f32 %.1e\n",
+                  f->name, worst[0][0], worst[0][1], worst[1][0], worst[1][1]);
+    for (int map = 0; map < 2; map++)
+        if (!(worst[map][0] < 1e-8) || !(worst[map][1] < 1e-5))
+            fail_msg("%s: worst %.3g in f64, %.3g in f32", f->name, worst[map][0],
+                     worst[map][1]);
+}
+
 static void test_singular_values(void **state) {
     (void)state;
-    char names[MOST_FIXTURES][64];
-    const size_t count = list_fixtures(names);
-    for (size_t i = 0; i < count; i++) {
-        fixture f;
-        fixture_open(&f, names[i]);
-        double worst[2][2] = {{0}}; /* attention or block, f64 or f32 */
-        for (size_t c = 0; c < input_count(&f); c++) {
-            lipsc_acts *acts = fixture_run(&f, c, LIPSC_F64);
-            for (size_t l = 0; l < lipsc_model_describe(f.model)->layers; l++)
-                for (int map = 0; map < 2; map++)
-                    for (int t = 0; t < 2; t++) {
-                        const double e = sigma_errors(
-                            &f, acts, c, l, map ? LIPSC_MAP_BLOCK : LIPSC_MAP_ATTENTION,
-                            t ? LIPSC_F32 : LIPSC_F64, t ? 1e-4 : 1e-8);
-                        worst[map][t] = lipsc_max(worst[map][t], e);
-                    }
-            lipsc_acts_free(acts);
-        }
-        print_message("%-14s singular values: attention f64 %.1e f32 %.1e, "
-                      "block f64 %.1e f32 %.1e\n",
-                      f.name, worst[0][0], worst[0][1], worst[1][0], worst[1][1]);
-        for (int map = 0; map < 2; map++)
-            if (!(worst[map][0] < 1e-8) || !(worst[map][1] < 1e-5))
-                fail_msg("%s: worst %.3g in f64, %.3g in f32", f.name, worst[map][0],
-                         worst[map][1]);
-        fixture_close(&f);
-    }
+    each_fixture(one_singular_values);
 }
 
 int main(void) {

@@ -64,25 +64,21 @@ static double through_file(const fixture *f, const lipsc_acts *acts, size_t laye
 
 /* Every layer of every fixture: 1e-8, as the values of transformers are matched without a
  * file in test_fixtures.c. */
+static void one_attention(fixture *f) {
+    lipsc_acts *acts = fixture_run(f, 0, LIPSC_F64);
+    double worst = 0;
+    for (size_t l = 0; l < lipsc_model_describe(f->model)->layers; l++) {
+        const double exact = largest(f, l, "attention_singular_values");
+        worst = lipsc_max(worst, fabs(through_file(f, acts, l) - exact) / exact);
+    }
+    print_message("%-20s sigma through a file: %.1e from transformers\n", f->name, worst);
+    if (!(worst < 1e-8)) fail_msg("%s: %.3g", f->name, worst);
+    lipsc_acts_free(acts);
+}
+
 static void test_attention(void **state) {
     (void)state;
-    char names[MOST_FIXTURES][64];
-    const size_t count = list_fixtures(names);
-    for (size_t i = 0; i < count; i++) {
-        fixture f;
-        fixture_open(&f, names[i]);
-        lipsc_acts *acts = fixture_run(&f, 0, LIPSC_F64);
-        double worst = 0;
-        for (size_t l = 0; l < lipsc_model_describe(f.model)->layers; l++) {
-            const double exact = largest(&f, l, "attention_singular_values");
-            worst = lipsc_max(worst, fabs(through_file(&f, acts, l) - exact) / exact);
-        }
-        print_message("%-20s sigma through a file: %.1e from transformers\n", f.name,
-                      worst);
-        if (!(worst < 1e-8)) fail_msg("%s: %.3g", f.name, worst);
-        lipsc_acts_free(acts);
-        fixture_close(&f);
-    }
+    each_fixture(one_attention);
 }
 
 /* |J v| of the direction found, by the definition; -1: not written out there. */
@@ -138,23 +134,20 @@ static void check_maps(const fixture *f, const lipsc_acts *acts, size_t layer,
 
 /* The definition against the operators, which share no code: rounding of double through a
  * few blocks; and against transformers as above. */
+static void one_definition(fixture *f) {
+    lipsc_acts *acts = fixture_run(f, 0, LIPSC_F64);
+    double worst[2] = {0};
+    check_maps(f, acts, lipsc_model_describe(f->model)->layers - 1, worst);
+    print_message("%-20s definition: %.1e from the operators, block %.1e from "
+                  "transformers\n",
+                  f->name, worst[0], worst[1]);
+    if (!(worst[0] < 1e-12) || !(worst[1] < 1e-8)) fail_msg("%s", f->name);
+    lipsc_acts_free(acts);
+}
+
 static void test_definition(void **state) {
     (void)state;
-    char names[MOST_FIXTURES][64];
-    const size_t count = list_fixtures(names);
-    for (size_t i = 0; i < count; i++) {
-        fixture f;
-        fixture_open(&f, names[i]);
-        lipsc_acts *acts = fixture_run(&f, 0, LIPSC_F64);
-        double worst[2] = {0};
-        check_maps(&f, acts, lipsc_model_describe(f.model)->layers - 1, worst);
-        print_message("%-20s definition: %.1e from the operators, block %.1e from "
-                      "transformers\n",
-                      f.name, worst[0], worst[1]);
-        if (!(worst[0] < 1e-12) || !(worst[1] < 1e-8)) fail_msg("%s", f.name);
-        lipsc_acts_free(acts);
-        fixture_close(&f);
-    }
+    each_fixture(one_definition);
 }
 
 int main(void) {

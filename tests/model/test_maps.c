@@ -174,32 +174,29 @@ static double check_map(const fixture *f, const lipsc_acts *acts, lipsc_map_kind
     return error;
 }
 
-static void test_differences(void **state) {
-    (void)state;
-    char names[MOST_FIXTURES][64];
-    const size_t count = list_fixtures(names);
+static void one_differences(fixture *f) {
     static const lipsc_map_kind kinds[] = {LIPSC_MAP_NORM_ATTENTION, LIPSC_MAP_RESIDUAL,
                                            LIPSC_MAP_BLOCK, LIPSC_MAP_MODEL};
-    for (size_t i = 0; i < count; i++) {
-        fixture f;
-        fixture_open(&f, names[i]);
-        lipsc_acts *acts = fixture_run(&f, 0, LIPSC_F64);
-        double worst[4] = {0};
-        for (int k = 0; k < 4; k++) {
-            if (kinds[k] == LIPSC_MAP_NORM_ATTENTION &&
-                !lipsc_model_describe(f.model)->pre_norm)
-                continue;
-            worst[k] = check_map(&f, acts, kinds[k]);
-        }
-        print_message("%-14s central differences: norm-attention %.1e residual %.1e block "
-                      "%.1e model %.1e\n",
-                      f.name, worst[0], worst[1], worst[2], worst[3]);
-        for (int k = 0; k < 4; k++)
-            if (!(worst[k] < 1e-7))
-                fail_msg("%s: map %d error %.3g", f.name, (int)kinds[k], worst[k]);
-        lipsc_acts_free(acts);
-        fixture_close(&f);
+    lipsc_acts *acts = fixture_run(f, 0, LIPSC_F64);
+    double worst[4] = {0};
+    for (int k = 0; k < 4; k++) {
+        if (kinds[k] == LIPSC_MAP_NORM_ATTENTION &&
+            !lipsc_model_describe(f->model)->pre_norm)
+            continue;
+        worst[k] = check_map(f, acts, kinds[k]);
     }
+    print_message("%-14s central differences: norm-attention %.1e residual %.1e block "
+                  "%.1e model %.1e\n",
+                  f->name, worst[0], worst[1], worst[2], worst[3]);
+    for (int k = 0; k < 4; k++)
+        if (!(worst[k] < 1e-7))
+            fail_msg("%s: map %d error %.3g", f->name, (int)kinds[k], worst[k]);
+    lipsc_acts_free(acts);
+}
+
+static void test_differences(void **state) {
+    (void)state;
+    each_fixture(one_differences);
 }
 
 /* What the published scripts return: J^T, tested above, applied to the output of the
@@ -290,105 +287,93 @@ static void check_heads(const fixture *f, const lipsc_mask *mask) {
     lipsc_acts_free(acts);
 }
 
+static void one_heads(fixture *f) {
+    const lipsc_mask none = LIPSC_MASK_NONE, causal = LIPSC_MASK_CAUSAL;
+    check_heads(f, NULL);
+    check_heads(f, &none);
+    check_heads(f, &causal);
+}
+
 static void test_heads(void **state) {
     (void)state;
-    char names[MOST_FIXTURES][64];
-    const size_t count = list_fixtures(names);
-    const lipsc_mask none = LIPSC_MASK_NONE, causal = LIPSC_MASK_CAUSAL;
-    for (size_t i = 0; i < count; i++) {
-        fixture f;
-        fixture_open(&f, names[i]);
-        check_heads(&f, NULL);
-        check_heads(&f, &none);
-        check_heads(&f, &causal);
-        fixture_close(&f);
-    }
+    each_fixture(one_heads);
 }
 
 /* The composed maps in f32: products agree with f64 up to f32 rounding through two or three
  * blocks, and a value found in f32 is |J v| in double. */
+static void one_f32(fixture *f) {
+    lipsc_acts *acts = fixture_run(f, 1, LIPSC_F64);
+    const size_t len = lipsc_acts_length(acts) * lipsc_model_describe(f->model)->d;
+    double *v = malloc(3 * len * sizeof *v), *a = v + len, *b = a + len;
+    assert_non_null(v);
+    random_vector(len, 31, v);
+    double worst = 0, gap = 0;
+    for (int kind = LIPSC_MAP_RESIDUAL; kind <= LIPSC_MAP_MODEL; kind++) {
+        lipsc_map *map[2];
+        for (int t = 0; t < 2; t++) {
+            const lipsc_map_options options = {.map = (lipsc_map_kind)kind,
+                                               .head = -1,
+                                               .dtype = (lipsc_dtype)t,
+                                               .threads = 1};
+            assert_int_equal(lipsc_map_new(f->model, acts, &options, &map[t], NULL),
+                             LIPSC_OK);
+        }
+        for (int trans = 0; trans < 2; trans++) {
+            apply(map[0], trans, 1, v, a);
+            apply(map[1], trans, 1, v, b);
+            worst = lipsc_max(worst, relative(len, b, a));
+        }
+        lipsc_svd_settings set;
+        double f64, f32;
+        lipsc_svd_defaults(&set);
+        assert_int_equal(lipsc_map_sigma(map[0], &set, &f64, NULL, NULL, NULL), LIPSC_OK);
+        set.tol = 1e-4; /* the default may end at the second value: a short random start */
+        assert_int_equal(lipsc_map_sigma(map[1], &set, &f32, NULL, a, NULL), LIPSC_OK);
+        apply(map[0], 0, 1, a, b);
+        assert_true(fabs(sqrt(dot(len, b, b)) / f32 - 1) < 1e-12); /* double both times */
+        assert_true(f32 < f64 * (1 + 1e-12));                      /* a lower bound */
+        gap = lipsc_max(gap, 1 - f32 / f64);
+        lipsc_map_free(map[0]);
+        lipsc_map_free(map[1]);
+    }
+    print_message("%-14s f32: products %.1e, sigma below f64 by %.1e\n", f->name, worst,
+                  gap);
+    assert_true(worst < 1e-4);
+    /* a residual of 1e-4 leaves about its square over the gap */
+    assert_true(gap < 1e-6);
+    free(v);
+    lipsc_acts_free(acts);
+}
+
 static void test_f32(void **state) {
     (void)state;
-    char names[MOST_FIXTURES][64];
-    const size_t count = list_fixtures(names);
-    for (size_t i = 0; i < count; i++) {
-        fixture f;
-        fixture_open(&f, names[i]);
-        lipsc_acts *acts = fixture_run(&f, 1, LIPSC_F64);
-        const size_t len = lipsc_acts_length(acts) * lipsc_model_describe(f.model)->d;
-        double *v = malloc(3 * len * sizeof *v), *a = v + len, *b = a + len;
-        assert_non_null(v);
-        random_vector(len, 31, v);
-        double worst = 0, gap = 0;
-        for (int kind = LIPSC_MAP_RESIDUAL; kind <= LIPSC_MAP_MODEL; kind++) {
-            lipsc_map *map[2];
-            for (int t = 0; t < 2; t++) {
-                const lipsc_map_options options = {.map = (lipsc_map_kind)kind,
-                                                   .head = -1,
-                                                   .dtype = (lipsc_dtype)t,
-                                                   .threads = 1};
-                assert_int_equal(lipsc_map_new(f.model, acts, &options, &map[t], NULL),
-                                 LIPSC_OK);
-            }
-            for (int trans = 0; trans < 2; trans++) {
-                apply(map[0], trans, 1, v, a);
-                apply(map[1], trans, 1, v, b);
-                worst = lipsc_max(worst, relative(len, b, a));
-            }
-            lipsc_svd_settings set;
-            double f64, f32;
-            lipsc_svd_defaults(&set);
-            assert_int_equal(lipsc_map_sigma(map[0], &set, &f64, NULL, NULL, NULL),
-                             LIPSC_OK);
-            set.tol =
-                1e-4; /* the default may end at the second value: a short random start */
-            assert_int_equal(lipsc_map_sigma(map[1], &set, &f32, NULL, a, NULL), LIPSC_OK);
-            apply(map[0], 0, 1, a, b);
-            assert_true(fabs(sqrt(dot(len, b, b)) / f32 - 1) <
-                        1e-12);                   /* double both times */
-            assert_true(f32 < f64 * (1 + 1e-12)); /* a lower bound */
-            gap = lipsc_max(gap, 1 - f32 / f64);
-            lipsc_map_free(map[0]);
-            lipsc_map_free(map[1]);
-        }
-        print_message("%-14s f32: products %.1e, sigma below f64 by %.1e\n", f.name, worst,
-                      gap);
-        assert_true(worst < 1e-4);
-        /* a residual of 1e-4 leaves about its square over the gap */
-        assert_true(gap < 1e-6);
-        free(v);
-        lipsc_acts_free(acts);
-        fixture_close(&f);
+    each_fixture(one_f32);
+}
+
+static void one_refusals(fixture *f) {
+    lipsc_acts *acts = fixture_run(f, 0, LIPSC_F64);
+    lipsc_map *map;
+    lipsc_error err = {0};
+    lipsc_map_options o = {.map = LIPSC_MAP_BLOCK, .head = 0, .threads = 1};
+    assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
+    assert_non_null(strstr(err.text, "one head"));
+    o = (lipsc_map_options){.layer = 99, .head = -1, .threads = 1};
+    assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
+    assert_non_null(strstr(err.text, "no layer 99"));
+    o = (lipsc_map_options){.map = LIPSC_MAP_ATTENTION, .head = 99, .threads = 1};
+    assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
+    assert_non_null(strstr(err.text, "no head 99"));
+    o = (lipsc_map_options){.map = LIPSC_MAP_NORM_ATTENTION, .head = -1, .threads = 1};
+    if (!lipsc_model_describe(f->model)->pre_norm) {
+        assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
+        assert_non_null(strstr(err.text, "pre-norm"));
     }
+    lipsc_acts_free(acts);
 }
 
 static void test_refusals(void **state) {
     (void)state;
-    char names[MOST_FIXTURES][64];
-    const size_t count = list_fixtures(names);
-    for (size_t i = 0; i < count; i++) {
-        fixture f;
-        fixture_open(&f, names[i]);
-        lipsc_acts *acts = fixture_run(&f, 0, LIPSC_F64);
-        lipsc_map *map;
-        lipsc_error err = {0};
-        lipsc_map_options o = {.map = LIPSC_MAP_BLOCK, .head = 0, .threads = 1};
-        assert_int_equal(lipsc_map_new(f.model, acts, &o, &map, &err), LIPSC_E_ARG);
-        assert_non_null(strstr(err.text, "one head"));
-        o = (lipsc_map_options){.layer = 99, .head = -1, .threads = 1};
-        assert_int_equal(lipsc_map_new(f.model, acts, &o, &map, &err), LIPSC_E_ARG);
-        assert_non_null(strstr(err.text, "no layer 99"));
-        o = (lipsc_map_options){.map = LIPSC_MAP_ATTENTION, .head = 99, .threads = 1};
-        assert_int_equal(lipsc_map_new(f.model, acts, &o, &map, &err), LIPSC_E_ARG);
-        assert_non_null(strstr(err.text, "no head 99"));
-        o = (lipsc_map_options){.map = LIPSC_MAP_NORM_ATTENTION, .head = -1, .threads = 1};
-        if (!lipsc_model_describe(f.model)->pre_norm) {
-            assert_int_equal(lipsc_map_new(f.model, acts, &o, &map, &err), LIPSC_E_ARG);
-            assert_non_null(strstr(err.text, "pre-norm"));
-        }
-        lipsc_acts_free(acts);
-        fixture_close(&f);
-    }
+    each_fixture(one_refusals);
 }
 
 int main(void) {
