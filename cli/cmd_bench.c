@@ -13,6 +13,7 @@
 #include "args.h"
 #include "attn/attn.h"
 #include "core/clock.h"
+#include "core/median.h"
 #include "core/mem.h"
 #include "interrupt.h"
 #include "linalg/dense.h"
@@ -87,16 +88,6 @@ static const lipsc_column columns[] = {
 static const double shortest_sample = 0.05; /* seconds: well above the clock's noise */
 enum { SGEMM_SIZE = 2048 };
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(size_t count, double *x) {
-    qsort(x, count, sizeof *x, ascending);
-    return count % 2 ? x[count / 2] : 0.5 * (x[count / 2 - 1] + x[count / 2]);
-}
-
 /* One operator with vectors for it. */
 typedef struct {
     lipsc_linop op;
@@ -130,8 +121,8 @@ static lipsc_status sample(const bed *b, int threads, size_t repeats, double *se
         if (!status && cli_interrupted(NULL)) status = LIPSC_E_STOPPED;
     }
     if (!status) {
-        *seconds = median(repeats, pair);
-        *sgemm = median(repeats, rate);
+        *seconds = lipsc_median(repeats, pair);
+        *sgemm = lipsc_median(repeats, rate);
     }
     lipsc_release(pair);
     return status;

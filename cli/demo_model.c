@@ -6,19 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/median.h"
 #include "core/mem.h"
 #include "run/growth.h"
-
-static int by_size(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of `count` values, which are sorted. */
-static double median(size_t count, double *values) {
-    qsort(values, count, sizeof *values, by_size);
-    return 0.5 * (values[(count - 1) / 2] + values[count / 2]);
-}
 
 /* Medians of `count` rows that share layer and length; values: room for as many. */
 static lipsc_status read_windows(size_t count, const lipsc_row *const *rows, double *values,
@@ -35,9 +25,9 @@ static lipsc_status read_windows(size_t count, const lipsc_row *const *rows, dou
     }
     demo_layer *to = &out->layers[out->layer_count - 1];
     for (size_t i = 0; i < count; i++) values[i] = rows[i]->sigma;
-    to->sigma[at] = median(count, values);
+    to->sigma[at] = lipsc_median(count, values);
     for (size_t i = 0; i < count; i++) values[i] = rows[i]->upper;
-    to->proved = median(count, values); /* rows are sorted: the longest comes last */
+    to->proved = lipsc_median(count, values); /* rows are sorted: the longest comes last */
     return LIPSC_OK;
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "interrupt.h"
-#include "measure/pairs.h"
+#include "meanfield/pairs.h"
 #include "measure_write.h"
 
 static const lipsc_column columns[] = {

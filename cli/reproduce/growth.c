@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/median.h"
 #include "core/mem.h"
 #include "data.h"
 #include "law.h"
@@ -162,13 +163,9 @@ static double longest_median(const measure_job *job, size_t layer) {
         if (job->cells[i].n > n) n = job->cells[i].n;
     for (size_t i = 0; i < job->cell_count && count < 64; i++) {
         if (job->cells[i].n != n || job->cells[i].layer != layer) continue;
-        const double value = job->cells[i].row->sigma;
-        size_t at = count++;
-        for (; at > 0 && values[at - 1] > value; at--) values[at] = values[at - 1];
-        values[at] = value;
+        values[count++] = job->cells[i].row->sigma;
     }
-    if (!count) return NAN;
-    return 0.5 * (values[count / 2] + values[(count - 1) / 2]);
+    return lipsc_median(count, values);
 }
 
 /* Of the middle layer. */

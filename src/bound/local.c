@@ -9,6 +9,7 @@
 #include "bound/head.h"
 #include "core/error.h"
 #include "core/extreme.h"
+#include "core/median.h"
 #include "core/mem.h"
 #include "value/influence.h"
 
@@ -92,11 +93,6 @@ static double softmax_row(const lipsc_head *head, size_t i, double *p, double *s
     return others / total;
 }
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void read_rows(const lipsc_head *head, double *p, double *columns, double *rest,
                       lipsc_local *local) {
     const size_t n = head->n;
@@ -117,8 +113,7 @@ static void read_rows(const lipsc_head *head, double *p, double *columns, double
             local->softmax = lipsc_max(local->softmax, lipsc_softmax_norm(count, p));
     }
     for (size_t j = 0; j < n; j++) local->column = lipsc_max(local->column, columns[j]);
-    qsort(rest, n, sizeof *rest, ascending);
-    local->median = 0.5 * (rest[(n - 1) / 2] + rest[n / 2]);
+    local->median = lipsc_median(n, rest);
 }
 
 lipsc_status lipsc_local_make(const lipsc_attn *attn, lipsc_local *local) {

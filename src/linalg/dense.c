@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/median.h"
 #include "core/mem.h"
 
 /* LAPACK's work arrays hold up to about 4 r^2 numbers, counted in int. */
@@ -152,11 +153,6 @@ void lipsc_dense_sgemm(size_t m, size_t n, size_t k, const float *a, size_t lda,
     set_threads(before);
 }
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Times of one product each, after one that warms up. */
 static void time_sgemm(int size, const float *a, const float *b, float *c, int repeats,
                        double *seconds) {
@@ -185,9 +181,9 @@ double lipsc_dense_sgemm_rate(size_t size, int threads, int repeats) {
         const int before = set_threads(threads);
         time_sgemm((int)size, a, b, c, repeats, seconds);
         set_threads(before);
-        qsort(seconds, (size_t)repeats, sizeof *seconds, ascending);
         const double length = (double)size;
-        rate = 2.0 * length * length * length / seconds[repeats / 2] * 1e-9;
+        rate =
+            2.0 * length * length * length / lipsc_median((size_t)repeats, seconds) * 1e-9;
     }
     lipsc_release(a);
     lipsc_release(b);

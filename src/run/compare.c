@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/median.h"
 #include "core/mem.h"
 #include "run/distribution.h"
 
@@ -198,18 +199,12 @@ static void compare_starts(const starts *a, starts *b, lipsc_change *out) {
     judge(out);
 }
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median over windows at length n; room for s->count. */
 static double median_at(const side *s, size_t n, double *room) {
     size_t count = 0;
     for (size_t i = 0; i < s->count; i++)
         if (s->rows[i]->n == n) room[count++] = s->rows[i]->sigma;
-    qsort(room, count, sizeof *room, by_value);
-    return 0.5 * (room[(count - 1) / 2] + room[count / 2]);
+    return lipsc_median(count, room);
 }
 
 /* 1: a change; 0: no length in common; -1: memory is short. */

@@ -3,7 +3,7 @@
 #include "core/extreme.h"
 #include "layers.h"
 #include "linalg/dense.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

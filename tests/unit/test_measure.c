@@ -2,8 +2,8 @@
  * distances, the masked mean field, worst pairs, and what is refused. */
 #include "core/extreme.h"
 #include "layers.h"
-#include "measure/measure.h"
-#include "measure/pairs.h"
+#include "meanfield/meanfield.h"
+#include "meanfield/pairs.h"
 #include "small_layer.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * perturbations. */
 #include "core/extreme.h"
 #include "layers.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 #include "linalg/dense.h"
 #include "small_layer.h"
 

@@ -2,12 +2,12 @@
  *
  * One head sees the law of the tokens through the mean of its exponential tilt by
  * w = scale K^T (Q x + bq); biases of keys add the same to all scores. */
-#include "measure/gamma.h"
+#include "meanfield/gamma.h"
 
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 #include "ot/check.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 #include "ot/check.h"
 
 #include <math.h>

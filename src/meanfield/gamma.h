@@ -1,7 +1,7 @@
 /* gamma.h - Gamma at any point, for any law of tokens whose tilted mean is known: inside
  * measure/ only. */
-#ifndef LIPSC_MEASURE_GAMMA_H
-#define LIPSC_MEASURE_GAMMA_H
+#ifndef LIPSC_MEANFIELD_GAMMA_H
+#define LIPSC_MEANFIELD_GAMMA_H
 
 #include "lipscope.h"
 

@@ -4,8 +4,8 @@
  * Measures on a ball form a geodesic space, so no pair has a ratio W_2(F mu, F nu) /
  * W_2(mu, nu) above the largest local constant: the search goes over one measure of few
  * atoms, and the pair is that measure and its perturbation. */
-#ifndef LIPSC_MEASURE_PAIRS_H
-#define LIPSC_MEASURE_PAIRS_H
+#ifndef LIPSC_MEANFIELD_PAIRS_H
+#define LIPSC_MEANFIELD_PAIRS_H
 
 #include "lipscope.h"
 

@@ -1,7 +1,7 @@
 /* field.c - a layer as a map of measures: which mask it has, and which atoms are there. */
 #include "core/error.h"
 #include "core/mem.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 #include "ot/check.h"
 
 #include <string.h>

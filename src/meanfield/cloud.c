@@ -1,7 +1,7 @@
 /* cloud.c - measures that own their numbers; equal atoms as one, and back to tokens. */
 #include "core/error.h"
 #include "core/mem.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 #include "ot/check.h"
 
 #include <math.h>

@@ -16,7 +16,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "linalg/dense.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* perturb.c - finite perturbations of a measure that show its local constants. */
 #include "core/error.h"
 #include "core/extreme.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 #include "ot/check.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  * half is blockdiag(V C_i A): keys and values do not see it.  No kernel has to know. */
 #include "core/error.h"
 #include "core/mem.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* pairs.c - few atoms of very different mass in a ball, moved about at random as long as
  * their local constant grows; starts are the worst cases of docs/maths.md 5.3 and 5.4. */
-#include "measure/pairs.h"
+#include "meanfield/pairs.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 
 enum { HEADS = 4, RANDOM_STARTS = 3, FIBRES = 100 };
 static const double fibre_growth = 1.5; /* the cells of 5.4 span 17 decades */

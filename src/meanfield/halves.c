@@ -15,7 +15,7 @@
 #include "core/extreme.h"
 #include "core/rng.h"
 #include "linalg/dense.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 
 #include <math.h>
 #include <string.h>

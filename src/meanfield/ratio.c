@@ -1,6 +1,6 @@
 /* ratio.c - how far the images of two measures are apart, beside the measures. */
 #include "core/error.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 
 static lipsc_status apart(const lipsc_measure *a, const lipsc_measure *b,
                           const lipsc_distance_settings *set, double *distance, double *gap,

@@ -1,6 +1,6 @@
-/* measure.h - a layer with the measure that it acts on: inside measure/ only. */
-#ifndef LIPSC_MEASURE_MEASURE_H
-#define LIPSC_MEASURE_MEASURE_H
+/* meanfield.h - a layer with the measure that it acts on: inside measure/ only. */
+#ifndef LIPSC_MEANFIELD_MEANFIELD_H
+#define LIPSC_MEANFIELD_MEANFIELD_H
 
 #include "attn/attn.h"
 #include "lipscope.h"

@@ -1,6 +1,6 @@
 /* push.c - the image of a measure: F(mu) = sum_i a_i delta_{f(X)_i} (docs/maths.md 1.4). */
 #include "core/mem.h"
-#include "measure/measure.h"
+#include "meanfield/meanfield.h"
 
 #include <string.h>
 

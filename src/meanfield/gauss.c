@@ -8,8 +8,8 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "linalg/dense.h"
-#include "measure/gamma.h"
-#include "measure/measure.h"
+#include "meanfield/gamma.h"
+#include "meanfield/meanfield.h"
 
 #include <math.h>
 #include <string.h>
