@@ -11,6 +11,7 @@ endif()
 install(TARGETS ${product} EXPORT lipscopeTargets)
 install(TARGETS lipscope_cli)
 install(FILES include/lipscope.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/lipscope DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY data/gpt2-nano data/text DESTINATION ${CMAKE_INSTALL_DATADIR}/lipscope)
 
 # The program writes its own manual pages, from the tables that it parses options with.
