@@ -17,7 +17,7 @@ foreach(module ${modules})
 endforeach()
 
 file(READ ${PARTS}/page.html page)
-foreach(file page.css bundle.js vega-licence.txt data.js theme.js marks.js charts.js table.js
+foreach(file page.css bundle.js vega-licence.txt data.js theme.js marks.js charts.js depth.js table.js
     frame.js words.js sections.js page.js)
   file(READ ${PARTS}/${file} text)
   string(REPLACE "@${file}@" "${text}" page "${page}")

@@ -99,6 +99,29 @@ function radiusAxis(xs) {
     };
 }
 
+/* Where colours tell the runs apart, the layer stands behind the end of each curve. */
+function endLabels(medians) {
+    const last = [...groupBy(medians, m => curveOf(m.first)).values()].map(
+        own => own.reduce((a, b) => b.x >= a.x ? b : a));
+    return last.map(m => ({x: m.x, y: m.y, color: m.color, text: String(m.first.layer ?? "")}));
+}
+const layerTexts = {
+    name: "endsMarks",
+    type: "text",
+    from: {data: "ends"},
+    interactive: false,
+    encode: {
+        enter: {
+            x: {scale: "x", field: "x", offset: 7},
+            y: {scale: "y", field: "y"},
+            baseline: {value: "middle"},
+            fontSize: {value: 11},
+            fill: {field: "color"},
+            text: {field: "text"}
+        }
+    }
+};
+
 /* against: "n" or "radius" */
 function cellChart(settings, options, against) {
     const byLength = against === "n", xOf = byLength ? row => row.n : row => row.radius_rms;
@@ -117,6 +140,8 @@ function cellChart(settings, options, against) {
         if (byLength) medians.push(...own);
         laws.push(...curveRows(curve, first, own, against, color));
     }
+    const ends = mode === "run" && layers.length > 1 && groups.size <= 24 ?
+        endLabels(medians) : [];
     if (groups.size > 14) /* bands would hide each other */
         for (const law of laws) law.low = law.high = law.y;
 
@@ -128,12 +153,12 @@ function cellChart(settings, options, against) {
             data: [
                 ...(line ? [line.data] : []), {name: "laws", values: laws},
                 {name: "points", values: settings.windows || !byLength ? points : []},
-                {name: "medians", values: medians}
+                {name: "medians", values: medians}, {name: "ends", values: ends}
             ],
             marks: [
                 ...(line ? line.marks : []), curves("laws"),
                 symbols("points", 26, byLength ? 0.38 : 0.55),
-                symbols("medians", 62, 1, {stroke: rim, strokeWidth: {value: 1}})
+                symbols("medians", 62, 1, {stroke: rim, strokeWidth: {value: 1}}), layerTexts
             ],
             scales: [logScale("x", "width", x.domain), logScale("y", "height", yRange)],
             axes: [x.axis, axis("y", "left", "sigma", logTicks(...yRange))],

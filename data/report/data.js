@@ -107,16 +107,27 @@ for (const row of allRows) rowsOf[kindOf(row)].push(row);
 
 const lastOf = path => String(path).replace(/\/+$/, "").replace(/.*\//, "") || String(path);
 
-/* A model without its folders; "random:" says that its weights are. */
+/* A model without its folders; "random:" says that its weights are.  A file with the name that
+ * all models have is called by its folder. */
 const modelName = model => (String(model).startsWith("random:") ? "random " : "") +
-    lastOf(String(model).replace(/^random:/, ""));
+    lastOf(String(model).replace(/^random:/, "").replace(/\/model\.(gguf|safetensors)$/, ""));
+
+/* The texts by their hashes: as the command that made the run called them. */
+const textNames = new Map();
+for (const run of report.runs) {
+    const typed = /--(?:text|ids|pixels)[ =]('[^']*'|\S+)/.exec(run.command_line ?? "");
+    const hash = run.settings?.text_hash;
+    if (typed && typeof hash === "string")
+        textNames.set(hash, lastOf(typed[1].replace(/^'|'$/g, "")).replace(/^builtin:/, ""));
+}
+const textName = hash => textNames.get(hash) ?? "text " + String(hash).slice(0, 6);
 
 /* ---- Series: rows that were measured alike ---------------------------------------------- */
 
 const seriesParts = [
     ["experiment", value => value], ["model", modelName], ["map", value => "map " + value],
     ["mask", value => value === "none" ? "no mask" : value], ["dtype", value => value],
-    ["text_hash", value => "text " + String(value).slice(0, 6)]
+    ["text_hash", textName]
 ];
 
 /* Curves of the same (run, experiment, model, map, mask, type, text).  A label names what differs

@@ -7,6 +7,7 @@ const charts = Object.create(null); /* by id: view, result, redraw */
 /* ---- The pointer -------------------------------------------------------------------------- */
 
 function tipPairs(datum) {
+    if (datum.fit || datum.slope) return fitPairs(datum);
     if (datum.heat)
         return [
             ...describeCell(datum.first)
@@ -32,7 +33,7 @@ function tipPairs(datum) {
 /* On marks that stand for a cell; axes and curves have none. */
 function showTip(event, item) {
     const datum = item && item.datum;
-    if (!datum || !(datum.row || datum.first)) {
+    if (!datum || !(datum.row || datum.first || datum.fit || datum.slope)) {
         tip.hidden = true;
         return;
     }

@@ -9,8 +9,7 @@ function setTheme() {
 
 /* for those who look with the console, and for tests */
 window.lipscope = {charts, report, rows: allRows};
-const models = distinct(series.map(s => s.first.model).filter(Boolean)).map(modelName);
-document.title = "lipscope: " + (models.join(", ") || lastOf(report.runs[0].file));
+document.title = "lipscope: " + (subjectWords(allRows) || lastOf(report.runs[0].file));
 lede();
 if (allRows.length) howToRead();
 claimSection();

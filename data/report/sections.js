@@ -41,8 +41,7 @@ function textTable() {
     if (!all.length) return null;
     const place = f => [f.experiment, f.model, f.map, f.mask, f.layer ?? "", f.head ?? ""].join("/");
     const hashes = distinct(all.map(f => f.text).filter(Boolean));
-    const nameOf = hash => series.find(s => s.first.text_hash === hash)?.label ??
-        "text " + hash.slice(0, 6);
+    const nameOf = textName;
     const shown = f => f ? fixed(f.exponent, 2) +
         (hasInterval(f) ? ` [${fixed(f.exponent_low, 2)}, ${fixed(f.exponent_high, 2)}]` : "") : "–";
     const verdict = parts => {
@@ -135,7 +134,7 @@ const pick = (label, options, name, ids) => choice(label, options, settings[name
 
 /* What is drawn of the cells, in all charts that show cells one by one. */
 function cellControls() {
-    const ids = ["growth", "radius", "upper", "released"], controls = [];
+    const ids = ["depth", "growth", "slopes", "radius", "upper", "released"], controls = [];
     const changed = () => redraw(ids);
     const add = (items, name, labelOf, colorOf, title) => {
         if (items.length < 2) return;
@@ -192,13 +191,14 @@ function measureSections() {
     const bounds = ["upper", "upper_prob"].filter(has);
     if (!rowsOf.measure.length) return;
     if (series.length > 1) section("compare", "Runs", compareTable());
-    section("growth", "Length",
-        makeChart("growth", "sigma against length",
-            "Small marks are windows, large ones medians over windows. Where a straight line fits " +
-            "it is drawn, with the 95 % interval of its exponent; elsewhere there is no power law, " +
-            "and a thin line joins the medians. Both axes are logarithmic.",
-            growthChart, settings, cellControls()),
-        fitTable(), textTable());
+    if (hasDepth())
+        section("depth", "Depth",
+            makeChart("depth", "growth exponent by depth",
+                "How steeply sigma grows with the length, e of sigma ≈ c·nᵉ, in each layer. Bars " +
+                "are 95 % intervals. Where the mark is hollow no straight line fits, and the " +
+                "exponent is an average steepness over these lengths.",
+                depthChart, settings, depthControls()));
+    if (lengths.length > 1) lengthSection();
     heatSection();
     if (has("radius_rms"))
         section("radius", "Radius",
@@ -219,6 +219,28 @@ function measureSections() {
                 "The paper's scripts return |Jᵀ f(X)|^½ where the definition asks for sigma. " +
                 "If both were the same, the marks would lie on the diagonal.",
                 releasedChart, settings));
+}
+
+/* Which run is which; switching one off switches it off in the charts of cells, too. */
+function depthControls() {
+    if (series.length < 2) return [];
+    return series.map(s => el("span", {class: "key"}, swatchOf(s), s.label));
+}
+
+/* Growth over the lengths: cells, laws, local slopes. */
+function lengthSection() {
+    section("growth", "Length",
+        makeChart("growth", "sigma against length",
+            "Small marks are windows, large ones medians over windows. Where a straight line fits " +
+            "it is drawn, with the 95 % interval of its exponent; elsewhere there is no power law, " +
+            "and a thin line joins the medians. Both axes are logarithmic.",
+            growthChart, settings, cellControls()),
+        fits.some(f => f.against === "n" && (f.slopes ?? []).some(isNumber)) ?
+            makeChart("slopes", "local exponents",
+                "The slope from each length to the next: level lines are power laws, and where " +
+                "they come down the growth is ending.",
+                slopeChart, settings) : null,
+        fitTable(), textTable());
 }
 
 /* What a colour and shape stand for, in a row of controls. */

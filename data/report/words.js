@@ -52,6 +52,7 @@ function otherWords() {
                      .reduce((top, r) => !top || r.sigma > top.sigma ? r : top, null);
     if (best)
         return [
+            el("p", {class: "kicker"}, subjectWords(rowsOf.attack)),
             el("h1", {}, "The worst input that was found is stretched ",
                el("em", {}, stretch(best.sigma))),
             el("p", {},
@@ -144,7 +145,6 @@ function lede() {
         main.append(el("div", {class: "lede"}, words));
         return;
     }
-    const models = distinct(rows.map(r => r.model).filter(Boolean)).map(modelName).join(", ");
     const headline = el("h1", {}, "A small change of the input is stretched up to ",
         el("em", {}, stretch(worst.sigma)));
     const meaning = el("p", {},
@@ -153,9 +153,21 @@ function lede() {
         formatNumber(worst.sigma), ", to first order. This number is ", strong("sigma"),
         ", the largest singular value of the Jacobian in the Frobenius norm of sequences: the " +
         "local Lipschitz constant of the map. ", ...mapWordsOf(rows));
-    const words = el("div", {}, el("p", {class: "kicker"}, models || "lipscope"),
+    const words = el("div", {}, el("p", {class: "kicker"}, subjectWords(rows) || "lipscope"),
         ...(claims ?? [headline]), meaning, growthWords());
     main.append(el("div", {class: "lede"}, words, tiles(rows)));
+}
+
+/* "gpt2 · alice29.txt · layers 0 to 11": what the page is about. */
+function subjectWords(rows) {
+    const few = (name, show) => {
+        const all = distinct(rows.map(r => r[name]).filter(x => x !== null && x !== undefined));
+        return all.length && all.length <= 4 ? listWords(all.map(show)) : null;
+    };
+    const known = sortPlaces(distinct(rows.map(r => r.layer ?? null))).filter(l => l !== null);
+    const depth = !known.length ? null : known.length === 1 ? "layer " + known[0] :
+        `layers ${known[0]} to ${known[known.length - 1]}`;
+    return [few("model", modelName), few("text_hash", textName), depth].filter(Boolean).join(" · ");
 }
 
 /* "3 of 6 curves", or "the one curve" */
@@ -209,7 +221,7 @@ function growthWords() {
 function howToRead() {
     const part = (title, ...text) => el("div", {}, el("h3", {}, title), el("p", {}, ...text));
     main.append(el(
-        "details", {class: "how", open: true}, el("summary", {}, "How to read this page"),
+        "details", {class: "how"}, el("summary", {}, "How to read this page"),
         el("div", {class: "columns"},
            part(
                "What a value is", "A ", strong("cell"),

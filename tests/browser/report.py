@@ -278,6 +278,60 @@ def test_verdicts(browser, report):
             check(abs(joint - (one + two) / 2) <= 0.011, "the joint exponent is the mean", cells)
 
 
+def test_depth(browser, report):
+    """The exponent by depth: a mark for each layer at its exponent, a bar for each interval, hollow without a law."""
+    lengths = (8, 16, 32, 64, 128)
+    line = "lipscope measure some/folder/tiny --text books/alice.txt --run a.db"
+    settings = {"seed": 1, "text_hash": "cd" * 32}
+    rows = runs.measure(4, lengths, 10, growth=lambda layer, n: n ** 0.5 if layer else n ** (0.1 * math.log(n)))
+    browser.open(report("depth.html", runs.write("depth.db", rows, line=line, settings=settings)))
+    equal(browser.marks("depth", "layers"), 4, "layers")
+    equal(browser.count("#chart-depth .barsMarks > line"), 4, "intervals")
+    drawn = browser.run("""return lipscope.charts.depth.view.data('layers').map(
+        d => [d.x, d.y, d.low, d.high, d.fill === d.color])""")
+    for layer, value, low, high, filled in sorted(drawn):
+        want = exponent([row for row in rows if row["layer"] == layer])
+        check(abs(value - want) < 1e-9 and low <= want <= high, "exponent of layer", layer, value, want)
+        equal(filled, layer > 0, "a law in layer", layer)
+    places = browser.run("""const y = lipscope.charts.depth.view.scale('y');
+        return [0, 0.25, 0.5].map(e => y(e))""")
+    check(abs(places[0] - 2 * places[1] + places[2]) < 1e-6, "exponents are not on a straight axis", places)
+    first = browser.run("return document.querySelector('figure').id")
+    equal(first, "chart-depth", "the first chart")
+    # from each length to the next, against Python's own medians
+    slopes = browser.run("return lipscope.charts.slopes.view.data('slopes').map(d => [d.slope.layer, d.from, d.to, d.y])")
+    equal(len(slopes), 16, "local slopes")
+    middle = lambda layer, n: statistics.median(r["sigma"] for r in rows if r["layer"] == layer and r["n"] == n)
+    for layer, low, high, slope in slopes:
+        want = math.log(middle(layer, high) / middle(layer, low)) / math.log(high / low)
+        check(abs(slope - want) < 1e-9, "local slope", layer, low, high, slope, want)
+    # the page says what it is about
+    equal(browser.text(".kicker"), "tiny · alice.txt · layers 0 to 3", "the subject")
+    check("alice.txt" in browser.run("return document.title"), "the title names the text")
+
+    # every axis can be read on a phone, and nothing is empty
+    browser.open(os.path.join(browser.scratch, "depth.html"), width=390)
+    small = browser.run("""return [...document.querySelectorAll('.picture svg text')].filter(t => t.textContent)
+        .map(t => t.getBoundingClientRect().height && parseFloat(getComputedStyle(t).fontSize) *
+            t.getCTM().a / (t.ownerSVGElement.getCTM()?.a || 1)).filter(size => size && size < 10.99)""")
+    equal(small, [], "letters below 11 pixels")
+    equal(browser.run("""return [...document.querySelectorAll('.picture')].filter(p => !p.querySelector('svg, canvas'))
+        .map(p => p.parentNode.id)"""), [], "empty charts")
+
+    # one length: nothing grows, and no chart pretends to
+    browser.open(report("single.html", runs.write("single.db", runs.measure(3, (16,), 2))))
+    equal([browser.count("#chart-" + name) for name in ("depth", "growth", "slopes")], [0, 0, 0], "charts of one length")
+    equal(browser.marks("heat", "cells"), 3, "layers of one length")
+
+    # two runs: colours are the runs', and each curve says its layer
+    files = [runs.write(f"{name}.db", runs.measure(3, lengths, 3, seed=seed, text=name * 32), line=line.replace("alice", name),
+                        settings={"seed": 1, "text_hash": name * 32}) for seed, name in ((1, "ab"), (2, "ef"))]
+    browser.open(report("pair.html", *files))
+    equal(sorted(browser.run("return [...document.querySelectorAll('#chart-growth .endsMarks text')].map(t => t.textContent)")),
+          sorted("012012"), "layers behind the curves")
+    check("ab.txt" in browser.text("#compare") and "ef.txt" in browser.text("#compare"), "texts by their names")
+
+
 def test_table(browser, report):
     rows = runs.measure(4, (8, 16, 32), 5)
     rows[7]["sigma"] = None  # a value that was not finite
@@ -428,7 +482,7 @@ def main():
 
     browser = Browser(driver, chromium, scratch)
     try:
-        for test in (test_one_run, test_verdicts, test_table, test_several, test_other_rows, test_hostile,
+        for test in (test_one_run, test_verdicts, test_depth, test_table, test_several, test_other_rows, test_hostile,
                      test_themes, test_many_rows):
             print(test.__name__)
             test(browser, report)
