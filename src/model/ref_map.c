@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "model/block.h"
-#include "model/ref_parts.h"
+#include "model/ref_experts.h"
 
 #include <string.h>
 
@@ -24,10 +24,11 @@ typedef struct {
     lipsc_layer layer;
     lipsc_ref_norm norm[NORMS];
     lipsc_ref_mlp mlp;
+    lipsc_ref_experts experts;      /* in its place where the model has some */
     double *factor[LIPSC_BRANCHES]; /* (d) or NULL */
     /* (n, d) each, at the point: what the norms and attention see */
     double *x, *in, *a, *sum, *s, *mlp_in, *m, *last;
-    double *work;    /* (4 ffn)              */
+    double *work;    /* (LIPSC_REF_MLP_WORK ffn) */
     double *t[3];    /* (n, d): scratch      */
     double *storage; /* all of these but x   */
 } block;
@@ -71,9 +72,6 @@ static lipsc_status load_mlp(block *b, size_t layer, lipsc_error *err) {
                               {&mlp->gate, &mlp->gate_bias},
                               {&mlp->down, &mlp->down_bias}};
     lipsc_status status = LIPSC_OK;
-    if (c->experts)
-        return lipsc_fail(err, LIPSC_E_REFUSED,
-                          "experts: blocks with them have no definition in plain loops");
     mlp->d = c->d;
     mlp->ffn = c->ffn;
     mlp->transposed = c->family->transposed;
@@ -104,14 +102,16 @@ static lipsc_status load_weights(block *b, size_t layer, const lipsc_mask *mask,
             load_factor(b, LIPSC_ATTN_SCALE, layer, &b->factor[LIPSC_BRANCH_ATTN], err);
     if (!status)
         status = load_factor(b, LIPSC_MLP_SCALE, layer, &b->factor[LIPSC_BRANCH_MLP], err);
-    if (!status && b->extent == LIPSC_UP_TO_BLOCK) status = load_mlp(b, layer, err);
-    return status;
+    if (status || b->extent != LIPSC_UP_TO_BLOCK) return status;
+    return c->experts ? lipsc_ref_experts_load(b->model, layer, &b->experts, err)
+                      : load_mlp(b, layer, err);
 }
 
 static void block_free(block *b) {
     double *const arrays[] = {b->mlp.up,      b->mlp.gate,      b->mlp.down,
                               b->mlp.up_bias, b->mlp.gate_bias, b->mlp.down_bias,
                               b->factor[0],   b->factor[1],     b->storage};
+    lipsc_ref_experts_free(&b->experts);
     for (int i = 0; i < NORMS; i++) free_norm(&b->norm[i]);
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) lipsc_release(arrays[i]);
 }
@@ -123,8 +123,13 @@ static void norm(const block *b, int which, lipsc_ref_what what, const double *x
     lipsc_ref_norm_apply(&b->norm[which], what, b->n, b->d, x, h, y);
 }
 
-static void mlp(const block *b, lipsc_ref_what what, const double *h, double *y) {
+static lipsc_status mlp(const block *b, lipsc_ref_what what, const double *h, double *y,
+                        lipsc_error *err) {
+    if (b->experts.router)
+        return lipsc_ref_experts_apply(&b->experts, what, b->n, b->mlp_in, h, b->work, y,
+                                       err);
     lipsc_ref_mlp_apply(&b->mlp, what, b->n, b->mlp_in, h, b->work, y);
+    return LIPSC_OK;
 }
 
 static void scale(const block *b, lipsc_branch branch, const double *x, double *y) {
@@ -145,7 +150,7 @@ static int shares(const block *b) {
 static lipsc_status follow(block *b, double *y, lipsc_error *err) {
     norm(b, N1, LIPSC_REF_VALUE, b->x, NULL, b->in);
     const lipsc_input input = {.n = b->n, .X = b->in};
-    const lipsc_status status = lipsc_ref_output(&b->layer, &input, b->a, err);
+    lipsc_status status = lipsc_ref_output(&b->layer, &input, b->a, err);
     if (status) return status;
     memcpy(y, b->a, b->n * b->d * sizeof *y);
     if (b->extent == LIPSC_UP_TO_NORM_ATTENTION) return LIPSC_OK;
@@ -159,12 +164,12 @@ static lipsc_status follow(block *b, double *y, lipsc_error *err) {
         memcpy(b->mlp_in, b->in, b->n * b->d * sizeof *y);
     else
         norm(b, N4, LIPSC_REF_VALUE, parallel(b) ? b->x : b->s, NULL, b->mlp_in);
-    mlp(b, LIPSC_REF_VALUE, NULL, b->m);
+    status = mlp(b, LIPSC_REF_VALUE, NULL, b->m, err);
     norm(b, N5, LIPSC_REF_VALUE, b->m, NULL, b->t[0]);
     scale(b, LIPSC_BRANCH_MLP, b->t[0], b->last);
     add(b, b->s, b->last);
     norm(b, N6, LIPSC_REF_VALUE, b->last, NULL, y);
-    return LIPSC_OK;
+    return status;
 }
 
 /* x stays the caller's. */
@@ -176,7 +181,8 @@ static lipsc_status block_at(lipsc_model *model, size_t layer, lipsc_extent exte
     double **const arrays[] = {&b->in, &b->a,    &b->sum,  &b->s,    &b->mlp_in,
                                &b->m,  &b->last, &b->t[0], &b->t[1], &b->t[2]};
     const size_t places = sizeof arrays / sizeof arrays[0];
-    b->storage = lipsc_alloc_zero(places * count + 4 * model->config.ffn, sizeof(double));
+    b->storage = lipsc_alloc_zero(places * count + LIPSC_REF_MLP_WORK * model->config.ffn,
+                                  sizeof(double));
     if (!b->storage) return no_memory(n, err);
     for (size_t i = 0; i < places; i++) *arrays[i] = b->storage + i * count;
     b->work = b->storage + places * count;
@@ -193,7 +199,7 @@ static lipsc_status block_jvp(const block *b, const double *v, double *y,
     const lipsc_input input = {.n = b->n, .X = b->in};
     double *in = b->t[0], *t = b->t[1], *s = b->t[2];
     norm(b, N1, LIPSC_REF_JVP, b->x, v, in);
-    const lipsc_status status = lipsc_ref_apply(&b->layer, &input, 0, 1, in, t, err);
+    lipsc_status status = lipsc_ref_apply(&b->layer, &input, 0, 1, in, t, err);
     if (status || b->extent == LIPSC_UP_TO_NORM_ATTENTION) {
         memcpy(y, t, bytes);
         return status;
@@ -208,12 +214,12 @@ static lipsc_status block_jvp(const block *b, const double *v, double *y,
     }
     if (!shares(b))
         norm(b, N4, LIPSC_REF_JVP, parallel(b) ? b->x : b->s, parallel(b) ? v : s, in);
-    mlp(b, LIPSC_REF_JVP, in, t);
+    status = mlp(b, LIPSC_REF_JVP, in, t, err);
     norm(b, N5, LIPSC_REF_JVP, b->m, t, t);
     scale(b, LIPSC_BRANCH_MLP, t, t);
     add(b, s, t);
     norm(b, N6, LIPSC_REF_JVP, b->last, t, y);
-    return LIPSC_OK;
+    return status;
 }
 
 /* y = J^T g; the letters are those of the values whose cotangents they are. */
@@ -223,12 +229,13 @@ static lipsc_status block_vjp(const block *b, const double *g, double *y,
     double *s = b->t[0], *t = b->t[1], *mlp_in = b->t[2];
     const int whole = b->extent == LIPSC_UP_TO_BLOCK;
     const int adds = b->extent != LIPSC_UP_TO_NORM_ATTENTION;
+    lipsc_status status = LIPSC_OK;
     memcpy(s, g, b->n * b->d * sizeof *s);
     if (whole) {
         norm(b, N6, LIPSC_REF_VJP, b->last, s, s);
         scale(b, LIPSC_BRANCH_MLP, s, t);
         norm(b, N5, LIPSC_REF_VJP, b->m, t, t);
-        mlp(b, LIPSC_REF_VJP, t, mlp_in);
+        status = mlp(b, LIPSC_REF_VJP, t, mlp_in, err);
         if (!shares(b))
             norm(b, N4, LIPSC_REF_VJP, parallel(b) ? b->x : b->s, mlp_in, mlp_in);
         if (!parallel(b)) add(b, mlp_in, s);
@@ -239,7 +246,7 @@ static lipsc_status block_vjp(const block *b, const double *g, double *y,
         scale(b, LIPSC_BRANCH_ATTN, s, t);
         norm(b, N2, LIPSC_REF_VJP, b->a, t, t);
     }
-    const lipsc_status status = lipsc_ref_apply(&b->layer, &input, 1, 1, t, y, err);
+    if (!status) status = lipsc_ref_apply(&b->layer, &input, 1, 1, t, y, err);
     if (status) return status;
     if (whole && shares(b)) add(b, mlp_in, y);
     norm(b, N1, LIPSC_REF_VJP, b->x, y, y);

@@ -110,19 +110,36 @@ static void dense_back(const double *W, int stored_back, size_t out, size_t in,
             y[i] += W[stored_back ? i * out + o : o * in + i] * g[o];
 }
 
-/* One token.  t = a(c) u with c = gate x, u = up x; without a gate c = up x and u = 1. */
+/* c = gate x and u = up x become the factors a(c) and b(u) of what goes into `down`; s and
+ * r their slopes.  Without a gate c = up x and b = 1. */
+static void factors(const lipsc_ref_mlp *m, size_t ffn, double *c, double *u, double *s,
+                    double *r) {
+    for (size_t e = 0; e < ffn; e++) {
+        if (m->limit > 0.0) {
+            const double g = c[e] < m->limit ? c[e] : m->limit;
+            const double t = logistic(m->alpha * g);
+            s[e] = c[e] < m->limit ? t + m->alpha * g * t * logistic(-m->alpha * g) : 0.0;
+            r[e] = fabs(u[e]) < m->limit ? 1.0 : 0.0;
+            u[e] = 1.0 + (r[e] > 0.0 ? u[e] : copysign(m->limit, u[e]));
+            c[e] = g * t;
+        } else {
+            c[e] = activate(m->activation, c[e], &s[e]);
+            r[e] = 1.0;
+            if (!m->gate) u[e] = 1.0;
+        }
+    }
+}
+
+/* One token. */
 static void mlp_token(const lipsc_ref_mlp *m, lipsc_ref_what what, const double *x,
                       const double *h, double *work, double *y) {
     const size_t d = m->d, ffn = m->ffn;
     const int T = m->transposed, gated = m->gate != NULL;
-    double *c = work, *u = c + ffn, *t = u + ffn, *s = t + ffn;
+    double *c = work, *u = c + ffn, *t = u + ffn, *s = t + ffn, *r = s + ffn;
     const double *W = gated ? m->gate : m->up;
     dense(W, gated ? m->gate_bias : m->up_bias, T, ffn, d, x, c);
     if (gated) dense(m->up, m->up_bias, T, ffn, d, x, u);
-    for (size_t e = 0; e < ffn; e++) {
-        c[e] = activate(m->activation, c[e], &s[e]); /* a(c) and a'(c) */
-        if (!gated) u[e] = 1.0;
-    }
+    factors(m, ffn, c, u, s, r);
     if (what == LIPSC_REF_VALUE) {
         for (size_t e = 0; e < ffn; e++) t[e] = c[e] * u[e];
         dense(m->down, m->down_bias, T, d, ffn, t, y);
@@ -130,7 +147,7 @@ static void mlp_token(const lipsc_ref_mlp *m, lipsc_ref_what what, const double 
         dense(W, NULL, T, ffn, d, h, t);
         for (size_t e = 0; e < ffn; e++) t[e] *= s[e] * u[e];
         if (gated) dense(m->up, NULL, T, ffn, d, h, s);
-        for (size_t e = 0; gated && e < ffn; e++) t[e] += c[e] * s[e];
+        for (size_t e = 0; gated && e < ffn; e++) t[e] += c[e] * r[e] * s[e];
         dense(m->down, NULL, T, d, ffn, t, y);
     } else {
         memset(t, 0, ffn * sizeof *t);
@@ -138,7 +155,7 @@ static void mlp_token(const lipsc_ref_mlp *m, lipsc_ref_what what, const double 
         dense_back(m->down, T, d, ffn, h, t);
         for (size_t e = 0; e < ffn; e++) {
             u[e] *= s[e] * t[e]; /* of c */
-            t[e] *= c[e];        /* of u */
+            t[e] *= c[e] * r[e]; /* of u */
         }
         dense_back(W, T, ffn, d, u, y);
         if (gated) dense_back(m->up, T, ffn, d, t, y);

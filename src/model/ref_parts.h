@@ -22,16 +22,20 @@ typedef struct {
 void lipsc_ref_norm_apply(const lipsc_ref_norm *norm, lipsc_ref_what what, size_t n,
                           size_t d, const double *x, const double *h, double *y);
 
-/* down a(up x), or down (a(gate x) * up x) with a gate. */
+/* down a(up x), or down (a(gate x) * up x) with a gate; limit > 0: with both cut off there,
+ * down (s (up x + 1)) with s = gate x * logistic(alpha gate x). */
 typedef struct {
     double *up, *gate, *down; /* (ffn, d), (ffn, d) or NULL, (d, ffn)  */
     double *up_bias, *gate_bias, *down_bias;
     int transposed; /* the matrices are stored the other way round     */
     size_t d, ffn;
     lipsc_activation activation;
+    double limit, alpha;
 } lipsc_ref_mlp;
 
-/* y (n, d) = M(x), M'(x) h or M'(x)^T h; y must not be x or h.  work (4 ffn). */
+enum { LIPSC_REF_MLP_WORK = 5 };
+
+/* y (n, d) = M(x), M'(x) h or M'(x)^T h; y must not be x or h.  work (5 ffn). */
 void lipsc_ref_mlp_apply(const lipsc_ref_mlp *mlp, lipsc_ref_what what, size_t n,
                          const double *x, const double *h, double *work, double *y);
 

@@ -111,6 +111,11 @@ lipsc_status lipsc_model_load(const lipsc_model *model, lipsc_role role, size_t 
 lipsc_status lipsc_model_load_mlp(const lipsc_model *model, size_t layer, int what,
                                   int bias, double **out, lipsc_error *err);
 
+/* The same of one expert; *transposed: stored (in, out). */
+lipsc_status lipsc_model_load_expert(const lipsc_model *model, size_t layer, size_t expert,
+                                     int what, int bias, double **out, int *transposed,
+                                     lipsc_error *err);
+
 /* Whether the output of a block is finite: forward.c. */
 lipsc_status lipsc_acts_check(const lipsc_model *model, size_t count, const double *output,
                               size_t layer, lipsc_error *err);

@@ -160,9 +160,9 @@ static void take_alternate(size_t count, int odd, double *x) {
     for (size_t i = 0; i < count; i++) x[i] = x[2 * i + (size_t)odd];
 }
 
-/* The weight or bias of up, gate or down of one expert; *transposed: (in, out). */
-static lipsc_status load_part(const lipsc_model *m, size_t layer, size_t expert, int what,
-                              int bias, double **out, int *transposed, lipsc_error *err) {
+lipsc_status lipsc_model_load_expert(const lipsc_model *m, size_t layer, size_t expert,
+                                     int what, int bias, double **out, int *transposed,
+                                     lipsc_error *err) {
     static const lipsc_role roles[] = {LIPSC_UP, LIPSC_GATE, LIPSC_DOWN};
     const lipsc_config *c = &m->config;
     const int fused = c->family->tensor[LIPSC_GATE_UP] && what != LIPSC_DENSE_DOWN;
@@ -198,8 +198,10 @@ static lipsc_status make_expert(lipsc_model *m, size_t layer, lipsc_dense which,
     const size_t in = down != back ? c->ffn : c->d, output = down != back ? c->d : c->ffn;
     double *w = NULL, *b = NULL;
     int transposed = 0, ignored;
-    lipsc_status status = load_part(m, layer, expert, what, 0, &w, &transposed, err);
-    if (!status && !back) status = load_part(m, layer, expert, what, 1, &b, &ignored, err);
+    lipsc_status status =
+        lipsc_model_load_expert(m, layer, expert, what, 0, &w, &transposed, err);
+    if (!status && !back)
+        status = lipsc_model_load_expert(m, layer, expert, what, 1, &b, &ignored, err);
     if (!status)
         status =
             m->backend->linear_new(in, output, w, transposed != back, b, dtype, out, err);
