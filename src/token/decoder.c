@@ -1,9 +1,8 @@
 /* decoder.c - tokens back to text: a list of steps, each from strings to strings. */
-#include "token/decoder.h"
+#include "token/parts.h"
 
 #include "core/error.h"
 #include "token/pattern.h"
-#include "token/pretokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* normalizer.c - what is done to a text before it is cut into words: a list of steps. */
-#include "token/normalizer.h"
+#include "token/parts.h"
 
 #include "core/error.h"
 #include "token/pattern.h"
-#include "token/unicode.h"
+#include "token/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* pattern_sets.c - sets of characters as items of a PCRE2 bracket: what PCRE2 knows by
  * name, with what Oniguruma counts to it beyond that (pattern_tables.h). */
-#include "token/pattern_sets.h"
+#include "token/pattern.h"
 
 #include "token/pattern_tables.h"
 

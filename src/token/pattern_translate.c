@@ -10,8 +10,6 @@
  * brackets. */
 #include "token/pattern.h"
 
-#include "token/pattern_sets.h"
-
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

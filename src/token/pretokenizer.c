@@ -1,12 +1,130 @@
-/* pretokenizer.c - cuts a normalized text into words: a list of steps. */
-#include "token/pretokenizer.h"
+/* pretokenizer.c - cuts a normalized text into words: a list of steps, each from pieces to
+ * pieces. */
+#include "token/parts.h"
 
 #include "core/error.h"
-#include "token/unicode.h"
+#include "token/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Pieces, and what a split makes of its delimiters ------------------------ */
+
+void lipsc_pieces_put(lipsc_pieces *pieces, lipsc_piece piece) {
+    void *data = pieces->data;
+    if (!piece.len) return;
+    if (pieces->failed ||
+        !lipsc_grow(&data, &pieces->room, pieces->count + 1, sizeof *pieces->data)) {
+        pieces->failed = 1;
+        return;
+    }
+    pieces->data = data;
+    pieces->data[pieces->count++] = piece;
+}
+
+void lipsc_pieces_free(lipsc_pieces *pieces) {
+    lipsc_text_free(&pieces->bytes);
+    free(pieces->data);
+    *pieces = (lipsc_pieces){0};
+}
+
+static void put_part(lipsc_pieces *pieces, const lipsc_piece *piece, size_t begin,
+                     size_t end) {
+    const size_t known = piece->origin < end ? piece->origin : end;
+    lipsc_pieces_put(pieces, (lipsc_piece){.begin = piece->begin + begin,
+                                           .len = end - begin,
+                                           .origin = known > begin ? known - begin : 0});
+}
+
+/* A delimiter joins the part before it unless that is a delimiter too; of two delimiters in
+ * a row the second stands alone. */
+static void merge_with_previous(lipsc_pieces *pieces, const lipsc_piece *piece,
+                                const lipsc_spans *spans) {
+    size_t i = 0;
+    while (i < spans->count) {
+        size_t last = i;
+        if (!spans->data[i].match && i + 1 < spans->count && spans->data[i + 1].match)
+            last = i + 1;
+        put_part(pieces, piece, spans->data[i].begin, spans->data[last].end);
+        i = last + 1;
+    }
+}
+
+/* A delimiter joins the part after it; of two in a row the first stands alone. */
+static void merge_with_next(lipsc_pieces *pieces, const lipsc_piece *piece,
+                            const lipsc_spans *spans) {
+    size_t i = 0;
+    while (i < spans->count) {
+        size_t last = i;
+        if (spans->data[i].match && i + 1 < spans->count && !spans->data[i + 1].match)
+            last = i + 1;
+        put_part(pieces, piece, spans->data[i].begin, spans->data[last].end);
+        i = last + 1;
+    }
+}
+
+static void join_alike(lipsc_pieces *pieces, const lipsc_piece *piece,
+                       const lipsc_spans *spans) {
+    size_t i = 0;
+    while (i < spans->count) {
+        size_t last = i;
+        while (last + 1 < spans->count &&
+               spans->data[last + 1].match == spans->data[i].match)
+            last++;
+        put_part(pieces, piece, spans->data[i].begin, spans->data[last].end);
+        i = last + 1;
+    }
+}
+
+void lipsc_pieces_put_split(lipsc_pieces *pieces, const lipsc_piece *piece,
+                            const lipsc_spans *spans, lipsc_behavior behavior) {
+    switch (behavior) {
+    case LIPSC_REMOVED:
+    case LIPSC_ISOLATED:
+        for (size_t i = 0; i < spans->count; i++)
+            if (behavior == LIPSC_ISOLATED || !spans->data[i].match)
+                put_part(pieces, piece, spans->data[i].begin, spans->data[i].end);
+        break;
+    case LIPSC_MERGED_WITH_PREVIOUS:
+        merge_with_previous(pieces, piece, spans);
+        break;
+    case LIPSC_MERGED_WITH_NEXT:
+        merge_with_next(pieces, piece, spans);
+        break;
+    case LIPSC_CONTIGUOUS:
+        join_alike(pieces, piece, spans);
+        break;
+    }
+}
+
+/* ---- GPT-2's alphabet: every byte as a printable character ------------------- */
+
+static int prints(unsigned byte) {
+    return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+}
+
+/* Bytes below this one that do not print: 0..32, 127..160, 173. */
+static unsigned hidden_below(unsigned byte) {
+    if (byte <= 0x20) return byte;
+    if (byte <= 0x7f) return 0x21;
+    if (byte <= 0xa0) return 0x21 + (byte - 0x7f);
+    return byte <= 0xad ? 0x21 + 0x22 : 0x21 + 0x22 + 1;
+}
+
+uint32_t lipsc_byte_to_code(unsigned char byte) {
+    return prints(byte) ? byte : 0x100 + hidden_below(byte);
+}
+
+int lipsc_code_to_byte(uint32_t code) {
+    if (code < 0x100) return prints(code) ? (int)code : -1;
+    const uint32_t place = code - 0x100;
+    if (place <= 0x20) return (int)place;
+    if (place <= 0x20 + 0x22) return (int)(place - 0x21 + 0x7f);
+    return place == 0x20 + 0x22 + 1 ? 0xad : -1;
+}
+
+/* ---- Steps ------------------------------------------------------------------- */
 
 typedef enum {
     BYTE_LEVEL,

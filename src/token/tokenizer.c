@@ -1,17 +1,10 @@
 /* tokenizer.c - the parts of a tokenizer, put together: text -> added tokens -> normalizer
  * -> words -> model -> special tokens, and back. */
-#include "token/assemble.h"
+#include "token/parts.h"
 
 #include "core/error.h"
 #include "core/mem.h"
 #include "io/show.h"
-#include "token/added.h"
-#include "token/decoder.h"
-#include "token/model.h"
-#include "token/normalizer.h"
-#include "token/postprocessor.h"
-#include "token/pretokenizer.h"
-#include "token/vocab.h"
 
 #include <stdlib.h>
 #include <string.h>

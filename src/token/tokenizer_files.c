@@ -1,13 +1,12 @@
 /* tokenizer_files.c - the files of a tokenizer folder.  vocab.json with merges.txt, and
  * vocab.txt, are first written as the tokenizer.json that means the same. */
 #define _POSIX_C_SOURCE 200809L /* access, stat */
-#include "token/assemble.h"
+#include "token/parts.h"
 
 #include "core/error.h"
 #include "io/mapfile.h"
 #include "io/show.h"
 #include "token/text.h"
-#include "token/unicode.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,13 +4,13 @@
  * GGUF keeps vocabulary, merges or scores, and the kind of each token; how a text is cut
  * into words is only named ("qwen2", "smollm").  The rules behind those names are those of
  * the published tokenizer.json of the models that carry them. */
-#include "token/assemble.h"
+#include "token/parts.h"
 
 #include "core/error.h"
 #include "core/mem.h"
 #include "io/gguf.h"
 #include "io/show.h"
-#include "token/unicode.h"
+#include "token/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* unicode_tables.h - where the tables of Hugging Face tokenizers 0.23.3 differ from those
  * of utf8proc 2.8 (Unicode 15).  Found by asking that package about every code point; its
  * own tables come from several libraries, some as old as Unicode 9.  Ranges include both
- * ends and ascend.  Only unicode.c includes this file. */
+ * ends and ascend.  Only text.c includes this file. */
 #ifndef LIPSC_TOKEN_UNICODE_TABLES_H
 #define LIPSC_TOKEN_UNICODE_TABLES_H
 

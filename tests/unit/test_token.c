@@ -4,7 +4,7 @@
 
 #include "core/mem.h"
 #include "token/pattern.h"
-#include "token/unicode.h"
+#include "token/text.h"
 #include "token_cases.h"
 
 #include <setjmp.h>
