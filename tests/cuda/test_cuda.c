@@ -9,6 +9,7 @@
 #include "core/extreme.h"
 #include "attn/attn.h"
 #include "layers.h"
+#include "parts.h"
 #include "plugin.h"
 
 enum { DIRS = 2, MOST = 9 };
@@ -539,6 +540,7 @@ int main(int argc, char **argv) {
            about.driver, about.runtime);
     must(api->open(0, &device, &err), &err);
     refusals();
+    test_parts(api, device, check);
     batches();
     const size_t count = sizeof cases / sizeof cases[0];
     for (size_t i = 0; i < count; i += short_form ? 4 : 1) {

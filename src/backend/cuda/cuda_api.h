@@ -15,7 +15,7 @@
 
 #include "backend/backend.h"
 
-#define LIPSC_CUDA_ABI    1
+#define LIPSC_CUDA_ABI    2
 #define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
 
 /* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
@@ -30,6 +30,7 @@ typedef struct lipsc_cuda_device lipsc_cuda_device;
 typedef struct lipsc_cuda_weights lipsc_cuda_weights;
 typedef struct lipsc_cuda_batch lipsc_cuda_batch;
 typedef struct lipsc_cuda_graph lipsc_cuda_graph;
+typedef struct lipsc_cuda_linear lipsc_cuda_linear;
 
 typedef struct {
     char name[128];
@@ -115,6 +116,50 @@ typedef struct {
      * where that is positive: normalises by a gram with itself */
     lipsc_status (*scale)(lipsc_cuda_batch *batch, int side, const double *factor,
                           int invert, void *x, lipsc_error *err);
+
+    /* ---- vectors of any length; wide: double, else float.  put, get and dots wait ---- */
+    lipsc_status (*put)(lipsc_cuda_device *device, int wide, size_t count,
+                        const double *host, void *to, lipsc_error *err);
+    lipsc_status (*get)(lipsc_cuda_device *device, int wide, size_t count, const void *from,
+                        double *host, lipsc_error *err);
+    lipsc_status (*copy)(lipsc_cuda_device *device, size_t bytes, const void *from,
+                         void *to, lipsc_error *err);
+    lipsc_status (*times)(lipsc_cuda_device *device, int wide, size_t count, double factor,
+                          void *x, lipsc_error *err);
+    /* normal numbers first .. first + count - 1 of stream seed: core/rng.h */
+    lipsc_status (*random)(lipsc_cuda_device *device, int wide, uint64_t seed,
+                           uint64_t first, size_t count, void *to, lipsc_error *err);
+    /* c (ka x kb, column-major, host) = A^T B of ka and kb vectors of length len */
+    lipsc_status (*dots)(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
+                         const void *a, size_t kb, const void *b, double *c,
+                         lipsc_error *err);
+    /* B = beta B + A C with C as above, host memory; beta 0 or 1 */
+    lipsc_status (*mix)(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
+                        const void *a, size_t kb, const double *c, double beta, void *b,
+                        lipsc_error *err);
+
+    /* ---- what stands around attention in a model, as in backend.h ---- */
+    lipsc_status (*linear_new)(lipsc_cuda_device *device, int wide, size_t in, size_t out,
+                               const double *w, int transposed, const double *bias,
+                               lipsc_cuda_linear **linear, lipsc_error *err);
+    void (*linear_free)(lipsc_cuda_linear *linear);
+    lipsc_status (*linear_apply)(lipsc_cuda_linear *linear, size_t rows, const void *x,
+                                 int bias, int add, void *y, lipsc_error *err);
+    lipsc_status (*norm)(lipsc_cuda_device *device, int wide, size_t n, size_t d,
+                         int centre, double eps, const void *gain, const void *bias,
+                         const void *x, void *y, void *z, void *over, lipsc_error *err);
+    lipsc_status (*norm_derivative)(lipsc_cuda_device *device, int wide, size_t rows,
+                                    size_t n, size_t d, int centre, const void *gain,
+                                    const void *z, const void *over, int trans,
+                                    const void *x, void *y, lipsc_error *err);
+    lipsc_status (*activation)(lipsc_cuda_device *device, int wide, lipsc_activation kind,
+                               size_t count, const void *x, void *y, void *slope,
+                               lipsc_error *err);
+    lipsc_status (*multiply)(lipsc_cuda_device *device, int wide, size_t count,
+                             size_t period, const void *factor, const void *x, int add,
+                             void *y, lipsc_error *err);
+    lipsc_status (*add)(lipsc_cuda_device *device, int wide, size_t count, const void *x,
+                        void *y, lipsc_error *err);
 } lipsc_cuda_api;
 
 #ifdef __cplusplus

@@ -113,6 +113,7 @@ static void close_device(lipsc_cuda_device *device) {
         if (mark) cudaEventDestroy(mark);
     cudaFree(device->workspace);
     cudaFree(device->constants);
+    cudaFree(device->scratch);
     if (device->forked) cudaEventDestroy(device->forked);
     if (device->joined) cudaEventDestroy(device->joined);
     if (device->side) cudaStreamDestroy(device->side);
@@ -132,7 +133,8 @@ static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
     struct {
         float f[2];
         double d[2];
-    } constants = {{0, 1}, {0, 1}};
+        int i[2];
+    } constants = {{0, 1}, {0, 1}, {0, 1}};
     TRY(cudaMalloc(&device->constants, sizeof constants), "constants");
     TRY(cudaMemcpy(device->constants, &constants, sizeof constants, cudaMemcpyHostToDevice),
         "constants");
@@ -278,21 +280,51 @@ static lipsc_status output(lipsc_cuda_batch *batch, double *y, lipsc_error *err)
 
 extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cuda_plugin(
     void) {
-    static const lipsc_cuda_api api = {LIPSC_CUDA_ABI, sizeof(lipsc_cuda_api),
-                                       count,          about,
-                                       open_device,    close_device,
-                                       wait,           mark,
-                                       between,        alloc,
-                                       release,        upload,
-                                       download,       fill,
-                                       record,         recorded,
-                                       replay,         graph_free,
-                                       weights_new,    weights_free,
-                                       batch_new,      batch_free,
-                                       batch_bytes,    batch_tokens,
-                                       product,        activate,
-                                       headroom,       output,
-                                       gram,           combine,
-                                       scale};
+    static const lipsc_cuda_api api = {LIPSC_CUDA_ABI,
+                                       sizeof(lipsc_cuda_api),
+                                       count,
+                                       about,
+                                       open_device,
+                                       close_device,
+                                       wait,
+                                       mark,
+                                       between,
+                                       alloc,
+                                       release,
+                                       upload,
+                                       download,
+                                       fill,
+                                       record,
+                                       recorded,
+                                       replay,
+                                       graph_free,
+                                       weights_new,
+                                       weights_free,
+                                       batch_new,
+                                       batch_free,
+                                       batch_bytes,
+                                       batch_tokens,
+                                       product,
+                                       activate,
+                                       headroom,
+                                       output,
+                                       gram,
+                                       combine,
+                                       scale,
+                                       Space::put,
+                                       Space::get,
+                                       Space::copy,
+                                       Space::times,
+                                       Space::random,
+                                       Space::dots,
+                                       Space::mix,
+                                       Linear::make,
+                                       Linear::free,
+                                       Linear::apply,
+                                       Rowwise::norm,
+                                       Rowwise::norm_derivative,
+                                       Rowwise::activation,
+                                       Rowwise::multiply,
+                                       Rowwise::add};
     return &api;
 }

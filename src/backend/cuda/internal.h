@@ -18,7 +18,9 @@ struct lipsc_cuda_device {
     int multiprocessors;
     cublasHandle_t blas;
     void *workspace;
-    void *constants; // 0 and 1 as float, then as double
+    void *constants; // 0 and 1 as float, then as double, then as int
+    void *scratch;   // of operations on vectors
+    size_t scratch_bytes;
     cudaEvent_t marks[8];
 };
 
@@ -244,5 +246,65 @@ lipsc_status combine(lipsc_cuda_batch *b, int side, size_t ka, const void *a, si
                      const double *c, double beta, void *x, lipsc_error *err);
 lipsc_status scale(lipsc_cuda_batch *b, int side, const double *factor, int invert, void *x,
                    lipsc_error *err);
+// the same for vectors of any length; c in device memory, partial: scratch of dots
+size_t dots_scratch(size_t len, size_t ka, size_t kb); // doubles
+lipsc_status dots_queued(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
+                         const void *a, size_t kb, const void *b, double *partial,
+                         double *c, lipsc_error *err);
+lipsc_status mix_queued(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
+                        const void *a, size_t kb, const double *c, int add, void *b,
+                        lipsc_error *err);
+
+// ---- space.cu, linear.cu, rowwise.cu: as cuda_api.h says
+// -----------------------------------------
+struct Space {
+    static lipsc_status put(lipsc_cuda_device *, int, size_t, const double *, void *,
+                            lipsc_error *);
+    static lipsc_status get(lipsc_cuda_device *, int, size_t, const void *, double *,
+                            lipsc_error *);
+    static lipsc_status copy(lipsc_cuda_device *, size_t, const void *, void *,
+                             lipsc_error *);
+    static lipsc_status times(lipsc_cuda_device *, int, size_t, double, void *,
+                              lipsc_error *);
+    static lipsc_status random(lipsc_cuda_device *, int, uint64_t, uint64_t, size_t, void *,
+                               lipsc_error *);
+    static lipsc_status dots(lipsc_cuda_device *, int, size_t, size_t, const void *, size_t,
+                             const void *, double *, lipsc_error *);
+    static lipsc_status mix(lipsc_cuda_device *, int, size_t, size_t, const void *, size_t,
+                            const double *, double, void *, lipsc_error *);
+};
+struct Linear {
+    static lipsc_status make(lipsc_cuda_device *, int, size_t, size_t, const double *, int,
+                             const double *, lipsc_cuda_linear **, lipsc_error *);
+    static void free(lipsc_cuda_linear *);
+    static lipsc_status apply(lipsc_cuda_linear *, size_t, const void *, int, int, void *,
+                              lipsc_error *);
+};
+struct Rowwise {
+    static lipsc_status norm(lipsc_cuda_device *, int, size_t, size_t, int, double,
+                             const void *, const void *, const void *, void *, void *,
+                             void *, lipsc_error *);
+    static lipsc_status norm_derivative(lipsc_cuda_device *, int, size_t, size_t, size_t,
+                                        int, const void *, const void *, const void *, int,
+                                        const void *, void *, lipsc_error *);
+    static lipsc_status activation(lipsc_cuda_device *, int, lipsc_activation, size_t,
+                                   const void *, void *, void *, lipsc_error *);
+    static lipsc_status multiply(lipsc_cuda_device *, int, size_t, size_t, const void *,
+                                 const void *, int, void *, lipsc_error *);
+    static lipsc_status add(lipsc_cuda_device *, int, size_t, const void *, void *,
+                            lipsc_error *);
+};
+
+// A host function for each precision: f(double) or f(float).
+#define BY_WIDTH(wide, call)  \
+    do {                      \
+        if (wide) {           \
+            typedef double V; \
+            call;             \
+        } else {              \
+            typedef float V;  \
+            call;             \
+        }                     \
+    } while (0)
 
 #endif

@@ -81,6 +81,19 @@ static size_t most_pieces(const lipsc_cuda_batch *b, const Segments &s) {
     return ((size_t)longest * s.width + PIECE - 1) / PIECE;
 }
 
+// Sums of each input in two steps; partial has room for inputs * pieces * ka * kb.
+static lipsc_status sum_up(cudaStream_t stream, bool wide, const Segments &s, size_t inputs,
+                           size_t pieces, size_t ka, const void *a, size_t kb,
+                           const void *x, double *partial, double *c, lipsc_error *err) {
+    const dim3 grid((unsigned)pieces, (unsigned)inputs);
+    BY_WIDTH(wide, (gram_pieces<V><<<grid, THREADS, 0, stream>>>(
+                       s, pieces, (int)ka, (const V *)a, (int)kb, (const V *)x, partial)));
+    gram_total<<<dim3((unsigned)(ka * kb), (unsigned)inputs), THREADS, 0, stream>>>(
+        s, pieces, (int)(ka * kb), partial, c);
+    TRY(cudaGetLastError(), "dot products");
+    return LIPSC_OK;
+}
+
 lipsc_status gram(lipsc_cuda_batch *b, int side, size_t ka, const void *a, size_t kb,
                   const void *x, double *c, lipsc_error *err) {
     if (!ka || !kb) return LIPSC_OK;
@@ -95,18 +108,26 @@ lipsc_status gram(lipsc_cuda_batch *b, int side, size_t ka, const void *a, size_
         PASS(b->memory.get(&b->partial, need, err));
         b->partial_count = need;
     }
-    const dim3 grid((unsigned)pieces, (unsigned)b->inputs);
-    const cudaStream_t stream = b->device->stream;
-    if (b->wide)
-        gram_pieces<double><<<grid, THREADS, 0, stream>>>(
-            s, pieces, (int)ka, (const double *)a, (int)kb, (const double *)x, b->partial);
-    else
-        gram_pieces<float><<<grid, THREADS, 0, stream>>>(
-            s, pieces, (int)ka, (const float *)a, (int)kb, (const float *)x, b->partial);
-    gram_total<<<dim3((unsigned)(ka * kb), (unsigned)b->inputs), THREADS, 0, stream>>>(
-        s, pieces, (int)(ka * kb), b->partial, c);
-    TRY(cudaGetLastError(), "dot products");
-    return LIPSC_OK;
+    return sum_up(b->device->stream, b->wide, s, b->inputs, pieces, ka, a, kb, x,
+                  b->partial, c, err);
+}
+
+// A vector of any length is one input of one row.
+static Segments whole(const lipsc_cuda_device *device, size_t len) {
+    const int *zero = (const int *)((const char *)device->constants + 2 * sizeof(float) +
+                                    2 * sizeof(double));
+    return {zero, zero + 1, 1, len};
+}
+
+size_t dots_scratch(size_t len, size_t ka, size_t kb) {
+    return (len + PIECE - 1) / PIECE * ka * kb;
+}
+
+lipsc_status dots_queued(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
+                         const void *a, size_t kb, const void *b, double *partial,
+                         double *c, lipsc_error *err) {
+    return sum_up(device->stream, wide != 0, whole(device, len), 1,
+                  (len + PIECE - 1) / PIECE, ka, a, kb, b, partial, c, err);
 }
 
 template <class V>
@@ -139,6 +160,18 @@ lipsc_status combine(lipsc_cuda_batch *b, int side, size_t ka, const void *a, si
     else
         combine_rows<float><<<grid, THREADS, 0, b->device->stream>>>(
             s, (int)ka, (const float *)a, (int)kb, c, beta == 1, (float *)x);
+    TRY(cudaGetLastError(), "combinations of vectors");
+    return LIPSC_OK;
+}
+
+lipsc_status mix_queued(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
+                        const void *a, size_t kb, const double *c, int add, void *b,
+                        lipsc_error *err) {
+    const size_t pieces = (len + PIECE - 1) / PIECE;
+    const dim3 grid((unsigned)(pieces < 4096 ? pieces * 4 : 16384));
+    const Segments s = whole(device, len);
+    BY_WIDTH(wide, (combine_rows<V><<<grid, THREADS, 0, device->stream>>>(
+                       s, (int)ka, (const V *)a, (int)kb, c, add, (V *)b)));
     TRY(cudaGetLastError(), "combinations of vectors");
     return LIPSC_OK;
 }

@@ -1,0 +1,163 @@
+// space.cu - vectors of any length: from and to the host, random ones, sums, combinations.
+#include "internal.h"
+
+enum { THREADS = 256 };
+
+static unsigned blocks(size_t count) {
+    const size_t need = (count + THREADS - 1) / THREADS;
+    return (unsigned)(need < 16384 ? (need ? need : 1) : 16384);
+}
+#define EACH(i, count)                                                       \
+    for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < (count); \
+         i += (size_t)gridDim.x * THREADS)
+
+// Room for `bytes` that the next operation may overwrite: all work is on one stream.
+static lipsc_status scratch(lipsc_cuda_device *device, size_t bytes, void **out,
+                            lipsc_error *err) {
+    if (bytes > device->scratch_bytes) {
+        TRY(cudaSetDevice(device->index), "choosing a device");
+        TRY(cudaStreamSynchronize(device->stream), "waiting for the GPU");
+        cudaFree(device->scratch);
+        device->scratch = nullptr;
+        device->scratch_bytes = 0;
+        TRY(cudaMalloc(&device->scratch, bytes), "room for work");
+        device->scratch_bytes = bytes;
+    }
+    *out = device->scratch;
+    return LIPSC_OK;
+}
+
+// ---- From and to the host ----
+
+static __global__ void narrow(size_t count, const double *from, float *to) {
+    EACH(i, count) to[i] = (float)from[i];
+}
+static __global__ void widen(size_t count, const float *from, double *to) {
+    EACH(i, count) to[i] = (double)from[i];
+}
+
+enum { STAGE = 1 << 22 }; // elements converted at a time: 32 MiB of scratch
+
+lipsc_status Space::put(lipsc_cuda_device *device, int wide, size_t count,
+                        const double *host, void *to, lipsc_error *err) {
+    void *room = to;
+    if (!wide) PASS(scratch(device, (count < STAGE ? count : STAGE) * 8, &room, err));
+    for (size_t at = 0; at < count; at += STAGE) {
+        const size_t now = count - at < STAGE ? count - at : STAGE;
+        TRY(cudaMemcpyAsync(wide ? (double *)to + at : (double *)room, host + at, now * 8,
+                            cudaMemcpyHostToDevice, device->stream),
+            "copying to the GPU");
+        if (!wide)
+            narrow<<<blocks(now), THREADS, 0, device->stream>>>(now, (const double *)room,
+                                                                (float *)to + at);
+    }
+    TRY(cudaGetLastError(), "copying to the GPU");
+    TRY(cudaStreamSynchronize(device->stream), "copying to the GPU");
+    return LIPSC_OK;
+}
+
+lipsc_status Space::get(lipsc_cuda_device *device, int wide, size_t count, const void *from,
+                        double *host, lipsc_error *err) {
+    void *room = nullptr;
+    if (!wide) PASS(scratch(device, (count < STAGE ? count : STAGE) * 8, &room, err));
+    for (size_t at = 0; at < count; at += STAGE) {
+        const size_t now = count - at < STAGE ? count - at : STAGE;
+        if (!wide)
+            widen<<<blocks(now), THREADS, 0, device->stream>>>(
+                now, (const float *)from + at, (double *)room);
+        TRY(cudaMemcpyAsync(host + at, wide ? (const double *)from + at : (double *)room,
+                            now * 8, cudaMemcpyDeviceToHost, device->stream),
+            "copying from the GPU");
+    }
+    TRY(cudaGetLastError(), "copying from the GPU");
+    TRY(cudaStreamSynchronize(device->stream), "copying from the GPU");
+    return LIPSC_OK;
+}
+
+lipsc_status Space::copy(lipsc_cuda_device *device, size_t bytes, const void *from,
+                         void *to, lipsc_error *err) {
+    TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, device->stream),
+        "copying on the GPU");
+    return LIPSC_OK;
+}
+
+template <class V> static __global__ void multiply_all(size_t count, double factor, V *x) {
+    EACH(i, count) x[i] = (V)(factor * (double)x[i]);
+}
+
+lipsc_status Space::times(lipsc_cuda_device *device, int wide, size_t count, double factor,
+                          void *x, lipsc_error *err) {
+    BY_WIDTH(wide, (multiply_all<V><<<blocks(count), THREADS, 0, device->stream>>>(
+                       count, factor, (V *)x)));
+    TRY(cudaGetLastError(), "scaling vectors");
+    return LIPSC_OK;
+}
+
+// ---- Random numbers: those of core/rng.c, to the last digits of log and cos ----
+
+DEV uint64_t mixed(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+DEV double uniform(uint64_t seed, uint64_t i) {
+    const uint64_t golden = 0x9e3779b97f4a7c15ull;
+    const uint64_t bits = mixed(mixed(seed + golden) + golden * (i + 1));
+    return ((double)(bits >> 11) + 0.5) * 0x1p-53;
+}
+DEV double normal(uint64_t seed, uint64_t i) {
+    const uint64_t j = i / 2;
+    const double r = sqrt(-2.0 * log(uniform(seed, 2 * j)));
+    double sine, cosine;
+    sincos(2.0 * 3.14159265358979323846 * uniform(seed, 2 * j + 1), &sine, &cosine);
+    return r * (i % 2 ? sine : cosine);
+}
+template <class V>
+static __global__ void draw(uint64_t seed, uint64_t first, size_t count, V *to) {
+    EACH(i, count) to[i] = (V)normal(seed, first + i);
+}
+
+lipsc_status Space::random(lipsc_cuda_device *device, int wide, uint64_t seed,
+                           uint64_t first, size_t count, void *to, lipsc_error *err) {
+    BY_WIDTH(wide, (draw<V><<<blocks(count), THREADS, 0, device->stream>>>(
+                       seed, first, count, (V *)to)));
+    TRY(cudaGetLastError(), "random numbers");
+    return LIPSC_OK;
+}
+
+// ---- Sums and combinations ----
+
+lipsc_status Space::dots(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
+                         const void *a, size_t kb, const void *b, double *c,
+                         lipsc_error *err) {
+    if (!ka || !kb) return LIPSC_OK;
+    if (!len) {
+        for (size_t i = 0; i < ka * kb; i++) c[i] = 0;
+        return LIPSC_OK;
+    }
+    void *room;
+    const size_t pieces = dots_scratch(len, ka, kb);
+    PASS(scratch(device, (pieces + ka * kb) * sizeof(double), &room, err));
+    double *partial = (double *)room, *total = partial + pieces;
+    PASS(dots_queued(device, wide, len, ka, a, kb, b, partial, total, err));
+    TRY(cudaMemcpyAsync(c, total, ka * kb * sizeof *c, cudaMemcpyDeviceToHost,
+                        device->stream),
+        "dot products");
+    TRY(cudaStreamSynchronize(device->stream), "dot products");
+    return LIPSC_OK;
+}
+
+lipsc_status Space::mix(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
+                        const void *a, size_t kb, const double *c, double beta, void *b,
+                        lipsc_error *err) {
+    if (beta != 0 && beta != 1)
+        return fail(err, LIPSC_E_ARG, "beta = %g is neither 0 nor 1", beta);
+    if (!kb || !len) return LIPSC_OK;
+    void *room;
+    PASS(scratch(device, (ka ? ka : 1) * kb * sizeof(double), &room, err));
+    TRY(cudaMemcpyAsync(room, c, ka * kb * sizeof *c, cudaMemcpyHostToDevice,
+                        device->stream),
+        "combinations of vectors");
+    return mix_queued(device, wide, len, ka, a, kb, (const double *)room, beta == 1, b,
+                      err);
+}
