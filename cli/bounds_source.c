@@ -12,7 +12,6 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "data.h"
-#include "io/gguf.h"
 #include "io/hub.h"
 #include "model/state.h"
 #include "value/value.h"
@@ -22,7 +21,7 @@
 int bounds_is_model(const char *what) {
     struct stat info;
     if (!strncmp(what, "random:", 7) || cli_is_builtin(what)) return 1;
-    if (!stat(what, &info)) return S_ISDIR(info.st_mode) || lipsc_gguf_recognised(what);
+    if (!stat(what, &info)) return S_ISDIR(info.st_mode) || lipsc_model_recognised(what);
     const char *dot = strrchr(what, '.');
     const int file = dot && (!strcmp(dot, ".safetensors") || !strcmp(dot, ".st"));
     return !file && lipsc_hub_is_name(what);

@@ -4,7 +4,7 @@
 #include "source.h"
 
 typedef struct {
-    int special, decode;
+    int special, decode, part;
 } settings;
 
 static const cli_option options[] = {
@@ -17,6 +17,7 @@ static const cli_option options[] = {
      .name = "decode",
      .offset = offsetof(settings, decode),
      .help = "FILE holds ids: print their text, byte by byte, without a newline"},
+    CLI_PART_OPTION(settings),
 };
 
 static lipsc_status encode(const cli_command *self, lipsc_tokenizer *tokenizer,
@@ -59,6 +60,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (code != CLI_RUN) return code;
     if (s.special && s.decode)
         return cli_wrong_use(self, "'--special' has no meaning with --decode");
+    if (s.part == LIPSC_PART_VISION)
+        return cli_wrong_use(self, "'--part vision' reads images, which have no tokens");
     lipsc_status status = cli_tokenizer_open(argv[0], NULL, &tokenizer, &err);
     if (status) return cli_failure(self, "%s", err.text);
     status = s.decode ? decode(tokenizer, argv[1], &err)

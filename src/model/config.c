@@ -314,8 +314,8 @@ static void find_family(lipsc_reader *r, lipsc_config *c) {
     lipsc_config_families(gguf, names);
     r->status = lipsc_fail(
         r->err, LIPSC_E_FORMAT,
-        "%s: %s is \"%s\", which is not supported, but its layers can be saved from "
-        "Python (lipscope help layer); supported are: %s",
+        "%s: %s is \"%s\", which is not supported; from Python, lipscope.jacobian(model, "
+        "\"path.to.attention\", ids) measures any model of PyTorch; supported are: %s",
         r->file, gguf ? "general.architecture" : "field 'model_type'", shown, names);
 }
 

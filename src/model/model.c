@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "io/mapfile.h"
+#include "io/safetensors.h"
 #include "io/show.h"
 #include "model/gguf_config.h"
 
@@ -165,22 +166,49 @@ static void describe(lipsc_model *m) {
     info->stored = m->files ? lipsc_checkpoint_dtype(m->files) : "random";
 }
 
+/* The folder that a file lies in, or NULL; free with lipsc_release. */
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const size_t size = slash && slash != path ? (size_t)(slash - path) : 1;
+    char *folder = lipsc_alloc_zero(size + 1, 1);
+    if (folder) memcpy(folder, slash ? path : ".", size);
+    return folder;
+}
+
+static int is_file(const char *path) {
+    struct stat info;
+    return !stat(path, &info) && S_ISREG(info.st_mode);
+}
+
 /* A safetensors file has its configuration beside it. */
 static lipsc_status read_config_beside(lipsc_model *m, const char *path, lipsc_sha256 *sha,
                                        lipsc_error *err) {
-    const char *slash = strrchr(path, '/');
-    struct stat info;
-    char *folder = NULL;
-    if (!stat(path, &info) && S_ISREG(info.st_mode)) {
-        const size_t size = slash ? (size_t)(slash - path) : 1;
-        folder = lipsc_alloc(size + 2, 1);
-        if (!folder) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a model");
-        memcpy(folder, slash ? path : ".", size);
-        memcpy(folder + size, slash == path ? "/" : "", slash == path ? 2 : 1);
-    }
-    const lipsc_status status = read_config_file(m, folder ? folder : path, sha, err);
+    if (!is_file(path)) return read_config_file(m, path, sha, err);
+    char *folder = folder_of(path);
+    if (!folder) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a model");
+    const lipsc_status status = read_config_file(m, folder, sha, err);
     lipsc_release(folder);
     return status;
+}
+
+/* The weights of a layer, or where a map was measured. */
+static int holds_layer(const char *path) {
+    lipsc_st *st;
+    if (lipsc_st_open(path, &st, NULL)) return 1; /* who reads it says what is wrong */
+    const int holds = lipsc_st_find(st, "V") || lipsc_st_find(st, "X");
+    lipsc_st_free(st);
+    return holds;
+}
+
+int lipsc_model_recognised(const char *path) {
+    if (!is_file(path)) return 0;
+    if (lipsc_gguf_recognised(path)) return 1;
+    char *folder = folder_of(path);
+    char *config = folder ? lipsc_path_join(folder, "config.json") : NULL;
+    const int found = config && is_file(config) && !holds_layer(path);
+    lipsc_release(folder);
+    lipsc_release(config);
+    return found;
 }
 
 static lipsc_status read_config_gguf(lipsc_model *m, lipsc_sha256 *sha, lipsc_error *err) {

@@ -41,6 +41,9 @@ lipsc_status lipsc_model_open(const char *spec, uint64_t seed, lipsc_model **out
                               lipsc_error *err);
 lipsc_status lipsc_model_open_part(const char *spec, lipsc_part part, uint64_t seed,
                                    lipsc_model **out, lipsc_error *err);
+/* Whether a file holds the weights of a model: a GGUF file, or a safetensors file with
+ * config.json beside it that is no layer file. */
+int lipsc_model_recognised(const char *path);
 void lipsc_model_free(lipsc_model *model);
 const lipsc_model_info *lipsc_model_describe(const lipsc_model *model);
 int lipsc_model_has_layer(const lipsc_model *model, size_t layer);

@@ -61,6 +61,24 @@ has err "odd: 'x' at byte 2 is not an id"
 echo "999999" >odd
 run 1 tokens "$nano" --decode odd
 run 2 tokens "$nano" --decode ids --special
+"$bin" tokens "$nano" "$text" --part text | cmp -s - ids || fail "--part text"
+run 2 tokens "$nano" "$text" --part vision
+has err "'--part vision' reads images, which have no tokens"
+
+# bounds and attack take the file of a model alone as measure does; a layer file beside it
+# stays one
+mkdir one
+cp "$nano/config.json" "$nano/model.safetensors" "$nano/tokenizer.json" one/
+few="--layer 2 --length 6"
+run 0 bounds one/model.safetensors --text "$text" --layers 2 --length 6 --format tsv
+cp out alone
+run 0 bounds "$nano" --text "$text" --layers 2 --length 6 --format tsv
+sed "s|^$nano|one/model.safetensors|" out | cmp -s - alone || fail "bounds of one file"
+run 0 attack one/model.safetensors $few --radius 2 --restarts 1 --iterations 2 -o one/a.st --format tsv -q
+found=$(column sigma)
+run 0 attack "$nano" $few --radius 2 --restarts 1 --iterations 2 -o b.st --format tsv -q
+[ "$(column sigma)" = "$found" ] || fail "attack of one file"
+run 0 bounds one/a.st --format tsv
 
 # export: `layer` on the file gives the value that `measure` gives
 value() { # of `measure`, f64

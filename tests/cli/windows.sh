@@ -170,7 +170,7 @@ has err "2 of 46 bytes (4.3 %)"
 mkdir other pickle
 echo '{"model_type": "rwkv"}' >other/config.json
 run 1 info other
-has err "field 'model_type' is \"rwkv\", which is not supported, but its layers can be saved from Python (lipscope help layer)"
+has err "field 'model_type' is \"rwkv\", which is not supported; from Python, lipscope.jacobian(model, \"path.to.attention\", ids) measures any model of PyTorch; supported are: gpt2, "
 has err "supported are: gpt2, "
 run 0 help layer
 has out "save_file("
