@@ -135,7 +135,7 @@ lipsc_status Space::dots(lipsc_cuda_device *device, int wide, size_t len, size_t
         for (size_t i = 0; i < ka * kb; i++) c[i] = 0;
         return LIPSC_OK;
     }
-    void *room;
+    void *room = nullptr;
     const size_t pieces = dots_scratch(len, ka, kb);
     PASS(scratch(device, (pieces + ka * kb) * sizeof(double), &room, err));
     double *partial = (double *)room, *total = partial + pieces;
@@ -153,7 +153,7 @@ lipsc_status Space::mix(lipsc_cuda_device *device, int wide, size_t len, size_t 
     if (beta != 0 && beta != 1)
         return fail(err, LIPSC_E_ARG, "beta = %g is neither 0 nor 1", beta);
     if (!kb || !len) return LIPSC_OK;
-    void *room;
+    void *room = nullptr;
     PASS(scratch(device, (ka ? ka : 1) * kb * sizeof(double), &room, err));
     TRY(cudaMemcpyAsync(room, c, ka * kb * sizeof *c, cudaMemcpyHostToDevice,
                         device->stream),
