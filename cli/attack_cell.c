@@ -48,7 +48,7 @@ static lipsc_status write_input(const char *path, const attack_job *job,
     else
         cli_save_model(&record, job->what, lipsc_model_describe(job->source.model),
                        job->set->from.layer, job->source.head, &room);
-    record.dtype = cli_dtype_name(job->dtype);
+    record.dtype = lipsc_dtype_name(job->dtype);
     record.sigma = &r->sigma;
     record.u = r->u;
     record.v = r->v;

@@ -26,7 +26,7 @@ static int hash_file(attack_job *job) {
     size_t size;
     lipsc_error err;
     lipsc_sha256 sha;
-    if (cli_bytes_read(job->what, &bytes, &size, &err))
+    if (lipsc_bytes_read(job->what, &bytes, &size, &err))
         return cli_failure(job->self, "%s", err.text);
     lipsc_sha256_begin(&sha);
     lipsc_sha256_add(&sha, bytes, size);

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
-#include "data.h"
+#include "io/builtin.h"
 #include "io/hub.h"
 #include "model/state.h"
 #include "value/value.h"
@@ -20,7 +20,7 @@
  * like a file. */
 int bounds_is_model(const char *what) {
     struct stat info;
-    if (!strncmp(what, "random:", 7) || cli_is_builtin(what)) return 1;
+    if (!strncmp(what, "random:", 7) || lipsc_is_builtin(what)) return 1;
     if (!stat(what, &info)) return S_ISDIR(info.st_mode) || lipsc_model_recognised(what);
     const char *dot = strrchr(what, '.');
     const int file = dot && (!strcmp(dot, ".safetensors") || !strcmp(dot, ".st"));
@@ -185,7 +185,7 @@ int bounds_model_open(const cli_command *self, const bounds_settings *s, const c
     size_t place = 0;
     if (!!s->source.text + !!s->source.ids + !!s->source.pixels > 1)
         return cli_wrong_use(self, "give one of --text, --ids and --pixels");
-    if (cli_model_open(spec, s->part, s->seed, &out->model, &err))
+    if (lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, &out->model, &err))
         return cli_failure(self, "%s", err.text);
     const lipsc_model_info *info = lipsc_model_describe(out->model);
     if (s->layer >= info->layers)

@@ -137,10 +137,10 @@ static json_t *run_settings(const attack_job *job) {
         f->head ? f->head : "all", "map", cli_map_name(&job->layer), "num_heads",
         (json_int_t)job->layer.heads, "kv_heads", (json_int_t)job->layer.kv_heads,
         "sliding", (json_int_t)job->layer.window, "scale", job->layer.scale, "tol", s->tol,
-        "mask", cli_mask_name(job->layer.mask), "window", (json_int_t)f->window, "domain",
+        "mask", lipsc_mask_name(job->layer.mask), "window", (json_int_t)f->window, "domain",
         attack_domain_names[s->domain], "atoms", (json_int_t)s->atoms, "restarts",
         (json_int_t)s->restarts, "iterations", (json_int_t)s->iterations, "dtype",
-        cli_dtype_name(job->dtype), "seed", (double)f->seed);
+        lipsc_dtype_name(job->dtype), "seed", (double)f->seed);
     /* the first window starts at 0 either way */
     const size_t stride = f->source.stride ? f->source.stride : job->source.longest;
     const int tiled = f->source.tiled || f->window == 0;

@@ -167,8 +167,8 @@ static lipsc_status bench_row(const settings *s, size_t n, lipsc_mask mask,
         const double gflops = 1e-9 * work * (double)s->block / seconds;
         lipsc_table_row(t);
         lipsc_table_integer(t, "n", (long long)n);
-        lipsc_table_string(t, "mask", cli_mask_name(mask));
-        lipsc_table_string(t, "dtype", cli_dtype_name(dtype));
+        lipsc_table_string(t, "mask", lipsc_mask_name(mask));
+        lipsc_table_string(t, "dtype", lipsc_dtype_name(dtype));
         lipsc_table_integer(t, "threads", attn->threads);
         lipsc_table_integer(t, "block", (long long)s->block);
         lipsc_table_real(t, "ms_per_pair", 1e3 * seconds);

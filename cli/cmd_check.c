@@ -14,7 +14,6 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "interrupt.h"
-#include "ids.h"
 #include "io/layer_file.h"
 #include "io/show.h"
 #include "model/ref_map.h"
@@ -93,7 +92,7 @@ static int open_model(const cli_command *self, const settings *s, const char *pa
             lipsc_layer_maps[stored->map], name);
         return unchecked(self, path, reason);
     }
-    if (cli_model_open(s->model, s->part, s->seed, model, &err))
+    if (lipsc_model_open_part(s->model, (lipsc_part)s->part, s->seed, model, &err))
         return cli_failure(self, "%s", err.text);
     if (!strcmp(stored->model_hash, lipsc_model_describe(*model)->hash)) return CLI_RUN;
     return cli_failure(self,
@@ -129,16 +128,16 @@ static lipsc_status run_window(lipsc_model *model, const lipsc_layer_record *sto
                                size_t through, lipsc_acts **acts, lipsc_error *err) {
     const size_t n = stored->input.n;
     if (stored->pixels)
-        return lipsc_acts_new_pixels(model, LIPSC_F64, 1, stored->pixel_shape,
+        return lipsc_acts_new_pixels(model, LIPSC_F64, NULL, stored->pixel_shape,
                                      stored->pixels, through, acts, err);
     char hash[65];
     uint32_t *ids = lipsc_alloc(n, sizeof *ids);
     if (!ids) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for ids");
     for (size_t i = 0; i < n; i++) ids[i] = (uint32_t)stored->ids[i];
-    cli_ids_hash(n, ids, hash);
+    lipsc_ids_hash(n, ids, hash);
     const int same = stored->ids_hash && !strcmp(hash, stored->ids_hash);
     const lipsc_status status =
-        same ? lipsc_acts_new(model, LIPSC_F64, 1, n, ids, through, acts, err)
+        same ? lipsc_acts_new(model, LIPSC_F64, NULL, n, ids, through, acts, err)
              : lipsc_fail(err, LIPSC_E_FORMAT,
                           "its ids are not those of metadata 'ids_hash'");
     lipsc_release(ids);
@@ -306,7 +305,7 @@ static int print(const cli_command *self, const settings *s, const char *path,
     lipsc_table_integer(t, "n", (long long)stored->input.n);
     lipsc_table_string(t, "map", lipsc_layer_maps[stored->map]);
     if (stored->layer.Q)
-        lipsc_table_string(t, "mask", cli_mask_name(stored->layer.mask));
+        lipsc_table_string(t, "mask", lipsc_mask_name(stored->layer.mask));
     else if (stored->mask_override)
         lipsc_table_string(t, "mask", stored->mask_override);
     lipsc_table_real(t, "stored", *stored->sigma);

@@ -11,7 +11,7 @@
 #include "commands.h"
 #include "core/clock.h"
 #include "core/extreme.h"
-#include "data.h"
+#include "io/builtin.h"
 #include "demo.h"
 #include "golden.h"
 #include "interrupt.h"
@@ -272,10 +272,11 @@ static void show_next(const demo_style *s, const char *page) {
 
 /* What would fail at the end is better known before the work. */
 static int check_files(const cli_command *self, const char *page) {
-    char path[CLI_DATA_PATH];
+    char path[LIPSC_PATH_ROOM];
     struct stat info;
     lipsc_error err;
-    if (cli_data_path("gpt2-nano", path, &err) || cli_data_path("lighthouse", path, &err))
+    if (lipsc_builtin_path("gpt2-nano", path, &err) ||
+        lipsc_builtin_path("lighthouse", path, &err))
         return cli_failure(self, "%s", err.text);
     if (!stat(page, &info) && !S_ISREG(info.st_mode)) return CLI_RUN; /* a device */
     const int size = snprintf(path, sizeof path, "%s.XXXXXX", page);

@@ -108,7 +108,8 @@ static int export(const cli_command *self, const char *spec, const settings *s) 
     cli_source source = {0};
     lipsc_acts *acts = NULL;
     lipsc_error err;
-    lipsc_status status = cli_model_open(spec, s->part, s->seed, &model, &err);
+    lipsc_status status =
+        lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, &model, &err);
     if (!status)
         status =
             cli_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);

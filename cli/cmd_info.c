@@ -6,7 +6,7 @@
 
 #include "args.h"
 #include "core/mem.h"
-#include "data.h"
+#include "io/builtin.h"
 #include "io/checkpoint.h"
 #include "io/show.h"
 #include "model/model.h"
@@ -143,7 +143,7 @@ static void fill(lipsc_table *t, const char *spec, const lipsc_model *model) {
     if (!info->has_pixels) lipsc_table_integer(t, "vocab", (long long)info->vocab);
     if (info->positions) lipsc_table_integer(t, "positions", (long long)info->positions);
     lipsc_table_string(t, "norm", info->pre_norm ? "pre" : "post");
-    lipsc_table_string(t, "mask", cli_mask_name(info->mask));
+    lipsc_table_string(t, "mask", lipsc_mask_name(info->mask));
     if (info->mask == LIPSC_MASK_SLIDING || info->mask == LIPSC_MASK_LOCAL)
         lipsc_table_integer(t, "sliding", (long long)info->window);
     lipsc_table_string(t, "input",
@@ -160,7 +160,7 @@ static void fill(lipsc_table *t, const char *spec, const lipsc_model *model) {
 static int describe(const cli_command *self, const settings *s, const char *spec) {
     lipsc_model *model;
     lipsc_error err;
-    if (cli_model_open(spec, s->part, s->seed, &model, &err))
+    if (lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, &model, &err))
         return cli_failure(self, "%s", err.text);
     lipsc_table *t =
         lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_UPRIGHT,
@@ -180,12 +180,12 @@ static int run(const cli_command *self, int argc, char **argv) {
     settings s = {.seed = 1};
     int operands;
     struct stat info;
-    char room[CLI_DATA_PATH];
+    char room[LIPSC_PATH_ROOM];
     const char *path;
     lipsc_error err;
     const int code = cli_parse(self, argc, argv, &s, &operands);
     if (code != CLI_RUN) return code;
-    if (cli_model_resolve(argv[0], room, &path, &err))
+    if (lipsc_model_resolve(argv[0], room, &path, &err))
         return cli_failure(self, "%s", err.text);
     const int listed =
         !stat(path, &info) && S_ISREG(info.st_mode) && !lipsc_gguf_recognised(path);

@@ -120,7 +120,7 @@ static lipsc_status save(const settings *s, const lipsc_layer_file *file,
                          lipsc_error *err) {
     lipsc_layer_record record = lipsc_layer_record_of(&attn->layer, &attn->input);
     cli_save_origin(&record, file);
-    record.dtype = cli_dtype_name(attn->dtype);
+    record.dtype = lipsc_dtype_name(attn->dtype);
     record.sigma = r->sigma;
     record.u = u;
     record.v = r->v;
@@ -183,7 +183,7 @@ static void fill_row(lipsc_table *t, const settings *s, const char *path,
     lipsc_table_string(t, "model", path);
     lipsc_table_string(t, "architecture", "layer");
     lipsc_table_string(t, "map", cli_map_name(layer));
-    lipsc_table_string(t, "mask", cli_mask_name(layer->mask));
+    lipsc_table_string(t, "mask", lipsc_mask_name(layer->mask));
     lipsc_table_integer(t, "n", (long long)attn->input.n);
     lipsc_table_real(t, "sigma", r->sigma[0]);
     lipsc_table_real(t, "lower", r->info.lower);
@@ -193,7 +193,7 @@ static void fill_row(lipsc_table *t, const settings *s, const char *path,
     lipsc_table_real(t, "residual", r->info.residual);
     lipsc_table_integer(t, "products", r->info.products);
     lipsc_table_bool(t, "converged", r->info.converged);
-    lipsc_table_string(t, "dtype", cli_dtype_name(attn->dtype));
+    lipsc_table_string(t, "dtype", lipsc_dtype_name(attn->dtype));
     lipsc_table_real(t, "radius_rms", sqrt(sum / (double)attn->input.n));
     lipsc_table_real(t, "radius_max", sqrt(largest));
     lipsc_table_real(t, "seconds", r->seconds);

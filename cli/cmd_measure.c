@@ -187,7 +187,7 @@ static json_t *run_settings(const measure_job *job) {
     json_object_set_new(all, "map", json_string(measure_map_names[s->map]));
     json_object_set_new(all, "mask", json_string(measure_mask_name(job)));
     json_object_set_new(all, "heads", json_string(s->heads ? s->heads : "all"));
-    json_object_set_new(all, "dtype", json_string(cli_dtype_name(job->dtype)));
+    json_object_set_new(all, "dtype", json_string(lipsc_dtype_name(job->dtype)));
     json_object_set_new(all, "seed", json_integer((json_int_t)s->seed));
     json_object_set_new(all, "tol", json_real(measure_tol(job)));
     json_object_set_new(all, "value_tol", json_real(measure_value_tol(job)));
@@ -366,7 +366,7 @@ int measure_begin(measure_job *job, const cli_command *self, const measure_setti
         .dtype = s->dtype ? LIPSC_F64 : LIPSC_F32,
         .threads = s->common.threads ? (int)s->common.threads : omp_get_max_threads()};
     if (s->mask != MEASURE_MASK_MODEL) job->mask_override = &job->mask;
-    if (cli_model_open(job->spec, s->part, s->seed, &job->model, &err))
+    if (lipsc_model_open_part(job->spec, (lipsc_part)s->part, s->seed, &job->model, &err))
         return cli_failure(job->self, "%s", err.text);
     job->info = lipsc_model_describe(job->model);
     if (cli_source_read(&s->source, job->spec, job->info, &job->source, &err))

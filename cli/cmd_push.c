@@ -89,7 +89,7 @@ static int print(const cli_command *self, const settings *s, const layer_source 
     lipsc_table_integer(t, "width", (long long)image->d);
     lipsc_table_string(t, "map", cli_map_name(&layer->layer));
     lipsc_table_string(t, "mask",
-                       cli_mask_name(mu->times ? LIPSC_MASK_TIMES : layer->layer.mask));
+                       lipsc_mask_name(mu->times ? LIPSC_MASK_TIMES : layer->layer.mask));
     lipsc_table_real(t, "radius", farthest(mu));
     lipsc_table_real(t, "image_radius", farthest(image));
     lipsc_table_string(t, "image", s->out);

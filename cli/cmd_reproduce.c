@@ -97,7 +97,7 @@ lipsc_status repro_model_open(repro *r, const char *spec, lipsc_model **out,
             *out = r->kept[k].model;
             return LIPSC_OK;
         }
-    return cli_model_open(spec, LIPSC_PART_WHOLE, r->set->seed, out, err);
+    return lipsc_model_open_part(spec, LIPSC_PART_WHOLE, r->set->seed, out, err);
 }
 
 void repro_model_close(repro *r, lipsc_model *model) {
@@ -126,7 +126,7 @@ static int add_model(repro *r, json_t *all, const char *name, const char *spec, 
     lipsc_model *model;
     lipsc_error err;
     size_t k = 0;
-    if (cli_model_open(spec, LIPSC_PART_WHOLE, r->set->seed, &model, &err))
+    if (lipsc_model_open_part(spec, LIPSC_PART_WHOLE, r->set->seed, &model, &err))
         return cli_failure(r->self, "%s", err.text);
     while (r->kept[k].model) k++;
     r->kept[k].spec = spec;
@@ -154,7 +154,7 @@ static int add_texts(const repro *r, json_t *all) {
             return cli_wrong_use(r->self, "a text that is read several times cannot come "
                                           "from standard input");
         }
-        if (cli_bytes_read(r->texts.items[t], &bytes, &size, &err)) {
+        if (lipsc_bytes_read(r->texts.items[t], &bytes, &size, &err)) {
             json_decref(hashes);
             return cli_failure(r->self, "%s", err.text);
         }

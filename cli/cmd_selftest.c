@@ -235,7 +235,7 @@ static void check_operator(tally *t) {
             char name[96];
             if (s.storage && !vectors_new(&s, &x))
                 e = operator_case(&s, &x, (lipsc_dtype)dtype);
-            const char *type = cli_dtype_name((lipsc_dtype)dtype);
+            const char *type = lipsc_dtype_name((lipsc_dtype)dtype);
             const int f32 = dtype == LIPSC_F32;
             /* A score s carries a rounding error of 6e-8 |s| in f32, and its exponential
              * the same relative one: 2e-5 for the scores near 300 of the last case. */
@@ -323,7 +323,7 @@ static void check_threads(tally *t) {
         const double two =
             solve(&s.layer, &s.input, (lipsc_dtype)dtype, 2, LIPSC_LANCZOS, 0, &info);
         snprintf(name, sizeof name, "1 and 2 threads, %s",
-                 cli_dtype_name((lipsc_dtype)dtype));
+                 lipsc_dtype_name((lipsc_dtype)dtype));
         report(t, name, fabs(one - two), 0.0);
     }
     cli_sample_free(&s);

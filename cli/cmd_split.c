@@ -147,7 +147,7 @@ static void fill_row(lipsc_table *t, const settings *s, const layer_source *laye
     lipsc_table_string(t, "distance", found->masked ? "d2" : "W2");
     lipsc_table_string(t, "map", cli_map_name(&layer->layer));
     lipsc_table_string(t, "mask",
-                       cli_mask_name(mu->times ? LIPSC_MASK_TIMES : layer->layer.mask));
+                       lipsc_mask_name(mu->times ? LIPSC_MASK_TIMES : layer->layer.mask));
     lipsc_table_integer(t, "n", (long long)found->n);
     lipsc_table_integer(t, "atoms", (long long)found->atoms);
     lipsc_table_integer(t, "d", (long long)found->d);

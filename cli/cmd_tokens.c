@@ -25,7 +25,7 @@ static lipsc_status encode(const cli_command *self, lipsc_tokenizer *tokenizer,
     char *bytes = NULL;
     uint32_t *ids = NULL;
     size_t size, count;
-    lipsc_status status = cli_bytes_read(path, &bytes, &size, err);
+    lipsc_status status = lipsc_bytes_read(path, &bytes, &size, err);
     if (!status)
         status =
             lipsc_tokenizer_encode(tokenizer, bytes, size, s->special, &ids, &count, err);
@@ -42,7 +42,7 @@ static lipsc_status decode(lipsc_tokenizer *tokenizer, const char *path, lipsc_e
     char *bytes = NULL;
     uint32_t *ids = NULL;
     size_t size, count;
-    lipsc_status status = cli_ids_read(path, &ids, &count, err);
+    lipsc_status status = lipsc_ids_read(path, &ids, &count, err);
     if (!status)
         status = lipsc_tokenizer_decode(tokenizer, ids, count, 0, &bytes, &size, err);
     if (!status) fwrite(bytes, 1, size, stdout);
@@ -62,7 +62,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         return cli_wrong_use(self, "'--special' has no meaning with --decode");
     if (s.part == LIPSC_PART_VISION)
         return cli_wrong_use(self, "'--part vision' reads images, which have no tokens");
-    lipsc_status status = cli_tokenizer_open(argv[0], NULL, &tokenizer, &err);
+    lipsc_status status = lipsc_tokenizer_open(argv[0], &tokenizer, &err);
     if (status) return cli_failure(self, "%s", err.text);
     status = s.decode ? decode(tokenizer, argv[1], &err)
                       : encode(self, tokenizer, &s, argv[1], &err);

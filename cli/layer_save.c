@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/mem.h"
-#include "ids.h"
 #include "io/layer_file.h"
 #include "window.h"
 
@@ -34,7 +33,7 @@ lipsc_status cli_save_window(lipsc_layer_record *record, const cli_source *sourc
     room->ids = lipsc_alloc(n, sizeof *room->ids);
     for (size_t i = 0; ids && room->ids && i < n; i++)
         room->ids[i] = ids[i] = cli_window_id(source, start, n, i);
-    if (ids && room->ids) cli_ids_hash(n, ids, room->ids_hash);
+    if (ids && room->ids) lipsc_ids_hash(n, ids, room->ids_hash);
     const int failed = !ids || !room->ids;
     lipsc_release(ids);
     if (failed) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for ids");

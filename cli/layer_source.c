@@ -32,7 +32,7 @@ static int open_model(const cli_command *self, const layer_settings *s, int time
                       layer_source *out) {
     lipsc_error err;
     size_t place = 0;
-    if (cli_model_open(s->model, s->part, s->seed, &out->model, &err))
+    if (lipsc_model_open_part(s->model, (lipsc_part)s->part, s->seed, &out->model, &err))
         return cli_failure(self, "%s", err.text);
     const lipsc_model_info *info = lipsc_model_describe(out->model);
     const int one = s->head && strcmp(s->head, "all");

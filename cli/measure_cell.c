@@ -182,12 +182,12 @@ static void make_row(const measure_job *job, const measure_cell *cell,
     row->layer = cell->layer;
     row->head = cell->head;
     row->map = measure_map_names[s->map];
-    row->mask = cli_mask_name(mask);
+    row->mask = lipsc_mask_name(mask);
     row->n = cell->n;
     row->window = cell->window;
     row->start = cell->start;
     row->special = s->source.special;
-    row->dtype = cli_dtype_name(job->dtype);
+    row->dtype = lipsc_dtype_name(job->dtype);
     set_value(r, row);
     set_radius(map_input(job, cell, acts), cell->n, job->info->d, row);
     if (*r->info.unknown) {
@@ -255,7 +255,7 @@ static lipsc_layer_record make_record(const measure_job *job, const measure_cell
         .layer = {.d = job->info->d},
         .input = {.n = cell->n, .X = map_input(job, cell, acts)},
         .map = job->set->map,
-        .mask_override = job->mask_override ? cli_mask_name(*job->mask_override) : NULL};
+        .mask_override = job->mask_override ? lipsc_mask_name(*job->mask_override) : NULL};
 }
 
 static lipsc_status save_direction(const measure_job *job, const measure_cell *cell,
@@ -270,7 +270,7 @@ static lipsc_status save_direction(const measure_job *job, const measure_cell *c
     lipsc_layer_record record = make_record(job, cell, acts, attn);
     cli_save_model(&record, job->spec, job->info, cell->layer,
                    cell->head == MEASURE_NONE ? -1 : (long)cell->head, &room);
-    record.dtype = cli_dtype_name(job->dtype);
+    record.dtype = lipsc_dtype_name(job->dtype);
     record.sigma = sigma;
     record.u = u;
     record.v = v;

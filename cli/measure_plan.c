@@ -231,7 +231,7 @@ static int make_cells(measure_job *job, const lists *l) {
 static int image_length(measure_job *job, size_t *n) {
     lipsc_acts *acts;
     lipsc_error err;
-    if (lipsc_acts_new_pixels(job->model, job->dtype, job->threads, job->source.shape,
+    if (lipsc_acts_new_pixels(job->model, job->dtype, NULL, job->source.shape,
                               job->source.pixels, 1, &acts, &err))
         return cli_failure(job->self, "%s", err.text);
     *n = lipsc_acts_length(acts);

@@ -1,7 +1,6 @@
 /* source.c - reads texts, ids and images. */
 #include "source.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,49 +8,8 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "core/sha256.h"
-#include "data.h"
-#include "ids.h"
 #include "io/safetensors.h"
 #include "io/show.h"
-
-/* ---- Files ------------------------------------------------------------------------- */
-
-static lipsc_status read_stream(FILE *from, const char *name, char **bytes, size_t *size,
-                                lipsc_error *err) {
-    size_t room = 1 << 16, used = 0;
-    char *all = lipsc_alloc(room, 1);
-    while (all) {
-        used += fread(all + used, 1, room - used, from);
-        if (used < room) break;
-        char *larger = room <= SIZE_MAX / 2 ? lipsc_alloc(2 * room, 1) : NULL;
-        if (larger) memcpy(larger, all, used);
-        lipsc_release(all);
-        all = larger;
-        room *= 2;
-    }
-    if (!all) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", name);
-    if (ferror(from)) {
-        const int why = errno;
-        lipsc_release(all);
-        return lipsc_fail_system(err, name, "read", why);
-    }
-    *bytes = all;
-    *size = used;
-    return LIPSC_OK;
-}
-
-lipsc_status cli_bytes_read(const char *path, char **bytes, size_t *size,
-                            lipsc_error *err) {
-    char room[CLI_DATA_PATH];
-    if (!strcmp(path, "-")) return read_stream(stdin, "standard input", bytes, size, err);
-    lipsc_status status = cli_data_resolve(path, room, &path, err);
-    if (status) return status;
-    FILE *from = fopen(path, "rb");
-    if (!from) return lipsc_fail_system(err, path, "open", errno);
-    status = read_stream(from, path, bytes, size, err);
-    fclose(from);
-    return status;
-}
 
 static const char *shown(const char *path, char room[LIPSC_SHOWN_PATH]) {
     if (!strcmp(path, "-")) return "standard input";
@@ -59,60 +17,7 @@ static const char *shown(const char *path, char room[LIPSC_SHOWN_PATH]) {
     return room;
 }
 
-lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
-                          lipsc_error *err) {
-    char *bytes, room[LIPSC_SHOWN_PATH];
-    size_t size;
-    lipsc_status status = cli_bytes_read(path, &bytes, &size, err);
-    if (status) return status;
-    status = cli_ids_parse(shown(path, room), bytes, size, ids, count, err);
-    lipsc_release(bytes);
-    return status;
-}
-
-/* ---- Models and tokenizers --------------------------------------------------------- */
-
-lipsc_status cli_model_open(const char *spec, int part, uint64_t seed, lipsc_model **out,
-                            lipsc_error *err) {
-    char room[CLI_DATA_PATH];
-    const lipsc_status status = cli_model_resolve(spec, room, &spec, err);
-    return status ? status : lipsc_model_open_part(spec, (lipsc_part)part, seed, out, err);
-}
-
-/* data/tokenizer.json, compiled in */
-extern const unsigned char cli_builtin_tokenizer[];
-extern const size_t cli_builtin_tokenizer_size;
-
-/* Where the tokenizer of a model lies: of a single safetensors file in its folder. */
-static const char *beside(const char *spec, char room[CLI_DATA_PATH]) {
-    static const char ending[] = ".safetensors";
-    const size_t length = strlen(spec), end = sizeof ending - 1;
-    if (length <= end || strcmp(spec + length - end, ending)) return spec;
-    const char *slash = strrchr(spec, '/');
-    const size_t folder = slash ? (size_t)(slash - spec) + 1 : 0;
-    if (folder >= CLI_DATA_PATH) return spec;
-    memmove(room, spec, folder);
-    memcpy(room + folder, ".", 2);
-    return room;
-}
-
-lipsc_status cli_tokenizer_open(const char *spec, const char *folder, lipsc_tokenizer **out,
-                                lipsc_error *err) {
-    static const char random[] = "random:";
-    char room[CLI_DATA_PATH];
-    if (folder) spec = folder;
-    lipsc_status status = cli_model_resolve(spec, room, &spec, err);
-    if (status) return status;
-    if (!folder) spec = beside(spec, room);
-    if (folder || strncmp(spec, random, sizeof random - 1))
-        return lipsc_tokenizer_open(spec, out, err);
-    status = lipsc_tokenizer_open(spec + sizeof random - 1, out, err);
-    if (status == LIPSC_E_IO) /* there are no such files */
-        status = lipsc_tokenizer_parse((const char *)cli_builtin_tokenizer,
-                                       cli_builtin_tokenizer_size, "the built-in tokenizer",
-                                       out, err);
-    return status;
-}
+/* ---- Tokens ------------------------------------------------------------------------ */
 
 /* A missing tokenizer is no dead end. */
 static lipsc_status open_tokenizer(const cli_source_options *options, const char *spec,
@@ -120,7 +25,8 @@ static lipsc_status open_tokenizer(const cli_source_options *options, const char
                                    lipsc_error *err) {
     char room[LIPSC_SHOWN_PATH];
     lipsc_error why = {.text = ""};
-    lipsc_status status = cli_tokenizer_open(spec, options->tokenizer, out, &why);
+    lipsc_status status =
+        lipsc_tokenizer_open(options->tokenizer ? options->tokenizer : spec, out, &why);
     if (status == LIPSC_E_IO && !options->tokenizer)
         return lipsc_fail(
             err, status, "%s; --tokenizer PATH names one that lies elsewhere%s", why.text,
@@ -267,15 +173,15 @@ lipsc_status cli_source_read(const cli_source_options *options, const char *spec
                                 : options->ids ? options->ids
                                                : options->pixels};
     lipsc_status status = check_kind(options, spec, info, err);
-    if (!status) status = cli_bytes_read(out->path, &bytes, &size, err);
+    if (!status) status = lipsc_bytes_read(out->path, &bytes, &size, err);
     if (status) return status;
     lipsc_sha256 sha;
     lipsc_sha256_begin(&sha);
     lipsc_sha256_add(&sha, bytes, size);
     lipsc_sha256_end(&sha, out->hash);
     if (options->ids)
-        status =
-            cli_ids_parse(shown(out->path, room), bytes, size, &out->ids, &out->count, err);
+        status = lipsc_ids_parse(shown(out->path, room), bytes, size, &out->ids,
+                                 &out->count, err);
     else if (options->pixels)
         status = read_pixels(out->path, out, err);
     if (!status && (options->text || options->special))
@@ -286,7 +192,7 @@ lipsc_status cli_source_read(const cli_source_options *options, const char *spec
             lipsc_fail(err, LIPSC_E_FORMAT, "%s: no tokens in it", shown(out->path, room));
     if (!status && out->ids) {
         status = check_ids(out, info, err);
-        cli_ids_hash(out->count, out->ids, out->ids_hash);
+        lipsc_ids_hash(out->count, out->ids, out->ids_hash);
     }
     if (status) cli_source_free(out);
     return status;

@@ -6,23 +6,6 @@
 #include "model/model.h"
 #include "token/token.h"
 
-/* A whole file, standard input when path is "-", or a built-in text (data.h).  *bytes (free
- * with lipsc_release) is never NULL on success. */
-lipsc_status cli_bytes_read(const char *path, char **bytes, size_t *size, lipsc_error *err);
-
-/* The ids of a file (ids.h); *ids as cli_bytes_read. */
-lipsc_status cli_ids_read(const char *path, uint32_t **ids, size_t *count,
-                          lipsc_error *err);
-
-/* lipsc_model_open_part, of a built-in model (data.h) as well. */
-lipsc_status cli_model_open(const char *spec, int part, uint64_t seed, lipsc_model **out,
-                            lipsc_error *err);
-
-/* The tokenizer of a model: that in `folder` when it is not NULL, otherwise that beside the
- * weights; of random:DIR that in DIR, and the built-in one where there is none. */
-lipsc_status cli_tokenizer_open(const char *spec, const char *folder, lipsc_tokenizer **out,
-                                lipsc_error *err);
-
 typedef struct {
     const char *path; /* as typed                                              */
     uint32_t *ids;    /* NULL for an image                                     */

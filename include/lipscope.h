@@ -52,6 +52,8 @@
 #include "lipscope/layer.h"     /* an attention layer, its Jacobian at an input       */
 #include "lipscope/sigma.h"     /* singular values of an operator, certificates       */
 #include "lipscope/bound.h"     /* proved upper bounds                                */
+#include "lipscope/model.h"     /* checkpoints, activations, the maps of a model      */
+#include "lipscope/tokens.h"    /* text to token ids                                  */
 #include "lipscope/file.h"      /* layer files                                        */
 #include "lipscope/meanfield.h" /* measures, their distances, attention on them       */
 

@@ -142,7 +142,7 @@ static json_t *make_row(const sheet *s, size_t n, const double value[3],
     json_object_set_new(row, "head", json_null());
     json_object_set_new(row, "direction_head", json_integer((json_int_t)s->head));
     json_object_set_new(row, "map", json_string(cli_map_name(s->layer)));
-    json_object_set_new(row, "mask", json_string(cli_mask_name(s->layer->mask)));
+    json_object_set_new(row, "mask", json_string(lipsc_mask_name(s->layer->mask)));
     json_object_set_new(row, "n", json_integer((json_int_t)n));
     json_object_set_new(row, "window", json_integer(0));
     json_object_set_new(row, "sigma", lipsc_json_real(value[0]));

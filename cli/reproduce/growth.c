@@ -8,7 +8,7 @@
 
 #include "core/median.h"
 #include "core/mem.h"
-#include "data.h"
+#include "io/builtin.h"
 #include "law.h"
 #include "measure.h"
 
@@ -241,7 +241,7 @@ static lipsc_fit decoders(repro *r, size_t text, const char *suffix) {
                                         "random GPT-2"};
     for (size_t i = 0; i < 4; i++)
         snprintf(names[i], sizeof names[i], "%s%s", kinds[i], suffix);
-    const int built_in = cli_is_builtin(r->decoder);
+    const int built_in = lipsc_is_builtin(r->decoder);
     if (built_in)
         snprintf(random, sizeof random, "random:gpt2:nano"); /* of the same shape */
     else

@@ -19,6 +19,7 @@ typedef enum {
     LIPSC_MASK_TIMES = 3,   /* t_j <= t_i; equal times see each other    */
     LIPSC_MASK_LOCAL = 4    /* |i - j| < window                          */
 } lipsc_mask;
+LIPSC_API const char *lipsc_mask_name(lipsc_mask mask); /* "none", "causal", ... */
 
 /* A bias of the scores by the distance j - i of key and query. */
 typedef enum {

@@ -54,8 +54,12 @@ typedef struct {
     char text[800];
 } lipsc_error;
 
+/* Frees what a function handed out with these words; NULL does nothing. */
+LIPSC_API void lipsc_release(void *p);
+
 /* Precision of the products and of the vectors of a solve. */
 typedef enum { LIPSC_F64 = 0, LIPSC_F32 = 1 } lipsc_dtype;
+LIPSC_API const char *lipsc_dtype_name(lipsc_dtype dtype); /* "f64", "f32" */
 
 #ifdef __cplusplus
 }

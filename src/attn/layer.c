@@ -15,6 +15,11 @@
  * double. */
 static const double weight_spread = 1e300;
 
+const char *lipsc_mask_name(lipsc_mask mask) {
+    static const char *const names[] = {"none", "causal", "sliding", "times", "local"};
+    return (size_t)mask < sizeof names / sizeof *names ? names[mask] : "unknown";
+}
+
 void lipsc_layer_defaults(lipsc_layer *layer) {
     memset(layer, 0, sizeof *layer);
     layer->heads = 1;

@@ -4,12 +4,13 @@
 
 #include <stddef.h>
 
+#include "lipscope/status.h" /* lipsc_release */
+
 /* count * size bytes, aligned to 64, contents undefined.  NULL when the product
  * overflows or memory is short; never NULL for a zero product.  Free with
  * lipsc_release (or free: the memory is malloc's). */
 void *lipsc_alloc(size_t count, size_t size);
 void *lipsc_alloc_zero(size_t count, size_t size);
-void lipsc_release(void *p); /* NULL does nothing */
 
 /* 1 and *product = a * b, or 0 when that overflows. */
 int lipsc_mul_size(size_t a, size_t b, size_t *product);

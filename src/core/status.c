@@ -3,6 +3,10 @@
 
 const char *lipsc_version(void) { return LIPSC_VERSION_STRING; }
 
+const char *lipsc_dtype_name(lipsc_dtype dtype) {
+    return dtype == LIPSC_F32 ? "f32" : "f64";
+}
+
 const char *lipsc_strerror(lipsc_status s) {
     switch (s) {
 #define LIPSC_EXPAND(name, value, text) \

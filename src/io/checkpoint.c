@@ -23,6 +23,7 @@ struct lipsc_checkpoint {
         lipsc_st *st; /* one of the two */
         lipsc_gguf *gguf;
     } * files;
+    lipsc_given_set memory; /* in place of files */
 };
 
 /* What a model adds in front of the names of the model that it wraps. */
@@ -201,8 +202,23 @@ lipsc_status lipsc_checkpoint_open(const char *dir, lipsc_checkpoint **out,
     return status;
 }
 
+lipsc_status lipsc_checkpoint_from_memory(const char *name, size_t count,
+                                          const lipsc_model_tensor *tensors,
+                                          lipsc_checkpoint **out, lipsc_error *err) {
+    lipsc_checkpoint *c = lipsc_alloc_zero(1, sizeof *c);
+    if (!c) return no_memory(err);
+    lipsc_show_path(name, c->shown);
+    const lipsc_status status = lipsc_given_make(name, count, tensors, &c->memory, err);
+    if (status)
+        lipsc_checkpoint_free(c);
+    else
+        *out = c;
+    return status;
+}
+
 void lipsc_checkpoint_free(lipsc_checkpoint *c) {
     if (!c) return;
+    lipsc_given_free(&c->memory);
     for (size_t f = 0; f < c->count; f++) {
         lipsc_st_free(c->files[f].st);
         lipsc_gguf_free(c->files[f].gguf);
@@ -251,17 +267,31 @@ static int in_gguf(const lipsc_gguf *gguf, const lipsc_gguf_tensor *t, lipsc_sto
     return 1;
 }
 
+static int in_memory(const lipsc_checkpoint *c, const lipsc_given_tensor *t,
+                     lipsc_stored *out) {
+    if (!t) return 0;
+    *out = (lipsc_stored){.name = t->name,
+                          .dtype = t->dtype,
+                          .file = c->shown,
+                          .readable = t->item != 0,
+                          .ndim = t->ndim,
+                          .shape = t->shape,
+                          .count = t->count,
+                          .bytes = t->count * t->item,
+                          .in_memory = t};
+    return 1;
+}
+
 lipsc_status lipsc_stored_read(const lipsc_stored *s, size_t first, size_t count,
                                double *out, lipsc_error *err) {
+    if (s->in_memory) return lipsc_given_read(s->in_memory, first, count, out, err);
     return s->st ? lipsc_st_read_f64(s->st, s->in_st, first, count, out, err)
                  : lipsc_gguf_read(s->gguf, s->in_gguf, first, count, out, err);
 }
 
 void lipsc_stored_forget(const lipsc_stored *s) {
-    if (s->st)
-        lipsc_st_forget(s->st, s->in_st);
-    else
-        lipsc_gguf_forget(s->gguf, s->in_gguf);
+    if (s->st) lipsc_st_forget(s->st, s->in_st);
+    if (s->gguf) lipsc_gguf_forget(s->gguf, s->in_gguf);
 }
 
 int lipsc_checkpoint_at(const lipsc_checkpoint *c, size_t i, lipsc_stored *out) {
@@ -274,7 +304,7 @@ int lipsc_checkpoint_at(const lipsc_checkpoint *c, size_t i, lipsc_stored *out) 
                       : in_gguf(gguf, lipsc_gguf_at(gguf, i), out);
         i -= count;
     }
-    return 0;
+    return i < c->memory.count && in_memory(c, &c->memory.at[i], out);
 }
 
 static int find_exactly(const lipsc_checkpoint *c, const char *name, lipsc_stored *out) {
@@ -285,7 +315,7 @@ static int find_exactly(const lipsc_checkpoint *c, const char *name, lipsc_store
                : in_gguf(gguf, lipsc_gguf_find(gguf, name), out))
             return 1;
     }
-    return 0;
+    return in_memory(c, lipsc_given_find(&c->memory, name), out);
 }
 
 static int find_prefixed(const lipsc_checkpoint *c, const char *name, lipsc_stored *out) {
@@ -349,6 +379,7 @@ static void add_bytes(const lipsc_mapfile *map, lipsc_sha256 *sha) {
 
 lipsc_status lipsc_checkpoint_hash(const lipsc_checkpoint *c, lipsc_sha256 *sha,
                                    lipsc_error *err) {
+    lipsc_given_hash(&c->memory, sha);
     for (size_t f = 0; f < c->count; f++) {
         lipsc_mapfile map;
         const lipsc_status status = lipsc_mapfile_open(c->files[f].path, &map, err);

@@ -1,11 +1,12 @@
 /* checkpoint.h - the weights of a model as one set of named tensors: a Hugging Face folder
  * with model.safetensors or the shards that model.safetensors.index.json names, one
- * safetensors file, or one GGUF file. */
+ * safetensors file, one GGUF file, or tensors that are in memory already. */
 #ifndef LIPSC_IO_CHECKPOINT_H
 #define LIPSC_IO_CHECKPOINT_H
 
 #include "core/sha256.h"
 #include "io/gguf.h"
+#include "io/given.h"
 #include "io/safetensors.h"
 
 /* Files are mapped and must not change while it is open. */
@@ -13,6 +14,10 @@ typedef struct lipsc_checkpoint lipsc_checkpoint;
 
 lipsc_status lipsc_checkpoint_open(const char *path, lipsc_checkpoint **out,
                                    lipsc_error *err);
+/* name: of the model, in sentences. */
+lipsc_status lipsc_checkpoint_from_memory(const char *name, size_t count,
+                                          const lipsc_model_tensor *tensors,
+                                          lipsc_checkpoint **out, lipsc_error *err);
 void lipsc_checkpoint_free(lipsc_checkpoint *checkpoint); /* NULL does nothing */
 
 /* The path as it stands in sentences. */
@@ -21,7 +26,7 @@ const char *lipsc_checkpoint_shown(const lipsc_checkpoint *checkpoint);
 /* The GGUF file that it is, or NULL. */
 const lipsc_gguf *lipsc_checkpoint_gguf(const lipsc_checkpoint *checkpoint);
 
-/* A tensor in one of the files; valid as long as the checkpoint. */
+/* A tensor of the set; valid as long as the checkpoint. */
 typedef struct {
     const char *name, *dtype; /* "F16", "Q4_K"                    */
     const char *file;         /* as it stands in sentences         */
@@ -29,11 +34,12 @@ typedef struct {
     size_t ndim;
     const size_t *shape;
     size_t count, bytes;
-    /* where it stands: one of the two pairs */
+    /* where it stands: one of the two pairs, or the last */
     const lipsc_st *st;
     const lipsc_st_tensor *in_st;
     const lipsc_gguf *gguf;
     const lipsc_gguf_tensor *in_gguf;
+    const lipsc_given_tensor *in_memory;
 } lipsc_stored;
 
 /* The tensor of that name, also under one of the prefixes that wrapping models add

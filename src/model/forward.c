@@ -258,27 +258,27 @@ static lipsc_status run(lipsc_model *m, lipsc_acts *a, int threads, size_t throu
     return status;
 }
 
-lipsc_status lipsc_acts_new(lipsc_model *m, lipsc_dtype dtype, int threads, size_t n,
-                            const uint32_t *ids, size_t through, lipsc_acts **out,
+lipsc_status lipsc_acts_new(lipsc_model *m, lipsc_dtype dtype, lipsc_device *device,
+                            size_t n, const uint32_t *ids, size_t through, lipsc_acts **out,
                             lipsc_error *err) {
     lipsc_acts *a;
     const lipsc_status status = lipsc_acts_begin(m, dtype, n, ids, &a, err);
-    return status ? status : run(m, a, threads, through, out, err);
+    return status ? status : run(m, a, lipsc_device_threads(device), through, out, err);
 }
 
-lipsc_status lipsc_acts_new_pixels(lipsc_model *m, lipsc_dtype dtype, int threads,
+lipsc_status lipsc_acts_new_pixels(lipsc_model *m, lipsc_dtype dtype, lipsc_device *device,
                                    const size_t shape[3], const double *pixels,
                                    size_t through, lipsc_acts **out, lipsc_error *err) {
     lipsc_acts *a;
     const lipsc_status status = lipsc_acts_begin_pixels(m, dtype, shape, pixels, &a, err);
-    return status ? status : run(m, a, threads, through, out, err);
+    return status ? status : run(m, a, lipsc_device_threads(device), through, out, err);
 }
 
-lipsc_status lipsc_acts_new_from(lipsc_model *m, lipsc_dtype dtype, int threads, size_t n,
-                                 const double *x, size_t through, lipsc_acts **out,
-                                 lipsc_error *err) {
+lipsc_status lipsc_acts_new_from(lipsc_model *m, lipsc_dtype dtype, lipsc_device *device,
+                                 size_t n, const double *x, size_t through,
+                                 lipsc_acts **out, lipsc_error *err) {
     lipsc_acts *a;
     if (n == 0) return lipsc_fail(err, LIPSC_E_ARG, "a window of no tokens");
     const lipsc_status status = begin(m, dtype, n, x, &a, err);
-    return status ? status : run(m, a, threads, through, out, err);
+    return status ? status : run(m, a, lipsc_device_threads(device), through, out, err);
 }

@@ -53,7 +53,7 @@ static lipsc_status check(const lipsc_model *m, const lipsc_map_options *o,
     if (o->map != LIPSC_MAP_MODEL && o->layer >= m->config.layers)
         return lipsc_fail(err, LIPSC_E_ARG, "%s: has %zu layers, so there is no layer %zu",
                           m->shown, m->config.layers, o->layer);
-    if (o->threads < 1) return lipsc_fail(err, LIPSC_E_ARG, "threads = %d", o->threads);
+    if (o->threads < 0) return lipsc_fail(err, LIPSC_E_ARG, "threads = %d", o->threads);
     return LIPSC_OK;
 }
 
@@ -137,6 +137,7 @@ static lipsc_status make(lipsc_model *m, size_t n, const double *x,
     map->model = m;
     map->n = n;
     map->options = *options;
+    if (!options->threads) map->options.threads = lipsc_device_threads(options->device);
     if (options->mask_override) {
         map->mask = *options->mask_override;
         map->options.mask_override = &map->mask;
@@ -368,6 +369,21 @@ static lipsc_status judge_rounding(void *ctx, double enough, double *eps, char *
     return LIPSC_OK;
 }
 
+static int op_apply(void *ctx, int trans, size_t k, const double *x, double *y) {
+    return apply_host(ctx, trans, k, x, y) != LIPSC_OK;
+}
+
+lipsc_op lipsc_map_op(lipsc_map *map) {
+    const lipsc_linop op = lipsc_map_linop(map);
+    return (lipsc_op){.m = op.m, .n = op.n, .apply = op_apply, .ctx = map};
+}
+
+const char *lipsc_map_name(lipsc_map_kind map) {
+    static const char *const names[] = {"heads",    "attention", "norm-attention",
+                                        "residual", "block",     "model"};
+    return (size_t)map < sizeof names / sizeof *names ? names[map] : "unknown";
+}
+
 lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, double *sigma,
                              double *u, double *v, lipsc_svd_info *info) {
     if (!map || !set || !sigma) return LIPSC_E_ARG;
@@ -383,10 +399,6 @@ lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, doub
     return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
 }
 
-static int apply_twin(void *ctx, int trans, size_t k, const double *x, double *y) {
-    return apply_host(ctx, trans, k, x, y) != LIPSC_OK;
-}
-
 lipsc_status lipsc_map_certify(lipsc_map *map, const double *v,
                                const lipsc_certify_settings *set, lipsc_certificate *out,
                                lipsc_error *err) {
@@ -396,7 +408,7 @@ lipsc_status lipsc_map_certify(lipsc_map *map, const double *v,
     lipsc_status status = open_twin(map, &twin);
     if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
     const size_t length = map->n * map->model->config.d;
-    const lipsc_op op = {.m = length, .n = length, .apply = apply_twin, .ctx = twin};
+    const lipsc_op op = {.m = length, .n = length, .apply = op_apply, .ctx = twin};
     lipsc_certify_settings used = *set;
     status = find_rounding(twin, &used.rounding);
     if (status)

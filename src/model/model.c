@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/mem.h"
+#include "io/builtin.h"
 #include "io/mapfile.h"
 #include "io/safetensors.h"
 #include "io/show.h"
@@ -229,14 +230,33 @@ static lipsc_status read_files(lipsc_model *m, const char *path, lipsc_sha256 *s
     return status ? status : lipsc_checkpoint_hash(m->files, sha, err);
 }
 
-static lipsc_status open_into(lipsc_model *m, const char *spec, lipsc_error *err) {
+/* Where a model comes from: spec, or a configuration and tensors in memory. */
+typedef struct {
+    const char *spec; /* or the name in sentences */
+    const char *config;
+    size_t config_size, count;
+    const lipsc_model_tensor *tensors;
+} origin;
+
+static lipsc_status read_memory(lipsc_model *m, const origin *from, lipsc_sha256 *sha,
+                                lipsc_error *err) {
+    lipsc_status status =
+        read_config(m, from->config, from->config_size, m->shown, sha, err);
+    if (!status)
+        status = lipsc_checkpoint_from_memory(m->shown, from->count, from->tensors,
+                                              &m->files, err);
+    return status ? status : lipsc_checkpoint_hash(m->files, sha, err);
+}
+
+static lipsc_status open_into(lipsc_model *m, const origin *from, lipsc_error *err) {
     static const char random_prefix[] = "random:";
     const size_t prefix = sizeof random_prefix - 1;
     lipsc_sha256 sha;
     lipsc_sha256_begin(&sha);
-    lipsc_status status = strncmp(spec, random_prefix, prefix)
-                              ? read_files(m, spec, &sha, err)
-                              : read_random(m, spec + prefix, &sha, err);
+    lipsc_status status = from->config ? read_memory(m, from, &sha, err)
+                          : strncmp(from->spec, random_prefix, prefix)
+                              ? read_files(m, from->spec, &sha, err)
+                              : read_random(m, from->spec + prefix, &sha, err);
     if (status) return status;
     m->tensors.config = &m->config;
     m->tensors.files = m->files;
@@ -249,6 +269,25 @@ static lipsc_status open_into(lipsc_model *m, const char *spec, lipsc_error *err
     return LIPSC_OK;
 }
 
+static lipsc_status open_from(const origin *from, lipsc_part part, uint64_t seed,
+                              lipsc_model **out, lipsc_error *err) {
+    lipsc_model *m = lipsc_alloc_zero(1, sizeof *m);
+    if (!m || pthread_mutex_init(&m->lock, NULL)) {
+        lipsc_release(m);
+        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a model");
+    }
+    lipsc_show_path(from->spec, m->shown);
+    m->tensors.seed = seed;
+    m->part = part;
+    m->backend = lipsc_backend_best();
+    const lipsc_status status = open_into(m, from, err);
+    if (status)
+        lipsc_model_free(m);
+    else
+        *out = m;
+    return status;
+}
+
 lipsc_status lipsc_model_open(const char *spec, uint64_t seed, lipsc_model **out,
                               lipsc_error *err) {
     return lipsc_model_open_part(spec, LIPSC_PART_WHOLE, seed, out, err);
@@ -256,21 +295,26 @@ lipsc_status lipsc_model_open(const char *spec, uint64_t seed, lipsc_model **out
 
 lipsc_status lipsc_model_open_part(const char *spec, lipsc_part part, uint64_t seed,
                                    lipsc_model **out, lipsc_error *err) {
-    lipsc_model *m = lipsc_alloc_zero(1, sizeof *m);
-    if (!m || pthread_mutex_init(&m->lock, NULL)) {
-        lipsc_release(m);
-        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a model");
-    }
-    lipsc_show_path(spec, m->shown);
-    m->tensors.seed = seed;
-    m->part = part;
-    m->backend = lipsc_backend_best();
-    const lipsc_status status = open_into(m, spec, err);
-    if (status)
-        lipsc_model_free(m);
-    else
-        *out = m;
-    return status;
+    char room[LIPSC_PATH_ROOM];
+    if (!spec || !out || (unsigned)part >= LIPSC_PARTS)
+        return lipsc_fail(err, LIPSC_E_ARG, "a model needs a name, a part and a place");
+    const lipsc_status status = lipsc_model_resolve(spec, room, &spec, err);
+    return status ? status : open_from(&(origin){.spec = spec}, part, seed, out, err);
+}
+
+lipsc_status lipsc_model_from_memory(const char *name, const char *config,
+                                     size_t config_size, lipsc_part part, size_t count,
+                                     const lipsc_model_tensor *tensors, lipsc_model **out,
+                                     lipsc_error *err) {
+    if (!config || (count && !tensors) || !out || (unsigned)part >= LIPSC_PARTS)
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "a model needs a configuration, tensors, a part and a place");
+    const origin from = {.spec = name ? name : "the model",
+                         .config = config,
+                         .config_size = config_size,
+                         .count = count,
+                         .tensors = tensors};
+    return open_from(&from, part, 1, out, err);
 }
 
 void lipsc_model_free(lipsc_model *m) {

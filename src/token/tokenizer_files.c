@@ -255,7 +255,7 @@ static lipsc_status open_gguf(const char *path, lipsc_tokenizer **out, lipsc_err
     return status;
 }
 
-lipsc_status lipsc_tokenizer_open(const char *dir, lipsc_tokenizer **out,
+lipsc_status lipsc_tokenizer_read(const char *dir, lipsc_tokenizer **out,
                                   lipsc_error *err) {
     char shown[LIPSC_SHOWN_PATH];
     json_t *config = NULL;

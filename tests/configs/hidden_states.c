@@ -17,7 +17,7 @@ static lipsc_status run_pixels(lipsc_model *m, lipsc_acts **acts, lipsc_error *e
     if (!pixels || !in || fread(pixels, sizeof *pixels, count, in) != count) exit(1);
     fclose(in);
     const lipsc_status status =
-        m ? lipsc_acts_new_pixels(m, LIPSC_F64, 1, shape, pixels, 0, acts, err)
+        m ? lipsc_acts_new_pixels(m, LIPSC_F64, NULL, shape, pixels, 0, acts, err)
           : LIPSC_E_ARG;
     free(pixels);
     return status;
@@ -28,7 +28,7 @@ static lipsc_status run_ids(lipsc_model *m, size_t n, lipsc_acts **acts, lipsc_e
     for (size_t i = 0; i < n; i++)
         if (!ids || scanf("%u", &ids[i]) != 1) exit(1);
     const lipsc_status status =
-        m ? lipsc_acts_new(m, LIPSC_F64, 1, n, ids, 0, acts, err) : LIPSC_E_ARG;
+        m ? lipsc_acts_new(m, LIPSC_F64, NULL, n, ids, 0, acts, err) : LIPSC_E_ARG;
     free(ids);
     return status;
 }

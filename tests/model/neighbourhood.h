@@ -99,7 +99,7 @@ static inline void check_neighbourhood(const char *name, const char *dir,
         ids = window;
     }
     if (lipsc_model_open(dir, 1, &model, &err) ||
-        lipsc_acts_new(model, LIPSC_F64, 2, LENGTH, ids, 0, &acts, &err))
+        lipsc_acts_new(model, LIPSC_F64, NULL, LENGTH, ids, 0, &acts, &err))
         fail_msg("%s", err.text);
     for (size_t l = 0; l < count; l++) {
         lipsc_layer layer;

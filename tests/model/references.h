@@ -47,7 +47,7 @@ static inline lipsc_acts *run_window(lipsc_model *model, json_t *ids, size_t n, 
     assert_true((w + 1) * n <= json_array_size(ids) && n <= MOST_TOKENS);
     for (size_t i = 0; i < n; i++)
         window[i] = (uint32_t)json_integer_value(json_array_get(ids, w * n + i));
-    if (lipsc_acts_new(model, dtype, 2, n, window, 0, &acts, &err))
+    if (lipsc_acts_new(model, dtype, NULL, n, window, 0, &acts, &err))
         fail_msg("%s", err.text);
     return acts;
 }

@@ -106,7 +106,7 @@ static void evaluate(const fixture *f, lipsc_map_kind map, size_t n, const doubl
                      double *y) {
     lipsc_error err = {0};
     lipsc_acts *acts;
-    if (lipsc_acts_new_from(f->model, LIPSC_F64, 1, n, x, 0, &acts, &err))
+    if (lipsc_acts_new_from(f->model, LIPSC_F64, NULL, n, x, 0, &acts, &err))
         fail_msg("%s", err.text);
     const size_t count = n * lipsc_model_describe(f->model)->d;
     const double *attention = lipsc_acts_attention_output(acts, 0);

@@ -28,7 +28,7 @@ static void test_part(void **state) {
     lipsc_acts *acts;
     lipsc_layer layer;
     const uint32_t ids[2] = {1, 2};
-    assert_int_equal(lipsc_acts_new(model, LIPSC_F32, 1, 2, ids, 0, &acts, &err),
+    assert_int_equal(lipsc_acts_new(model, LIPSC_F32, NULL, 2, ids, 0, &acts, &err),
                      LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "cannot read text"));
     assert_int_equal(

@@ -60,7 +60,7 @@ static double sigma_of(const real *r, size_t n, size_t layer) {
     lipsc_error err = {0};
     double sigma = 0;
     lipsc_svd_defaults(&set);
-    if (lipsc_acts_new(r->model, LIPSC_F64, 2, n, r->ids, layer + 1, &acts, &err) ||
+    if (lipsc_acts_new(r->model, LIPSC_F64, NULL, n, r->ids, layer + 1, &acts, &err) ||
         lipsc_map_new(r->model, acts, &options, &map, &err))
         fail_msg("%s", err.text);
     assert_int_equal(lipsc_map_sigma(map, &set, &sigma, NULL, NULL, NULL), LIPSC_OK);
@@ -153,7 +153,7 @@ static void check_greedy(const char *model, const char *reference) {
     snprintf(path, sizeof path, "%s/%s/model.gguf", getenv("LIPSCOPE_REAL_MODELS"), model);
     check_prompt(path, greedy, ids, first);
     if (lipsc_checkpoint_open(path, &files, &err)) fail_msg("%s", err.text);
-    if (lipsc_acts_new(r.model, LIPSC_F32, 2, count - 1, ids, 0, &acts, &err))
+    if (lipsc_acts_new(r.model, LIPSC_F32, NULL, count - 1, ids, 0, &acts, &err))
         fail_msg("%s", err.text);
     const size_t d = lipsc_model_describe(r.model)->d;
     for (size_t n = first; n < count; n++)

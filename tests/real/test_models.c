@@ -72,7 +72,7 @@ static void test_stories(void **state) {
         for (size_t n = 1; n < COUNT; n++) {
             lipsc_acts *acts;
             lipsc_error err = {0};
-            if (lipsc_acts_new(model, (lipsc_dtype)t, 1, n, expected, 0, &acts, &err))
+            if (lipsc_acts_new(model, (lipsc_dtype)t, NULL, n, expected, 0, &acts, &err))
                 fail_msg("%s", err.text);
             const double *last = lipsc_acts_output(acts) + (n - 1) * info->d;
             double largest = -INFINITY;
@@ -108,7 +108,7 @@ static void test_attention_only(void **state) {
     lipsc_error err = {0};
     lipsc_acts *acts;
     const uint32_t ids[2] = {1, 2};
-    assert_int_equal(lipsc_acts_new(model, LIPSC_F32, 1, 2, ids, 0, &acts, &err),
+    assert_int_equal(lipsc_acts_new(model, LIPSC_F32, NULL, 2, ids, 0, &acts, &err),
                      LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "cannot read text"));
     lipsc_layer layer;

@@ -186,11 +186,11 @@ static lipsc_acts *run(lipsc_model *model) {
         const size_t shape[3] = {2, 6, 9};
         double pixels[2 * 6 * 9];
         for (size_t e = 0; e < 108; e++) pixels[e] = lipsc_rng_normal(5, e);
-        if (lipsc_acts_new_pixels(model, LIPSC_F64, 1, shape, pixels, 0, &acts, &err))
+        if (lipsc_acts_new_pixels(model, LIPSC_F64, NULL, shape, pixels, 0, &acts, &err))
             fail_msg("%s", err.text);
     } else {
         const uint32_t ids[TOKENS] = {4, 10, 3, 7, 3, 0}; /* 3 is roberta's padding here */
-        if (lipsc_acts_new(model, LIPSC_F64, 1, TOKENS, ids, 0, &acts, &err))
+        if (lipsc_acts_new(model, LIPSC_F64, NULL, TOKENS, ids, 0, &acts, &err))
             fail_msg("%s", err.text);
     }
     return acts;
@@ -276,7 +276,7 @@ static void test_old_names(void **state) {
 static void evaluate(lipsc_model *model, size_t n, const double *x, double *y) {
     lipsc_acts *acts;
     lipsc_error err = {0};
-    if (lipsc_acts_new_from(model, LIPSC_F64, 1, n, x, 0, &acts, &err))
+    if (lipsc_acts_new_from(model, LIPSC_F64, NULL, n, x, 0, &acts, &err))
         fail_msg("%s", err.text);
     memcpy(y, lipsc_acts_output(acts), n * lipsc_model_describe(model)->d * sizeof *y);
     lipsc_acts_free(acts);
@@ -410,16 +410,16 @@ static void test_random(void **state) {
     moments(model, LIPSC_TOKENS, 0, 0.02);
     const uint32_t ids[3] = {1, 2, 3};
     lipsc_acts *a, *b, *c;
-    assert_int_equal(lipsc_acts_new(model, LIPSC_F64, 1, 3, ids, 2, &a, &err), LIPSC_OK);
-    assert_int_equal(lipsc_acts_new(again, LIPSC_F64, 2, 3, ids, 2, &b, &err), LIPSC_OK);
-    assert_int_equal(lipsc_acts_new(other, LIPSC_F64, 1, 3, ids, 2, &c, &err), LIPSC_OK);
+    assert_int_equal(lipsc_acts_new(model, LIPSC_F64, NULL, 3, ids, 2, &a, &err), LIPSC_OK);
+    assert_int_equal(lipsc_acts_new(again, LIPSC_F64, NULL, 3, ids, 2, &b, &err), LIPSC_OK);
+    assert_int_equal(lipsc_acts_new(other, LIPSC_F64, NULL, 3, ids, 2, &c, &err), LIPSC_OK);
     const size_t bytes = 3 * 192 * sizeof(double);
     assert_memory_equal(lipsc_acts_attention_input(a, 1), lipsc_acts_attention_input(b, 1),
                         bytes);
     assert_memory_not_equal(lipsc_acts_attention_input(a, 1),
                             lipsc_acts_attention_input(c, 1), bytes);
     lipsc_acts *whole; /* ends where it was told to, with what the whole pass has there */
-    assert_int_equal(lipsc_acts_new(model, LIPSC_F64, 1, 3, ids, 0, &whole, &err),
+    assert_int_equal(lipsc_acts_new(model, LIPSC_F64, NULL, 3, ids, 0, &whole, &err),
                      LIPSC_OK);
     assert_memory_equal(lipsc_acts_attention_input(a, 1),
                         lipsc_acts_attention_input(whole, 1), bytes);
@@ -468,7 +468,7 @@ static void test_threads(void **state) {
             lipsc_svd_defaults(&set);
             lipsc_acts *acts = NULL;
             lipsc_map *map = NULL;
-            if (!lipsc_acts_new(model, LIPSC_F32, 1, TOKENS, ids, 0, &acts, NULL) &&
+            if (!lipsc_acts_new(model, LIPSC_F32, NULL, TOKENS, ids, 0, &acts, NULL) &&
                 !lipsc_map_new(model, acts, &o, &map, NULL))
                 lipsc_map_sigma(map, &set, &sigma[w], NULL, NULL, NULL);
             lipsc_map_free(map);
@@ -539,7 +539,7 @@ static void test_not_finite(void **state) {
     const uint32_t ids[2] = {1, 2};
     lipsc_acts *acts;
     lipsc_error err = {0};
-    assert_int_equal(lipsc_acts_new(model, LIPSC_F32, 1, 2, ids, 0, &acts, &err),
+    assert_int_equal(lipsc_acts_new(model, LIPSC_F32, NULL, 2, ids, 0, &acts, &err),
                      LIPSC_E_NONFIN);
     assert_non_null(strstr(err.text, "h.1.mlp.c_fc.weight"));
     lipsc_model_free(model);
@@ -584,26 +584,26 @@ static void test_wrong_inputs(void **state) {
     lipsc_model *image = open_random(dir, 1);
     remove_folder(dir);
 
-    assert_int_equal(lipsc_acts_new(text, LIPSC_F32, 1, 0, ids, 0, &acts, &err),
+    assert_int_equal(lipsc_acts_new(text, LIPSC_F32, NULL, 0, ids, 0, &acts, &err),
                      LIPSC_E_ARG);
-    assert_int_equal(lipsc_acts_new(text, LIPSC_F32, 1, 10, ids, 0, &acts, &err),
+    assert_int_equal(lipsc_acts_new(text, LIPSC_F32, NULL, 10, ids, 0, &acts, &err),
                      LIPSC_E_RANGE);
     assert_non_null(strstr(err.text, "9 positions"));
     ids[1] = 11;
-    assert_int_equal(lipsc_acts_new(text, LIPSC_F32, 1, 2, ids, 0, &acts, &err),
+    assert_int_equal(lipsc_acts_new(text, LIPSC_F32, NULL, 2, ids, 0, &acts, &err),
                      LIPSC_E_RANGE);
     assert_non_null(strstr(err.text, "id 11"));
-    assert_int_equal(lipsc_acts_new(image, LIPSC_F32, 1, 2, ids, 0, &acts, &err),
+    assert_int_equal(lipsc_acts_new(image, LIPSC_F32, NULL, 2, ids, 0, &acts, &err),
                      LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "images"));
     const size_t shape[3] = {3, 6, 9};
     const double pixels[3 * 6 * 9] = {0};
     assert_int_equal(
-        lipsc_acts_new_pixels(image, LIPSC_F32, 1, shape, pixels, 0, &acts, &err),
+        lipsc_acts_new_pixels(image, LIPSC_F32, NULL, shape, pixels, 0, &acts, &err),
         LIPSC_E_RANGE);
     assert_non_null(strstr(err.text, "(2, 6, 9)"));
     assert_int_equal(
-        lipsc_acts_new_pixels(text, LIPSC_F32, 1, shape, pixels, 0, &acts, &err),
+        lipsc_acts_new_pixels(text, LIPSC_F32, NULL, shape, pixels, 0, &acts, &err),
         LIPSC_E_ARG);
     lipsc_model_free(text);
     lipsc_model_free(image);
@@ -634,7 +634,7 @@ static void test_steps(void **state) {
     assert_int_equal(lipsc_model_open("random:gpt2:nano", 1, &roomy, NULL), LIPSC_OK);
     assert_int_equal(lipsc_model_open("random:gpt2:nano", 1, &tight, NULL), LIPSC_OK);
     tight->ready = UINT64_C(1) << 40; /* so much that nothing may stay */
-    assert_int_equal(lipsc_acts_new(roomy, LIPSC_F32, 1, 5, ids, 0, &whole, NULL),
+    assert_int_equal(lipsc_acts_new(roomy, LIPSC_F32, NULL, 5, ids, 0, &whole, NULL),
                      LIPSC_OK);
     assert_int_equal(lipsc_acts_begin(tight, LIPSC_F32, 5, ids, &steps, NULL), LIPSC_OK);
     assert_null(lipsc_acts_attention_input(steps, 0));

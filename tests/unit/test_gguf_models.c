@@ -59,7 +59,7 @@ static void check_model(const char *file, json_t *answer) {
         ids[i] = (uint32_t)json_integer_value(json_array_get(list, i));
     snprintf(path, sizeof path, FOLDER "%s", file);
     if (lipsc_model_open(path, 1, &model, &err)) fail_msg("%s", err.text);
-    if (lipsc_acts_new(model, LIPSC_F64, 1, n, ids, 0, &acts, &err))
+    if (lipsc_acts_new(model, LIPSC_F64, NULL, n, ids, 0, &acts, &err))
         fail_msg("%s", err.text);
     assert_int_equal(json_array_size(layers), lipsc_model_describe(model)->layers);
     for (size_t l = 0; l < json_array_size(layers); l++) {

@@ -1,6 +1,6 @@
 /* ids.c - token ids written as text: separated by white space or commas, or one JSON list.
  */
-#include "ids.h"
+#include "token/token.h"
 
 #include <string.h>
 
@@ -8,7 +8,6 @@
 #include "core/mem.h"
 #include "core/sha256.h"
 #include "io/show.h"
-#include "numbers.h"
 
 typedef struct {
     const char *name, *bytes; /* name: of the file, in sentences */
@@ -35,23 +34,33 @@ static lipsc_status wrong(const reader *r, const char *reason, lipsc_error *err)
                          reason);
 }
 
+/* 1 and *id when the word is digits and no more than an id can be. */
+static int number(const char *word, size_t length, uint32_t *id) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (word[i] < '0' || word[i] > '9') return 0;
+        value = 10 * value + (uint64_t)(word[i] - '0');
+        if (value > UINT32_MAX) return 0;
+    }
+    *id = (uint32_t)value;
+    return length > 0;
+}
+
 static lipsc_status read_id(reader *r, uint32_t *id, lipsc_error *err) {
     char word[24];
-    size_t length = 0, value;
+    size_t length = 0;
     while (r->at + length < r->size && !is_space(r->bytes[r->at + length]) &&
            r->bytes[r->at + length] != ',' && r->bytes[r->at + length] != ']')
         length++;
     const size_t kept = length < sizeof word ? length : sizeof word - 1;
     memcpy(word, r->bytes + r->at, kept);
     word[kept] = '\0';
-    if (kept < length || strlen(word) != length ||
-        cli_number_size(word, 0, UINT32_MAX, &value)) {
+    if (kept < length || !number(word, length, id)) {
         char shown[LIPSC_SHOWN_NAME];
         lipsc_show_name(word, shown);
         return lipsc_fail_at(err, LIPSC_E_FORMAT, r->at,
                              "%s: '%s' at byte %zu is not an id", r->name, shown, r->at);
     }
-    *id = (uint32_t)value;
     r->at += length;
     return LIPSC_OK;
 }
@@ -90,8 +99,8 @@ static lipsc_status read_all(reader *r, uint32_t *ids, size_t *count, lipsc_erro
     return ends(r) ? LIPSC_OK : wrong(r, "something stands behind the list", err);
 }
 
-lipsc_status cli_ids_parse(const char *name, const char *bytes, size_t size, uint32_t **ids,
-                           size_t *count, lipsc_error *err) {
+lipsc_status lipsc_ids_parse(const char *name, const char *bytes, size_t size,
+                             uint32_t **ids, size_t *count, lipsc_error *err) {
     reader r = {.name = name, .bytes = bytes, .size = size};
     *ids = lipsc_alloc(size / 2 + 1, sizeof **ids);
     if (!*ids) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for ids");
@@ -102,7 +111,7 @@ lipsc_status cli_ids_parse(const char *name, const char *bytes, size_t size, uin
     return status;
 }
 
-void cli_ids_hash(size_t count, const uint32_t *ids, char hash[65]) {
+void lipsc_ids_hash(size_t count, const uint32_t *ids, char hash[65]) {
     lipsc_sha256 sha;
     lipsc_sha256_begin(&sha);
     for (size_t i = 0; i < count; i++) {
