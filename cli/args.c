@@ -11,11 +11,31 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/plain.h"
+
+void cli_put_plain(FILE *to, const char *text) {
+    while (*text) {
+        uint32_t code;
+        size_t width = lipsc_utf8_at(text, strlen(text), &code);
+        const int plain = *text == '\n' || !lipsc_hostile_at(text, strlen(text));
+        for (; width; width--, text++)
+            fprintf(to, plain ? "%c" : "\\x%02x", (unsigned char)*text);
+    }
+}
 
 static void say(const cli_command *self, const char *format, va_list args) {
     fprintf(stderr, "lipscope%s%s: ", self ? " " : "", self ? self->name : "");
-    vfprintf(stderr, format, args);
+    char text[4096]; /* words of the command line may be anybody's file names */
+    vsnprintf(text, sizeof text, format, args);
+    cli_put_plain(stderr, text);
     fputc('\n', stderr);
+}
+
+void cli_note(const cli_command *self, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(self, format, args);
+    va_end(args);
 }
 
 int cli_failure(const cli_command *self, const char *format, ...) {

@@ -221,8 +221,16 @@ enum { CLI_RUN = -1 }; /* cli_parse: nothing stands in the way */
 int cli_parse(const cli_command *self, int argc, char **argv, void *settings,
               int *operands);
 
-/* "lipscope NAME: sentence" on standard error; cli_wrong_use adds where to find help.
- * They return CLI_FAILED and CLI_USAGE.  self NULL: the program itself. */
+/* Somebody else's text, with escapes for what would disturb a terminal. */
+void cli_put_plain(FILE *to, const char *text);
+
+/* "lipscope NAME: sentence" on standard error, safe for a terminal whatever the words hold;
+ * cli_wrong_use adds where to find help.  These return CLI_FAILED and CLI_USAGE.  self
+ * NULL: the program itself. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void cli_note(const cli_command *self, const char *format, ...);
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif

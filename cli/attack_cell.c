@@ -88,7 +88,7 @@ lipsc_status attack_cell(attack_job *job, size_t n, const lipsc_attack_settings 
     if (!found.X) return outcome; /* stopped before the first value */
     const lipsc_status written = write_input(path, job, aim, &found, err);
     *row = make_row(aim, &found, written ? NULL : path);
-    if (!written && !job->set->from.common.quiet) cli_save_say(job->self->name, path);
+    if (!written && !job->set->from.common.quiet) cli_save_say(job->self, path);
     lipsc_attack_result_free(&found);
     if (!*row) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
     return written ? written : outcome;

@@ -134,7 +134,9 @@ static int print(const cli_command *self, const settings *s, size_t count,
     for (size_t k = 0; k < count && !status; k++) {
         const int people = format == LIPSC_FORMAT_TABLE;
         if (people) {
-            if (count > 1) printf("%s%s\n", k ? "\n" : "", all[k].path);
+            if (count > 1 && k) putchar('\n');
+            if (count > 1) cli_put_plain(stdout, all[k].path);
+            if (count > 1) putchar('\n');
             say(all[k].count, all[k].changes, *all[k].differ ? all[k].differ : NULL);
         }
         if (people || !t)
@@ -197,7 +199,7 @@ static int compare(const cli_command *self, const settings *s, size_t count,
     }
     if (s->out && lipsc_report_write(count, paths, s->out, &err))
         return cli_failure(self, "%s", err.text);
-    if (s->out && !s->common.quiet) fprintf(stderr, "lipscope compare: wrote %s\n", s->out);
+    if (s->out && !s->common.quiet) cli_note(self, "wrote %s", s->out);
     const int code = print(self, s, count - 1, all);
     return code == CLI_DONE ? verdict(self, s, count - 1, all) : code;
 }

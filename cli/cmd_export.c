@@ -99,7 +99,7 @@ static int write_layer(const cli_command *self, const char *spec, const settings
     if (!status) status = lipsc_layer_write(s->out, &record, &err);
     cli_save_free(&room);
     if (status) return cli_failure(self, "%s", err.text);
-    if (!s->common.quiet) cli_save_say(self->name, s->out);
+    if (!s->common.quiet) cli_save_say(self, s->out);
     return CLI_DONE;
 }
 

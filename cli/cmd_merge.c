@@ -31,8 +31,8 @@ static int merge(const cli_command *self, const settings *s, size_t count,
     if (lipsc_run_merge(count, paths, s->out, line, &merged, &err))
         return cli_failure(self, "%s", err.text);
     if (!s->quiet)
-        fprintf(stderr, "lipscope merge: %s: %zu cells added, %zu were there already\n",
-                s->out, merged.added, merged.shared);
+        cli_note(self, "%s: %zu cells added, %zu were there already", s->out, merged.added,
+                 merged.shared);
     return CLI_DONE;
 }
 

@@ -30,7 +30,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (!s.out) return cli_wrong_use(self, "say where the page goes with -o FILE");
     if (lipsc_report_write((size_t)operands, (const char *const *)argv, s.out, &err))
         return cli_failure(self, "%s", err.text);
-    if (!s.quiet) fprintf(stderr, "lipscope report: wrote %s\n", s.out);
+    if (!s.quiet) cli_note(self, "wrote %s", s.out);
     return CLI_DONE;
 }
 

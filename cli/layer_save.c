@@ -55,6 +55,6 @@ void cli_save_origin(lipsc_layer_record *record, const lipsc_layer_file *file) {
     record->head = from->head;
 }
 
-void cli_save_say(const char *command, const char *path) {
-    fprintf(stderr, "lipscope %s: read it with: lipscope layer %s\n", command, path);
+void cli_save_say(const cli_command *self, const char *path) {
+    cli_note(self, "read it with: lipscope layer %s", path);
 }

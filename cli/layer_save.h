@@ -28,6 +28,6 @@ void cli_save_free(cli_save_room *room);
 void cli_save_origin(lipsc_layer_record *record, const lipsc_layer_file *file);
 
 /* On standard error: how the file is read. */
-void cli_save_say(const char *command, const char *path);
+void cli_save_say(const cli_command *self, const char *path);
 
 #endif

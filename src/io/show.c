@@ -3,6 +3,7 @@
 #include "io/show.h"
 
 #include "core/error.h"
+#include "core/plain.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,31 +19,34 @@ static size_t put_escaped(char *to, unsigned char byte) {
     return ESCAPED;
 }
 
-/* Paths keep bytes of 0x80 and above: they are UTF-8 letters of the user's own. */
-static int plain_in_path(unsigned char byte) { return byte >= 0x20 && byte != 0x7f; }
 static int plain_in_name(unsigned char byte) {
     return byte >= 0x20 && byte < 0x7f && byte != '\\';
 }
 
+/* The bytes that a character of a path takes when shown, and in *width those that it has.
+ * Letters beyond ASCII are the user's own and stay. */
+static size_t shown_in_path(const char *at, size_t *width) {
+    const size_t hostile = lipsc_hostile_at(at, strlen(at));
+    uint32_t code;
+    *width = hostile ? hostile : lipsc_utf8_at(at, strlen(at), &code);
+    return hostile ? ESCAPED * hostile : *width;
+}
+
 void lipsc_show_path(const char *path, char shown[LIPSC_SHOWN_PATH]) {
     const size_t length = strlen(path), room = LIPSC_SHOWN_PATH - 1 - 3;
-    size_t start = length, width = 0, used = 0;
-    while (start > 0) {
-        width += plain_in_path((unsigned char)path[start - 1]) ? 1 : ESCAPED;
-        if (width > room) break;
-        start--;
-    }
+    size_t start = length > room ? length - room : 0, total = 0, used = 0, width;
+    while (((unsigned char)path[start] & 0xc0) == 0x80) start++; /* whole letters */
+    for (size_t i = start; i < length; i += width) total += shown_in_path(path + i, &width);
+    for (; total > room; start += width) total -= shown_in_path(path + start, &width);
     if (start > 0) {
-        while (((unsigned char)path[start] & 0xc0) == 0x80) start++; /* whole letters */
         memcpy(shown, "...", 3);
         used = 3;
     }
-    for (size_t i = start; i < length; i++) {
-        const unsigned char byte = (unsigned char)path[i];
-        if (plain_in_path(byte))
-            shown[used++] = path[i];
-        else
-            used += put_escaped(shown + used, byte);
+    for (size_t i = start; i < length; i += width) {
+        const int plain = shown_in_path(path + i, &width) == width;
+        for (size_t b = 0; b < width && plain; b++) shown[used++] = path[i + b];
+        for (size_t b = 0; b < width && !plain; b++)
+            used += put_escaped(shown + used, (unsigned char)path[i + b]);
     }
     shown[used] = '\0';
 }

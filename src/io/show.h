@@ -7,7 +7,8 @@
 
 enum { LIPSC_SHOWN_PATH = 164, LIPSC_SHOWN_NAME = 68, LIPSC_SHOWN_SHAPE = 96 };
 
-/* The end of a path, after "..." when it is long; control bytes as \xNN. */
+/* The end of a path, after "..." when it is long; control characters and marks of direction
+ * (core/plain.h) as \xNN. */
 void lipsc_show_path(const char *path, char shown[LIPSC_SHOWN_PATH]);
 
 /* The beginning of a name, before "..." when it is long; all but printable ASCII as

@@ -1,6 +1,8 @@
 /* print.c - tables for people, TSV and JSON for programs. */
 #include "out/print.h"
 
+#include "core/plain.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,25 +26,26 @@ static void append(buffer *b, const char *s, size_t length) {
     b->text[b->length] = '\0';
 }
 
-/* A control character could end a line, a column, or reach the terminal: it is shown as
- * an escape.  Everything else passes as it is. */
-static void append_escaped(buffer *b, const char *s) {
-    for (; *s; s++) {
-        const unsigned char c = (unsigned char)*s;
+/* A character that could end a line or a column, or disturb the terminal, is shown as an
+ * escape.  Everything else passes as it is; what is longer than `most` bytes is cut. */
+static void append_escaped(buffer *b, const char *s, size_t most) {
+    static const char named[] = "\\\t\n\r", letters[] = "\\tnr";
+    size_t left = strlen(s), width;
+    for (; left && b->length < most; s += width, left -= width) {
+        const char *const known = strchr(named, *s);
+        const size_t hostile = known ? 0 : lipsc_hostile_at(s, left);
+        uint32_t code;
         char escape[8];
-        if (c == '\\')
-            append(b, "\\\\", 2);
-        else if (c == '\t')
-            append(b, "\\t", 2);
-        else if (c == '\n')
-            append(b, "\\n", 2);
-        else if (c == '\r')
-            append(b, "\\r", 2);
-        else if (c < 0x20 || c == 0x7F)
-            append(b, escape, (size_t)snprintf(escape, sizeof escape, "\\x%02x", c));
-        else
-            append(b, s, 1);
+        width = hostile ? hostile : lipsc_utf8_at(s, left, &code);
+        if (known)
+            append(b, escape,
+                   (size_t)snprintf(escape, sizeof escape, "\\%c", letters[known - named]));
+        for (size_t i = 0; i < hostile; i++)
+            append(b, escape,
+                   (size_t)snprintf(escape, sizeof escape, "\\x%02x", (unsigned char)s[i]));
+        if (!known && !hostile) append(b, s, width);
     }
+    if (left) append(b, "...", 3);
 }
 
 static void append_real(buffer *b, const json_t *cell, int digits) {
@@ -52,13 +55,13 @@ static void append_real(buffer *b, const json_t *cell, int digits) {
 }
 
 /* The caller frees the result; NULL when memory is short. */
-static char *cell_text(const json_t *cell, const char *null_text, int digits) {
+static char *cell_text(const json_t *cell, const char *null_text, int digits, size_t most) {
     buffer b = {0};
     char number[40];
     append(&b, "", 0);
     switch (json_typeof(cell)) {
     case JSON_STRING:
-        append_escaped(&b, json_string_value(cell));
+        append_escaped(&b, json_string_value(cell), most);
         break;
     case JSON_INTEGER:
         append(&b, number,
@@ -91,11 +94,14 @@ static char *cell_text(const json_t *cell, const char *null_text, int digits) {
     return b.text;
 }
 
+/* Bytes of a text in a table for people. */
+enum { WIDEST = 400 };
+
 static char *row_text(lipsc_table *t, size_t row, size_t column) {
     const int exact = t->format == LIPSC_FORMAT_TSV;
     const json_t *cells = json_array_get(t->rows, row);
     char *text = cell_text(json_object_get(cells, t->columns[column].name),
-                           exact ? "" : "-", exact ? 17 : 6);
+                           exact ? "" : "-", exact ? 17 : 6, exact ? SIZE_MAX : WIDEST);
     if (!text) t->status = LIPSC_E_NOMEM;
     return text;
 }
@@ -210,6 +216,20 @@ void lipsc_print_tsv(lipsc_table *t) {
 
 /* ---- json ------------------------------------------------------------------------- */
 
+/* What jansson writes as it is and a terminal would not is a \\u escape here: the same
+ * string.  Its pieces hold whole characters. */
+static int write_plain(const char *text, size_t size, void *to) {
+    uint32_t code;
+    for (size_t width; size; text += width, size -= width) {
+        width = lipsc_utf8_at(text, size, &code);
+        if (code >= 0x7f && code < 0x10000 && lipsc_is_hostile(code))
+            fprintf(to, "\\u%04x", (unsigned)code);
+        else
+            fwrite(text, 1, width, to);
+    }
+    return ferror(to) ? -1 : 0;
+}
+
 void lipsc_print_json(lipsc_table *t) {
     json_t *all = json_object();
     int bad = !all || json_object_set_new(all, "lipscope", json_string(lipsc_version())) ||
@@ -219,7 +239,8 @@ void lipsc_print_json(lipsc_table *t) {
     if (bad)
         t->status = LIPSC_E_NOMEM;
     else
-        json_dumpf(all, t->to, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+        json_dump_callback(all, write_plain, t->to,
+                           JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     fputc('\n', t->to);
     json_decref(all);
 }

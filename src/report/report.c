@@ -11,12 +11,14 @@
 #include "report/report.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/error.h"
 #include "core/mem.h"
+#include "core/plain.h"
 #include "io/replace.h"
 #include "out/table.h"
 #include "run/growth.h"
@@ -251,16 +253,22 @@ static int flush(buffer *b) {
     return lipsc_write_all(b->fd, b->bytes, used);
 }
 
+/* "<" as an escape that means the same; a character that could turn or hide what stands
+ * beside it as one that the page shows: backslash, u, digits. */
 static int write_escaped(const char *text, size_t size, void *ctx) {
-    static const char less[] = "\\u003c";
+    enum { LONGEST = sizeof "\\\\u003c" };
     buffer *b = ctx;
-    for (size_t i = 0; i < size; i++) {
-        if (b->used + sizeof less > sizeof b->bytes && flush(b)) return -1;
-        if (text[i] == '<') {
-            memcpy(b->bytes + b->used, less, sizeof less - 1);
-            b->used += sizeof less - 1;
+    uint32_t code;
+    for (size_t width; size; text += width, size -= width) {
+        width = lipsc_utf8_at(text, size, &code);
+        if (b->used + LONGEST > sizeof b->bytes && flush(b)) return -1;
+        char *const to = b->bytes + b->used;
+        if (code == '<' || (code >= 0x7f && code < 0x10000 && lipsc_is_hostile(code))) {
+            b->used += (size_t)snprintf(to, LONGEST, "%su%04x", code == '<' ? "\\" : "\\\\",
+                                        (unsigned)code);
         } else {
-            b->bytes[b->used++] = text[i];
+            memcpy(to, text, width);
+            b->used += width;
         }
     }
     return 0;

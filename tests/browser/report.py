@@ -403,8 +403,16 @@ def test_hostile(browser, report):
     rows += [dict(row, name=evil) for row in runs.bounds()]
     rows += [{"claim": evil, "paper": evil, "measured": evil, "holds": evil}]
     rows += [{"something": "else", "n": None, "value": {"a": [1, None]}}]
-    path = runs.write("evil.db", rows, evil, evil, {"seed": evil, evil: evil})
+    turned = "a\u202egpj.exe\u2067\u009b"
+    rows += [dict(rows[0], model=turned, text=turned)]
+    path = runs.write("evil.db", rows, evil, evil, {"seed": evil, evil: evil, turned: turned})
     browser.open(report("evil.html", path))
+    page = browser.run("return document.documentElement.textContent")
+    check(not any(mark in page for mark in "\u202e\u2067\u009b"), "a mark of direction in the page")
+    check("a\\u202egpj.exe" in page, "what replaces it is shown")
+    policy = browser.run("return document.querySelector('meta[http-equiv]').content")
+    for part in ("default-src 'none'", "base-uri 'none'", "form-action 'none'"):
+        check(part in policy, "the policy lacks", part)
     equal(browser.run("return window.hacked ?? null"), None, "a script of the data")
     # what is not of its kind is an error, never left out
     for wrong in ({"n": "NaN"}, {"sigma": {"a": [1, None]}}, {"layer": -1}):
@@ -416,7 +424,7 @@ def test_hostile(browser, report):
             equal(refused.returncode, 1, "exit for a row with", wrong)
     equal(browser.count("img"), 0, "images")
     check(evil in browser.text("#origin"), "the command line is shown as it is")
-    equal(browser.marks("growth", "points"), 12, "windows of a model with a strange name")
+    equal(browser.marks("growth", "points"), 13, "windows of models with a strange name")
 
 
 def test_themes(browser, report):

@@ -85,6 +85,44 @@ static void test_table(void **state) {
            "list  -\n");
 }
 
+/* Somebody else's text: marks of direction and controls of eight bits become escapes,
+ * letters stay, and what would push the other columns away is cut; programs get all of it.
+ */
+static void test_hostile(void **state) {
+    (void)state;
+    static const char *const want[] = {"\xc3\xa9\\xe2\\x80\\xae\\xc2\\x9b",
+                                       "\xc3\xa9\\xe2\\x80\\xae\\xc2\\x9b",
+                                       "\xc3\xa9\\u202e\\u009b"};
+    static const lipsc_format formats[] = {LIPSC_FORMAT_TABLE, LIPSC_FORMAT_TSV,
+                                           LIPSC_FORMAT_JSON};
+    enum { LONG = 10000000 };
+    char *token = malloc(LONG + 1);
+    assert_non_null(token);
+    memset(token, 'x', LONG);
+    token[LONG] = '\0';
+    memcpy(token, "\xc3\xa9\xe2\x80\xae\xc2\x9b", 7);
+    for (size_t i = 0; i < 3; i++) {
+        char *text = NULL;
+        size_t length = 0;
+        FILE *to = open_memstream(&text, &length);
+        assert_non_null(to);
+        lipsc_table *t =
+            lipsc_table_new("try", formats[i], LIPSC_LAYOUT_WIDE, to, 1, columns);
+        assert_non_null(t);
+        lipsc_table_row(t);
+        lipsc_table_string(t, "name", token);
+        assert_int_equal(lipsc_table_end(t, NULL), LIPSC_OK);
+        lipsc_table_free(t);
+        fclose(to);
+        assert_non_null(strstr(text, want[i]));
+        assert_null(strstr(text, "\xe2\x80\xae"));
+        assert_int_equal(length > LONG, formats[i] != LIPSC_FORMAT_TABLE);
+        assert_int_equal(length < 1000, formats[i] == LIPSC_FORMAT_TABLE);
+        free(text);
+    }
+    free(token);
+}
+
 static void test_json(void **state) {
     (void)state;
     expect(LIPSC_FORMAT_JSON, LIPSC_LAYOUT_WIDE, 1,
@@ -151,8 +189,8 @@ static void test_mistakes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tsv), cmocka_unit_test(test_table),
-        cmocka_unit_test(test_json), cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_mistakes)};
+        cmocka_unit_test(test_tsv),     cmocka_unit_test(test_table),
+        cmocka_unit_test(test_hostile), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_utf8),    cmocka_unit_test(test_mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
