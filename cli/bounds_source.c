@@ -93,17 +93,19 @@ static lipsc_status norm_in_front(lipsc_model *model, size_t layer, const lipsc_
 lipsc_status bounds_norm_read(lipsc_model *model, size_t layer, bounds_norm *out,
                               lipsc_error *err) {
     const lipsc_norm *norm = NULL;
-    const lipsc_space *space = model->backend->space(LIPSC_F64);
+    const lipsc_space *space = lipsc_device_space(model->home, LIPSC_F64);
     const size_t d = model->config.d;
     *out = (bounds_norm){.rms = model->config.family->rms, .eps = model->config.norm_eps};
-    const lipsc_status status = norm_in_front(model, layer, &norm, err);
+    lipsc_status status = norm_in_front(model, layer, &norm, err);
     if (status) return status;
     if (!norm) return lipsc_fail(err, LIPSC_E_REFUSED, "the layer has no norm in front");
     out->gain = lipsc_alloc_zero(d, 2 * sizeof *out->gain);
     if (!out->gain) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a norm");
     out->shift = out->gain + d;
-    space->download(d, norm->gain, out->gain);
-    if (norm->bias) space->download(d, norm->bias, out->shift);
+    status = lipsc_space_download(space, d, norm->gain, out->gain);
+    if (!status && norm->bias)
+        status = lipsc_space_download(space, d, norm->bias, out->shift);
+    if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
     double shift = 0.0;
     for (size_t c = 0; c < d; c++) {
         out->largest = lipsc_max(out->largest, fabs(out->gain[c]));

@@ -135,17 +135,18 @@ static lipsc_status measure(const settings *s, lipsc_attn *attn, double *seconds
     size_t in, out;
     lipsc_status status = LIPSC_E_NOMEM;
     if (lipsc_mul_size(s->block, b.op.n, &in) && lipsc_mul_size(s->block, b.op.m, &out)) {
-        b.x = space->alloc(in);
-        b.y = space->alloc(out);
-        b.z = space->alloc(in);
+        b.x = lipsc_space_alloc(space, in);
+        b.y = lipsc_space_alloc(space, out);
+        b.z = lipsc_space_alloc(space, in);
     }
     if (b.x && b.y && b.z) {
-        space->random(1, 0, in, b.x);
-        status = sample(&b, attn->threads, s->repeats, seconds, sgemm);
+        status = lipsc_space_random(space, 1, 0, in, b.x);
+        if (!status)
+            status = sample(&b, lipsc_attn_threads(attn), s->repeats, seconds, sgemm);
     }
-    space->release(b.x);
-    space->release(b.y);
-    space->release(b.z);
+    lipsc_space_release(space, b.x);
+    lipsc_space_release(space, b.y);
+    lipsc_space_release(space, b.z);
     return status;
 }
 
@@ -169,7 +170,7 @@ static lipsc_status bench_row(const settings *s, size_t n, lipsc_mask mask,
         lipsc_table_integer(t, "n", (long long)n);
         lipsc_table_string(t, "mask", lipsc_mask_name(mask));
         lipsc_table_string(t, "dtype", lipsc_dtype_name(dtype));
-        lipsc_table_integer(t, "threads", attn->threads);
+        lipsc_table_integer(t, "threads", lipsc_attn_threads(attn));
         lipsc_table_integer(t, "block", (long long)s->block);
         lipsc_table_real(t, "ms_per_pair", 1e3 * seconds);
         lipsc_table_real(t, "gflops", gflops);

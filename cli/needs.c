@@ -53,12 +53,12 @@ double cli_sweep_bytes(const cli_sweep_kind *kind, size_t longest, double stream
 /* ---- Time ---------------------------------------------------------------------------- */
 
 /* Rows of x through a square matrix, as long as it takes to see a time. */
-static double time_products(const lipsc_backend *backend, const void *linear, size_t rows,
+static double time_products(const lipsc_device *device, const void *linear, size_t rows,
                             size_t d, const void *x, void *y) {
     const double begin = lipsc_seconds();
     double made = 0.0, seconds;
     do {
-        backend->linear_apply(linear, 1, rows, x, 0, 0, y);
+        if (lipsc_linear_apply(device, linear, rows, x, 0, 0, y)) return 0.0;
         made += 2.0 * (double)rows * (double)d * (double)d;
         seconds = lipsc_seconds() - begin;
     } while (seconds < 0.01);
@@ -67,19 +67,20 @@ static double time_products(const lipsc_backend *backend, const void *linear, si
 
 double cli_speed(lipsc_dtype dtype) {
     enum { D = 384, ROWS = 64 };
-    const lipsc_backend *backend = lipsc_backend_best();
-    const lipsc_space *space = backend->space(dtype);
+    const lipsc_device *device = lipsc_cpu_of(1);
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    const lipsc_space *space = lipsc_device_space(device, dtype);
     double *w = lipsc_alloc(D * D, sizeof *w);
-    void *x = space->alloc(ROWS * D), *y = space->alloc(ROWS * D), *linear = NULL;
+    void *x = lipsc_space_alloc(space, ROWS * D), *y = lipsc_space_alloc(space, ROWS * D),
+         *linear = NULL;
     double speed = 0.0;
     for (size_t i = 0; w && i < D * D; i++) w[i] = 1.0 / D;
-    if (w && x && y && !backend->linear_new(D, D, w, 0, NULL, dtype, &linear, NULL)) {
-        space->upload(ROWS * D, w, x);
-        speed = time_products(backend, linear, ROWS, D, x, y);
-    }
-    if (linear) backend->linear_free(linear);
-    space->release(x);
-    space->release(y);
+    if (w && x && y && !lipsc_space_upload(space, ROWS * D, w, x) &&
+        !ops->linear_new(device, D, D, w, 0, NULL, dtype, &linear, NULL))
+        speed = time_products(device, linear, ROWS, D, x, y);
+    if (linear) ops->linear_free(device, linear);
+    lipsc_space_release(space, x);
+    lipsc_space_release(space, y);
     lipsc_release(w);
     return speed;
 }

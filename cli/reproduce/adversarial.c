@@ -175,7 +175,8 @@ static lipsc_status measure_at(const sheet *s, uint64_t seed, size_t n, int prov
     lipsc_svd_defaults(&set);
     set.seed = seed;
     set.stop = cli_interrupted;
-    lipsc_status status = lipsc_attn_at(s->packed, NULL, &input, LIPSC_F64, 1, &attn, err);
+    lipsc_status status =
+        lipsc_attn_at(s->packed, NULL, &input, LIPSC_F64, lipsc_cpu_of(1), &attn, err);
     if (!status) status = lipsc_attn_sigma(attn, &set, &value[0], NULL, NULL, how);
     if (status == LIPSC_E_NOCONV) status = LIPSC_OK; /* how->converged says so */
     if (!status) status = lipsc_attn_released(attn, &value[1]);

@@ -37,23 +37,26 @@ static lipsc_status solve(lipsc_search *s, lipsc_look look, const double *near,
     lipsc_svd_settings set;
     lipsc_svd_info info;
     solver_settings(s, look, &set);
-    void *u = op.space->alloc(set.count * op.m), *v = op.space->alloc(set.count * op.n);
-    void *start = near && look == LIPSC_LOOK_NEAR ? op.space->alloc(op.n) : NULL;
+    void *u = lipsc_space_alloc(op.space, set.count * op.m),
+         *v = lipsc_space_alloc(op.space, set.count * op.n);
+    void *start =
+        near && look == LIPSC_LOOK_NEAR ? lipsc_space_alloc(op.space, op.n) : NULL;
     lipsc_status status = LIPSC_E_NOMEM;
     if (u && v && (start || look != LIPSC_LOOK_NEAR || !near)) {
-        if (start) op.space->upload(op.n, near, start);
-        status = lipsc_svd_linop_from(&op, &set, start, view->sigma, u, v, &info);
+        status = start ? lipsc_space_upload(op.space, op.n, near, start) : LIPSC_OK;
+        if (!status)
+            status = lipsc_svd_linop_from(&op, &set, start, view->sigma, u, v, &info);
         if (status == LIPSC_E_NOCONV) status = LIPSC_OK;
     }
     if (!status) {
         view->pairs = set.count;
-        op.space->download(set.count * op.m, u, s->u);
-        op.space->download(set.count * op.n, v, s->v);
-        if (!isfinite(view->sigma[0])) status = LIPSC_E_NONFIN;
+        status = lipsc_space_download(op.space, set.count * op.m, u, s->u);
+        if (!status) status = lipsc_space_download(op.space, set.count * op.n, v, s->v);
+        if (!status && !isfinite(view->sigma[0])) status = LIPSC_E_NONFIN;
     }
-    op.space->release(u);
-    op.space->release(v);
-    op.space->release(start);
+    lipsc_space_release(op.space, u);
+    lipsc_space_release(op.space, v);
+    lipsc_space_release(op.space, start);
     return status;
 }
 
@@ -66,8 +69,8 @@ lipsc_status lipsc_view_open(lipsc_search *s, const double *y, lipsc_look look,
                                .weights = s->weights ? s->weights : s->set->weights,
                                .times = s->set->times,
                                .positions = s->set->positions};
-    lipsc_status status = lipsc_attn_at(s->packed, NULL, &input, s->dtype, s->set->threads,
-                                        &view->attn, NULL);
+    lipsc_status status = lipsc_attn_at(s->packed, NULL, &input, s->dtype,
+                                        lipsc_cpu_of(s->set->threads), &view->attn, NULL);
     if (!status) status = solve(s, look, near, view);
     if (status) lipsc_view_close(view);
     s->evaluations++;

@@ -1,16 +1,15 @@
-/* attn.c - the handle of an attention Jacobian: an input made ready for a back end, over
+/* attn.c - the handle of an attention Jacobian: an input made ready for a device, over
  * packed weights, and products with it.
  *
  * Vectors of lipsc_attn_apply are host doubles in the caller's order; they are turned
- * into the back end's memory and precision here.  lipsc_attn_linop is the same operator
- * without that detour, for solvers whose vectors live in the back end. */
+ * into the device's memory and precision here.  lipsc_attn_linop is the same operator
+ * without that detour, for solvers whose vectors live on the device. */
 #include "attn/attn.h"
 #include "attn/arena.h"
 #include "core/error.h"
 #include "core/extreme.h"
 
 #include <math.h>
-#include <omp.h>
 
 /* In f32 the roots of the weights, and their inverses, must fit into a float. */
 static const double weight_spread_f32 = 1e60;
@@ -48,7 +47,7 @@ static void place(lipsc_arena *a, const lipsc_input *input, lipsc_attn *attn,
     rows->order = lipsc_arena_take(a, n, sizeof *rows->order);
 }
 
-/* ---- The input in the back end's order ------------------------------------------ */
+/* ---- The input in the device's order ---------------------------------------------- */
 
 /* Scores see log a_j only up to a constant, and D^{1/2} J D^{-1/2} sees a only up to a
  * factor: both are taken relative to the largest weight, which keeps them in range. */
@@ -103,6 +102,16 @@ static lipsc_status check_f32_weights(const lipsc_input *input, lipsc_error *err
 
 /* ---- Life of a handle -------------------------------------------------------------- */
 
+/* The state that the products work with. */
+static lipsc_status open_state(lipsc_attn *attn, lipsc_error *err) {
+    const void *weights;
+    const lipsc_status status =
+        lipsc_packed_weights(attn->packed, attn->device, attn->dtype, &weights, err);
+    if (status) return status;
+    return lipsc_device_table(attn->device)
+        ->input_new(attn->device, weights, &attn->rows, &attn->state, err);
+}
+
 static lipsc_status build(lipsc_attn *attn, const lipsc_input *input, lipsc_error *err) {
     lipsc_arena a = {0};
     rows_storage rows;
@@ -119,27 +128,27 @@ static lipsc_status build(lipsc_attn *attn, const lipsc_input *input, lipsc_erro
 
     if (prepare_rows(attn, &rows))
         return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory to sort %zu times", input->n);
-    const void *weights;
-    const lipsc_status status =
-        lipsc_packed_weights(attn->packed, attn->dtype, &weights, err);
-    if (status) return status;
-    return attn->backend->input_new(weights, &attn->rows, attn->threads, &attn->state, err);
+    return open_state(attn, err);
 }
 
-/* One thread where a pair of products takes at most about 0.1 ms: starting a second one
- * costs more than it brings, and very much more on a machine that is busy.  No result
- * depends on the number of threads. */
-static int useful_threads(const lipsc_layer *l, size_t n, int threads) {
-    const double small_pair = 1e6; /* floating-point operations */
-    const double tokens = (double)n, width = (double)l->heads * (double)l->key_dim;
-    const double pair =
-        16.0 * tokens * (double)l->d * width + 16.0 * tokens * tokens * width;
-    return pair < small_pair ? 1 : threads;
+lipsc_status lipsc_attn_as(const lipsc_attn *attn, lipsc_dtype dtype,
+                           const lipsc_device *device, lipsc_attn *own) {
+    *own = *attn;
+    own->owns_packed = 0;
+    own->storage = own->state = NULL;
+    own->dtype = dtype;
+    own->device = device;
+    return open_state(own, NULL);
+}
+
+void lipsc_attn_close(lipsc_attn *own) {
+    if (own->state) lipsc_device_table(own->device)->input_free(own->device, own->state);
+    own->state = NULL;
 }
 
 lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
-                           const lipsc_input *input, lipsc_dtype dtype, int threads,
-                           lipsc_attn **out, lipsc_error *err) {
+                           const lipsc_input *input, lipsc_dtype dtype,
+                           const lipsc_device *device, lipsc_attn **out, lipsc_error *err) {
     lipsc_layer layer = *lipsc_packed_layer(packed);
     if (mask) layer.mask = *mask;
     lipsc_status status = lipsc_input_check(&layer, input, err);
@@ -152,9 +161,7 @@ lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
     attn->packed = packed;
     attn->layer = layer;
     attn->dtype = dtype;
-    attn->threads =
-        useful_threads(&attn->layer, input->n, threads ? threads : omp_get_max_threads());
-    attn->backend = lipsc_packed_backend(packed);
+    attn->device = device;
     status = build(attn, input, err);
     if (status) {
         lipsc_attn_free(attn);
@@ -175,7 +182,7 @@ lipsc_status lipsc_attn_new(const lipsc_layer *layer, const lipsc_input *input,
     lipsc_packed *packed;
     lipsc_status status = lipsc_packed_new(layer, 1, &packed, err);
     if (status) return status;
-    status = lipsc_attn_at(packed, NULL, input, dtype, threads, out, err);
+    status = lipsc_attn_at(packed, NULL, input, dtype, lipsc_cpu_of(threads), out, err);
     if (status)
         lipsc_packed_free(packed);
     else
@@ -185,7 +192,7 @@ lipsc_status lipsc_attn_new(const lipsc_layer *layer, const lipsc_input *input,
 
 void lipsc_attn_free(lipsc_attn *attn) {
     if (!attn) return;
-    if (attn->state) attn->backend->input_free(attn->state);
+    lipsc_attn_close(attn);
     if (attn->owns_packed) lipsc_packed_free(attn->packed);
     lipsc_release(attn->storage);
     lipsc_release(attn);
@@ -200,13 +207,14 @@ static size_t output_length(const lipsc_attn *attn) {
 
 static lipsc_status linop_apply(void *ctx, int trans, size_t k, const void *x, void *y) {
     lipsc_attn *attn = ctx;
-    return attn->backend->product(attn->state, trans, k, x, y);
+    return lipsc_device_table(attn->device)
+        ->product(attn->device, attn->state, trans, k, x, y);
 }
 
 lipsc_linop lipsc_attn_linop(lipsc_attn *attn) {
     return (lipsc_linop){.m = output_length(attn),
                          .n = input_length(attn),
-                         .space = attn->backend->space(attn->dtype),
+                         .space = lipsc_device_space(attn->device, attn->dtype),
                          .apply = linop_apply,
                          .ctx = attn};
 }
@@ -216,20 +224,7 @@ lipsc_status lipsc_attn_apply(lipsc_attn *attn, int trans, size_t k, const doubl
     if (!attn || (trans != 0 && trans != 1) || (k && (!x || !y))) return LIPSC_E_ARG;
     if (k == 0) return LIPSC_OK;
     const lipsc_linop op = lipsc_attn_linop(attn);
-    size_t from, to;
-    if (!lipsc_mul_size(k, trans ? op.m : op.n, &from) ||
-        !lipsc_mul_size(k, trans ? op.n : op.m, &to))
-        return LIPSC_E_RANGE;
-    void *bx = op.space->alloc(from), *by = op.space->alloc(to);
-    lipsc_status status = bx && by ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) {
-        op.space->upload(from, x, bx);
-        status = op.apply(op.ctx, trans, k, bx, by);
-    }
-    if (!status) op.space->download(to, by, y);
-    op.space->release(bx);
-    op.space->release(by);
-    return status;
+    return lipsc_linop_host(&op, trans, k, x, y);
 }
 
 /* Adds (u_i.(K v)_i - v_i.(K^T u)_i) / 2, what the roots of the weights on both sides of
@@ -256,28 +251,42 @@ static lipsc_status add_root_weights(lipsc_attn *attn, const double *u, const do
 static lipsc_status gradient(lipsc_attn *attn, size_t k, const double *u, const double *v,
                              double *grad, double *grad_log_weight) {
     const size_t n = attn->input.n, in = input_length(attn), out = output_length(attn);
-    const lipsc_space *space = attn->backend->space(attn->dtype);
+    const lipsc_space *space = lipsc_device_space(attn->device, attn->dtype);
     size_t from, to;
     if (!lipsc_mul_size(k, out, &from) || !lipsc_mul_size(k, in, &to)) return LIPSC_E_RANGE;
-    void *bu = space->alloc(from), *bv = space->alloc(to), *bgrad = space->alloc(to);
-    void *bscore = grad_log_weight ? space->alloc(k * n) : NULL;
+    void *bu = lipsc_space_alloc(space, from), *bv = lipsc_space_alloc(space, to),
+         *bgrad = lipsc_space_alloc(space, to);
+    void *bscore = grad_log_weight ? lipsc_space_alloc(space, k * n) : NULL;
     lipsc_status status =
         bu && bv && bgrad && (bscore || !grad_log_weight) ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) {
-        space->upload(from, u, bu);
-        space->upload(to, v, bv);
-        status = attn->backend->gradient(attn->state, k, bu, bv, bgrad, bscore);
-    }
-    if (!status) {
-        space->download(to, bgrad, grad);
-        if (bscore) space->download(k * n, bscore, grad_log_weight);
-    }
-    space->release(bu);
-    space->release(bv);
-    space->release(bgrad);
-    space->release(bscore);
+    if (!status) status = lipsc_space_upload(space, from, u, bu);
+    if (!status) status = lipsc_space_upload(space, to, v, bv);
+    if (!status)
+        status = lipsc_device_table(attn->device)
+                     ->gradient(attn->device, attn->state, k, bu, bv, bgrad, bscore);
+    if (!status) status = lipsc_space_download(space, to, bgrad, grad);
+    if (!status && bscore)
+        status = lipsc_space_download(space, k * n, bscore, grad_log_weight);
+    lipsc_space_release(space, bu);
+    lipsc_space_release(space, bv);
+    lipsc_space_release(space, bgrad);
+    lipsc_space_release(space, bscore);
     for (size_t p = 0; grad_log_weight && !status && p < k; p++)
         status = add_root_weights(attn, u + p * out, v + p * in, grad_log_weight + p * n);
+    return status;
+}
+
+/* On the device's CPU where the device has none. */
+static lipsc_status gradient_somewhere(lipsc_attn *attn, size_t k, const double *u,
+                                       const double *v, double *grad,
+                                       double *grad_log_weight) {
+    if (lipsc_device_table(attn->device)->gradient)
+        return gradient(attn, k, u, v, grad, grad_log_weight);
+    lipsc_attn own;
+    lipsc_status status =
+        lipsc_attn_as(attn, attn->dtype, lipsc_device_cpu(attn->device), &own);
+    if (!status) status = gradient(&own, k, u, v, grad, grad_log_weight);
+    lipsc_attn_close(&own);
     return status;
 }
 
@@ -287,7 +296,7 @@ lipsc_status lipsc_attn_gradient(lipsc_attn *attn, size_t k, const double *u,
     if (!attn || (k && (!u || !v || !grad)))
         return lipsc_fail(err, LIPSC_E_ARG, "attn, u, v or grad is NULL");
     if (k == 0) return LIPSC_OK;
-    const lipsc_status status = gradient(attn, k, u, v, grad, grad_log_weight);
+    const lipsc_status status = gradient_somewhere(attn, k, u, v, grad, grad_log_weight);
     if (status)
         return lipsc_fail(err, status, "the gradient of %zu pairs does not fit into memory",
                           k);
@@ -313,9 +322,24 @@ lipsc_op lipsc_attn_op(lipsc_attn *attn) {
 
 lipsc_status lipsc_attn_output(lipsc_attn *attn, double *y) {
     if (!attn || !y) return LIPSC_E_ARG;
-    return attn->backend->output(attn->state, y);
+    const lipsc_device_ops *ops = lipsc_device_table(attn->device);
+    if (ops->output) return ops->output(attn->device, attn->state, y);
+    lipsc_attn own;
+    lipsc_status status =
+        lipsc_attn_as(attn, attn->dtype, lipsc_device_cpu(attn->device), &own);
+    if (!status) status = lipsc_attn_output(&own, y);
+    lipsc_attn_close(&own);
+    return status;
+}
+
+lipsc_status lipsc_attn_projections(const lipsc_attn *attn, size_t h, double *q,
+                                    double *key, double *z, double *q_over,
+                                    double *k_over) {
+    const lipsc_device_ops *ops = lipsc_device_table(attn->device);
+    if (!ops->projections) return LIPSC_E_BACKEND;
+    return ops->projections(attn->device, attn->state, h, q, key, z, q_over, k_over);
 }
 
 size_t lipsc_attn_bytes(const lipsc_attn *attn) {
-    return attn ? attn->backend->bytes(attn->state) : 0;
+    return attn ? lipsc_device_table(attn->device)->bytes(attn->device, attn->state) : 0;
 }

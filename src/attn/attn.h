@@ -5,7 +5,7 @@
 #include "backend/backend.h"
 #include "lipscope.h"
 
-/* The weights of a layer, made ready for a back end once per precision and shared by any
+/* The weights of a layer, made ready once per device and precision and shared by any
  * number of inputs, from any number of threads. */
 typedef struct lipsc_packed lipsc_packed;
 
@@ -14,10 +14,10 @@ lipsc_status lipsc_packed_new(const lipsc_layer *layer, int copy, lipsc_packed *
                               lipsc_error *err);
 void lipsc_packed_free(lipsc_packed *packed);                      /* NULL does nothing */
 const lipsc_layer *lipsc_packed_layer(const lipsc_packed *packed); /* checked, resolved */
-const lipsc_backend *lipsc_packed_backend(const lipsc_packed *packed);
-/* Packed when first asked for; valid as long as packed. */
-lipsc_status lipsc_packed_weights(lipsc_packed *packed, lipsc_dtype dtype,
-                                  const void **weights, lipsc_error *err);
+/* Made when first asked for; valid as long as packed, which must not outlive device. */
+lipsc_status lipsc_packed_weights(lipsc_packed *packed, const lipsc_device *device,
+                                  lipsc_dtype dtype, const void **weights,
+                                  lipsc_error *err);
 
 /* Keeps the layer and the input as given, in double, so that a value found in f32 can be
  * re-evaluated with them. */
@@ -26,19 +26,34 @@ struct lipsc_attn {
     int owns_packed;
     lipsc_layer layer; /* that of packed, with the mask in use                */
     lipsc_input input; /* the caller's order; arrays owned by storage         */
-    lipsc_rows rows;   /* the back end's order                                */
+    lipsc_rows rows;   /* the device's order                                  */
     void *storage;     /* arrays of input and rows                            */
     lipsc_dtype dtype;
-    int threads;
-    const lipsc_backend *backend;
-    void *state; /* of the back end, in dtype */
+    const lipsc_device *device;
+    void *state; /* of the device, in dtype */
 };
+
+/* How many threads of the CPU are worth their start for work of its size. */
+static inline int lipsc_attn_threads(const lipsc_attn *attn) {
+    return lipsc_device_useful_threads(attn->device, &attn->layer, attn->input.n);
+}
 
 /* lipsc_attn_new on weights that are packed already and must outlive the handle; mask NULL:
  * the layer's own. */
 lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
-                           const lipsc_input *input, lipsc_dtype dtype, int threads,
-                           lipsc_attn **out, lipsc_error *err);
+                           const lipsc_input *input, lipsc_dtype dtype,
+                           const lipsc_device *device, lipsc_attn **out, lipsc_error *err);
+
+/* *own: attn in another precision or on another device, borrowing layer, weights, input and
+ * rows from attn.  To be closed, also after a failure. */
+lipsc_status lipsc_attn_as(const lipsc_attn *attn, lipsc_dtype dtype,
+                           const lipsc_device *device, lipsc_attn *own);
+void lipsc_attn_close(lipsc_attn *own);
+
+/* What the products of query head h work with: see lipsc_device_ops.  LIPSC_E_BACKEND where
+ * the device does not say; its CPU does. */
+lipsc_status lipsc_attn_projections(const lipsc_attn *attn, size_t h, double *q,
+                                    double *key, double *z, double *q_over, double *k_over);
 
 /* attn in double, at projections in twice the precision, and borrowing from attn: for where
  * plain ones are not known well enough.  Its products are those of its handle alone, not of
@@ -70,7 +85,7 @@ double lipsc_layer_bias(const lipsc_layer *layer, size_t h, size_t distance, int
 lipsc_status lipsc_mask_ranges(const lipsc_layer *layer, const lipsc_input *input,
                                size_t *order, size_t *lo, size_t *hi, int *identity);
 
-/* J as an operator on back-end vectors; valid as long as attn. */
+/* J as an operator on device vectors; valid as long as attn. */
 lipsc_linop lipsc_attn_linop(lipsc_attn *attn);
 
 /* ---- The gradient of sigma: docs/maths.md 7.4 ---- */

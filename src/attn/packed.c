@@ -1,4 +1,4 @@
-/* packed.c - a layer's weights made ready for a back end once, shared by many inputs. */
+/* packed.c - a layer's weights made ready for a device once, shared by many inputs. */
 #define _POSIX_C_SOURCE 200809L /* pthread_mutex_t */
 #include "attn/arena.h"
 #include "attn/attn.h"
@@ -7,12 +7,19 @@
 
 #include <pthread.h>
 
+/* Weights on one device in one precision. */
+typedef struct made {
+    const lipsc_device *home;
+    lipsc_dtype dtype;
+    void *weights;
+    struct made *next;
+} made;
+
 struct lipsc_packed {
     lipsc_layer layer;
-    void *storage; /* the arrays of layer, or NULL when they are the caller's */
-    const lipsc_backend *backend;
-    pthread_mutex_t lock;    /* of weights and norms */
-    void *weights[2];        /* of the back end, by precision, made when first asked for */
+    void *storage;           /* the arrays of layer, or NULL when they are the caller's */
+    pthread_mutex_t lock;    /* of made and norms */
+    made *made;              /* when first asked for                             */
     lipsc_head_norms *norms; /* (heads) or NULL: the same                        */
 };
 
@@ -62,7 +69,6 @@ lipsc_status lipsc_packed_new(const lipsc_layer *layer, int copy, lipsc_packed *
         lipsc_release(packed);
         return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a layer");
     }
-    packed->backend = lipsc_backend_best();
     packed->layer = resolved;
     if (copy) status = copy_arrays(packed, &resolved, err);
     if (status)
@@ -74,8 +80,11 @@ lipsc_status lipsc_packed_new(const lipsc_layer *layer, int copy, lipsc_packed *
 
 void lipsc_packed_free(lipsc_packed *packed) {
     if (!packed) return;
-    for (int t = 0; t < 2; t++)
-        if (packed->weights[t]) packed->backend->weights_free(packed->weights[t]);
+    for (made *m = packed->made, *next; m; m = next) {
+        next = m->next;
+        lipsc_device_table(m->home)->weights_free(m->home, m->weights);
+        lipsc_release(m);
+    }
     pthread_mutex_destroy(&packed->lock);
     lipsc_release(packed->norms);
     lipsc_release(packed->storage);
@@ -84,18 +93,31 @@ void lipsc_packed_free(lipsc_packed *packed) {
 
 const lipsc_layer *lipsc_packed_layer(const lipsc_packed *packed) { return &packed->layer; }
 
-const lipsc_backend *lipsc_packed_backend(const lipsc_packed *packed) {
-    return packed->backend;
+/* The lock is held. */
+static lipsc_status make_weights(lipsc_packed *packed, const lipsc_device *home,
+                                 lipsc_dtype dtype, made **out, lipsc_error *err) {
+    made *m = lipsc_alloc(1, sizeof *m);
+    if (!m) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a layer");
+    *m = (made){.home = home, .dtype = dtype, .next = packed->made};
+    const lipsc_status status = lipsc_device_table(home)->weights_new(
+        home, &packed->layer, dtype, &m->weights, err);
+    if (status)
+        lipsc_release(m);
+    else
+        *out = packed->made = m;
+    return status;
 }
 
-lipsc_status lipsc_packed_weights(lipsc_packed *packed, lipsc_dtype dtype,
-                                  const void **weights, lipsc_error *err) {
+lipsc_status lipsc_packed_weights(lipsc_packed *packed, const lipsc_device *device,
+                                  lipsc_dtype dtype, const void **weights,
+                                  lipsc_error *err) {
+    const lipsc_device *home = lipsc_device_home(device);
     lipsc_status status = LIPSC_OK;
     pthread_mutex_lock(&packed->lock);
-    if (!packed->weights[dtype])
-        status = packed->backend->weights_new(&packed->layer, dtype,
-                                              &packed->weights[dtype], err);
-    *weights = packed->weights[dtype];
+    made *m = packed->made;
+    while (m && (m->home != home || m->dtype != dtype)) m = m->next;
+    if (!m) status = make_weights(packed, home, dtype, &m, err);
+    if (!status) *weights = m->weights;
     pthread_mutex_unlock(&packed->lock);
     return status;
 }
@@ -104,12 +126,12 @@ lipsc_status lipsc_packed_norms(lipsc_packed *packed, const lipsc_head_norms **n
     lipsc_status status = LIPSC_OK;
     pthread_mutex_lock(&packed->lock);
     if (!packed->norms) {
-        lipsc_head_norms *made = lipsc_alloc(packed->layer.heads, sizeof *made);
-        status = made ? lipsc_layer_norms(&packed->layer, made) : LIPSC_E_NOMEM;
+        lipsc_head_norms *norms_made = lipsc_alloc(packed->layer.heads, sizeof *norms_made);
+        status = norms_made ? lipsc_layer_norms(&packed->layer, norms_made) : LIPSC_E_NOMEM;
         if (status)
-            lipsc_release(made);
+            lipsc_release(norms_made);
         else
-            packed->norms = made;
+            packed->norms = norms_made;
     }
     *norms = packed->norms;
     pthread_mutex_unlock(&packed->lock);

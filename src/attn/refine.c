@@ -17,7 +17,7 @@
 static void project(const lipsc_attn *attn, size_t heads, size_t width, const double *W,
                     const double *b, double *hi, double *lo) {
     const size_t n = attn->rows.n, d = attn->layer.d;
-#pragma omp parallel for schedule(static) num_threads(attn->threads)
+#pragma omp parallel for schedule(static) num_threads(lipsc_attn_threads(attn))
     for (size_t i = 0; i < n; i++) {
         const double *x = attn->rows.X + i * d;
         for (size_t r = 0; r < heads * width; r++) {
@@ -70,18 +70,13 @@ static lipsc_status fill(lipsc_attn *attn) {
 }
 
 lipsc_status lipsc_attn_refined(const lipsc_attn *attn, lipsc_attn **out) {
-    lipsc_attn *own = lipsc_alloc(1, sizeof *own);
+    lipsc_attn *own = lipsc_alloc_zero(1, sizeof *own), raised = *attn;
     if (!own) return LIPSC_E_NOMEM;
-    *own = *attn; /* layer, weights, input and rows are borrowed */
-    own->owns_packed = 0;
-    own->dtype = LIPSC_F64;
-    own->state = own->storage = NULL;
-    const void *weights;
-    lipsc_status status = fill(own);
-    if (!status) status = lipsc_packed_weights(own->packed, LIPSC_F64, &weights, NULL);
+    raised.storage = NULL;
+    lipsc_status status = fill(&raised);
     if (!status)
-        status =
-            own->backend->input_new(weights, &own->rows, own->threads, &own->state, NULL);
+        status = lipsc_attn_as(&raised, LIPSC_F64, lipsc_device_proved(attn->device), own);
+    own->storage = raised.storage;
     if (status)
         lipsc_attn_free(own);
     else

@@ -388,7 +388,12 @@ static lipsc_status one_head(lipsc_attn *attn, size_t h, const double *sizes,
     w->storage = lipsc_alloc(count, sizeof *w->storage);
     if (!w->storage) return LIPSC_E_NOMEM;
     place(w, attn->rows.n, l->key_dim, l->value_dim, w->storage);
-    attn->backend->projections(attn->state, h, w->q, w->key, w->z, w->q_over, w->k_over);
+    const lipsc_status status =
+        lipsc_attn_projections(attn, h, w->q, w->key, w->z, w->q_over, w->k_over);
+    if (status) {
+        lipsc_release(w->storage);
+        return status;
+    }
     head_errors(attn, h, sizes, norms, in, own, w);
     w->rows.log_weight_error = 8.0 * largest_log(&attn->input);
     w->underflow =
@@ -412,7 +417,8 @@ static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
     if (!heads || !sizes) status = LIPSC_E_NOMEM;
     for (size_t i = 0; !status && i < attn->rows.n; i++)
         sizes[i] = lipsc_length(l->d, attn->rows.X + i * l->d);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(attn->threads)
+    const int threads = lipsc_attn_threads(attn);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (size_t h = 0; h < l->heads; h++) {
         if (!sizes || !heads) continue;
         const lipsc_status mine = one_head(attn, h, sizes, norms, in, quick, &heads[h]);
@@ -443,27 +449,31 @@ static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
     return status;
 }
 
+/* The same with the projections in double that a CPU makes. */
+static lipsc_status rounding_in_double(lipsc_attn *attn, lipsc_dtype dtype,
+                                       lipsc_rounding *out) {
+    double own_error;
+    lipsc_attn own;
+    lipsc_status status =
+        lipsc_attn_as(attn, LIPSC_F64, lipsc_device_proved(attn->device), &own);
+    if (!status) status = rounding_at(&own, dtype, 0, out, &own_error);
+    lipsc_attn_close(&own);
+    return status;
+}
+
 lipsc_status lipsc_attn_rounding_within(lipsc_attn *attn, lipsc_dtype dtype, double enough,
                                         lipsc_rounding *out) {
     double own_error;
     lipsc_status status = LIPSC_OK;
+    if (!lipsc_device_table(attn->device)->projections)
+        return rounding_in_double(attn, dtype, out);
     if (enough > 0.0 && !attn->input.weights) {
         status = rounding_at(attn, dtype, 1, out, &own_error);
         if (status || out->eps <= enough) return status;
     }
     status = rounding_at(attn, dtype, 0, out, &own_error);
     if (status || attn->dtype == LIPSC_F64 || own_error <= OWN_ERROR) return status;
-
-    lipsc_attn own = *attn; /* layer, weights, input and rows are borrowed */
-    const void *weights;
-    own.dtype = LIPSC_F64;
-    own.state = NULL;
-    status = lipsc_packed_weights(own.packed, LIPSC_F64, &weights, NULL);
-    if (!status)
-        status = own.backend->input_new(weights, &own.rows, own.threads, &own.state, NULL);
-    if (!status) status = rounding_at(&own, dtype, 0, out, &own_error);
-    if (own.state) own.backend->input_free(own.state);
-    return status;
+    return rounding_in_double(attn, dtype, out);
 }
 
 lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_rounding *out) {

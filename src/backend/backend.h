@@ -1,14 +1,20 @@
-/* backend.h - the table that every back end fills.
+/* backend.h - a device: what every kind of it offers in one table of operations.
  *
- * attn/ prepares the input (checks, order of tokens, visible ranges, log weights) and
- * calls the back end; svd/ sees only the space and an operator.  Chosen at run time. */
+ * attn/ prepares the input (checks, order of tokens, visible ranges, log weights) and hands
+ * it to a device; svd/ sees only the space and an operator.  Nothing is chosen behind the
+ * caller's back: whoever computes is given the device, and NULL is the CPU with the threads
+ * that OpenMP gives.
+ *
+ * Pointers to device memory are never followed by the host: what is there comes and goes by
+ * upload and download (linalg/space.h).  Every operation returns a status.  One that is
+ * only queued may fail late: the device then fails in every call that follows. */
 #ifndef LIPSC_BACKEND_BACKEND_H
 #define LIPSC_BACKEND_BACKEND_H
 
 #include "linalg/space.h"
 #include "lipscope.h"
 
-/* Input made ready for a back end.  Tokens are already in the order in which row i
+/* Input made ready for a device.  Tokens are already in the order in which row i
  * sees the keys lo[i] .. hi[i]-1; that range is never empty, and lo and hi do not
  * decrease.  Vectors x, y of the products are in the caller's order: row i here is
  * row order[i] there (NULL: the same order). */
@@ -45,84 +51,142 @@ typedef enum {
     LIPSC_ACT_SIGMOID
 } lipsc_activation;
 
-/* Maps that act on each token alone.  Arrays are back-end memory in one precision;
+/* Maps that act on each token alone, in one precision.  Arrays are device memory;
  * directions are blocks of n rows, so row i of a direction belongs to token i mod n. */
 typedef struct lipsc_rowwise {
     /* y (n, d) = gain * sqrt(d) z + bias (NULL: none), z = (x - mean) / r with
      * r = sqrt(|x - mean|^2 + d eps); without centre the mean is left in.
      * z (n, d) and over (n) = sqrt(d) / r are what the derivative needs. */
-    void (*norm)(int threads, size_t n, size_t d, int centre, double eps, const void *gain,
-                 const void *bias, const void *x, void *y, void *z, void *over);
+    lipsc_status (*norm)(const lipsc_device *device, size_t n, size_t d, int centre,
+                         double eps, const void *gain, const void *bias, const void *x,
+                         void *y, void *z, void *over);
     /* y = over gain * (Pi - z z^T) x, or with trans y = over (Pi - z z^T) (gain * x);
      * Pi removes the mean with centre.  x (rows, d) may be y. */
-    void (*norm_derivative)(int threads, size_t rows, size_t n, size_t d, int centre,
-                            const void *gain, const void *z, const void *over, int trans,
-                            const void *x, void *y);
+    lipsc_status (*norm_derivative)(const lipsc_device *device, size_t rows, size_t n,
+                                    size_t d, int centre, const void *gain, const void *z,
+                                    const void *over, int trans, const void *x, void *y);
     /* y = a(x) and slope = a'(x); y may be x */
-    void (*activation)(lipsc_activation kind, int threads, size_t count, const void *x,
-                       void *y, void *slope);
+    lipsc_status (*activation)(const lipsc_device *device, lipsc_activation kind,
+                               size_t count, const void *x, void *y, void *slope);
     /* y[e] = (add ? y[e] : 0) + factor[e mod period] x[e]; x may be y */
-    void (*multiply)(int threads, size_t count, size_t period, const void *factor,
-                     const void *x, int add, void *y);
+    lipsc_status (*multiply)(const lipsc_device *device, size_t count, size_t period,
+                             const void *factor, const void *x, int add, void *y);
     /* y += x */
-    void (*add)(int threads, size_t count, const void *x, void *y);
+    lipsc_status (*add)(const lipsc_device *device, size_t count, const void *x, void *y);
 } lipsc_rowwise;
 
-typedef struct lipsc_backend {
+/* What a kind of device can do.  device is never NULL but for the CPU. */
+typedef struct {
     const char *name;
-    const lipsc_space *(*space)(lipsc_dtype dtype);
+    int concurrent; /* several threads may use it at once                                */
+    int proved;     /* products in double are those whose rounding docs/maths.md bounds:
+                     * values are evaluated on it.  0: on its CPU                        */
 
-    /* Weights packed for the products; layer has been checked and has its defaults
+    /* ---- required ---------------------------------------------------------------- */
+
+    /* Weights made ready for the products; layer has been checked and has its defaults
      * resolved (kv_heads, scale, out_dim).  layer and its arrays must outlive the
      * weights, which any number of inputs may share. */
-    lipsc_status (*weights_new)(const lipsc_layer *layer, lipsc_dtype dtype, void **weights,
-                                lipsc_error *err);
-    void (*weights_free)(void *weights);
+    lipsc_status (*weights_new)(const lipsc_device *device, const lipsc_layer *layer,
+                                lipsc_dtype dtype, void **weights, lipsc_error *err);
+    void (*weights_free)(const lipsc_device *device, void *weights);
 
-    /* Projections and row statistics at one input.  weights must outlive it; threads >= 1.
+    /* Projections and row statistics at one input.  weights must outlive it.
      * LIPSC_E_NONFIN when a score overflows. */
-    lipsc_status (*input_new)(const void *weights, const lipsc_rows *rows, int threads,
-                              void **input, lipsc_error *err);
-    void (*input_free)(void *input);
+    lipsc_status (*input_new)(const lipsc_device *device, const void *weights,
+                              const lipsc_rows *rows, void **input, lipsc_error *err);
+    void (*input_free)(const lipsc_device *device, void *input);
 
-    /* y = J x (trans 0) or J^T x (trans 1), k vectors, back-end memory */
-    lipsc_status (*product)(void *input, int trans, size_t k, const void *x, void *y);
-
-    /* Gradients of <u, J(X) v> for k pairs held fixed, back-end memory, in the caller's
-     * order like the vectors of product: in X, grad (n, d), and in the log weight that the
-     * scores of key j share, grad_score (n) or NULL. */
-    lipsc_status (*gradient)(void *input, size_t k, const void *u, const void *v,
-                             void *grad, void *grad_score);
-
-    /* What the products of query head h work with, in host memory and the back end's order:
-     * q with its scale and key (n, key_dim), z (n, value_dim), and sqrt(key_dim) / r of the
-     * norms of queries and keys, (n) each, 1 where there is no norm. */
-    void (*projections)(const void *input, size_t head, double *q, double *key, double *z,
-                        double *q_over, double *k_over);
-
-    /* f(X) with biases, (n, width), host memory */
-    lipsc_status (*output)(void *input, double *y);
+    /* y = J x (trans 0) or J^T x (trans 1), k vectors */
+    lipsc_status (*product)(const lipsc_device *device, void *input, int trans, size_t k,
+                            const void *x, void *y);
 
     /* bytes that products need beyond weights, input and vectors */
-    size_t (*bytes)(const void *input);
+    size_t (*bytes)(const lipsc_device *device, const void *input);
 
-    /* ---- what stands around attention in a model ---- */
+    /* ---- optional: NULL where the device cannot; the caller does it on its CPU ---- */
 
-    /* One direction of a dense layer, y = x W^T + bias, packed: W (out, in), or given as
+    void (*close)(lipsc_device *device); /* NULL: nothing to do */
+
+    /* Gradients of <u, J(X) v> for k pairs held fixed, in the caller's order like the
+     * vectors of product: in X, grad (n, d), and in the log weight that the scores of key j
+     * share, grad_score (n) or NULL. */
+    lipsc_status (*gradient)(const lipsc_device *device, void *input, size_t k,
+                             const void *u, const void *v, void *grad, void *grad_score);
+
+    /* What the products of query head h work with, in host memory and the device's order:
+     * q with its scale and key (n, key_dim), z (n, value_dim), and sqrt(key_dim) / r of the
+     * norms of queries and keys, (n) each, 1 where there is no norm. */
+    lipsc_status (*projections)(const lipsc_device *device, const void *input, size_t head,
+                                double *q, double *key, double *z, double *q_over,
+                                double *k_over);
+
+    /* f(X) with biases, (n, width), host memory */
+    lipsc_status (*output)(const lipsc_device *device, void *input, double *y);
+
+    /* What stands around attention in a model: all four or none.
+     *
+     * One direction of a dense layer, y = x W^T + bias, packed: W (out, in), or given as
      * its transpose (in, out); bias (out) or NULL.  Nothing is kept of the arrays. */
-    lipsc_status (*linear_new)(size_t in, size_t out, const double *w, int transposed,
-                               const double *bias, lipsc_dtype dtype, void **linear,
-                               lipsc_error *err);
-    void (*linear_free)(void *linear);
+    lipsc_status (*linear_new)(const lipsc_device *device, size_t in, size_t out,
+                               const double *w, int transposed, const double *bias,
+                               lipsc_dtype dtype, void **linear, lipsc_error *err);
+    void (*linear_free)(const lipsc_device *device, void *linear); /* NULL is fine */
     /* y (rows, out) = x (rows, in) W^T, or y += with add; bias nonzero adds the bias */
-    void (*linear_apply)(const void *linear, int threads, size_t rows, const void *x,
-                         int bias, int add, void *y);
-
+    lipsc_status (*linear_apply)(const lipsc_device *device, const void *linear,
+                                 size_t rows, const void *x, int bias, int add, void *y);
     const lipsc_rowwise *(*rowwise)(lipsc_dtype dtype);
-} lipsc_backend;
+} lipsc_device_ops;
 
-const lipsc_backend *lipsc_backend_cpu(void);
-const lipsc_backend *lipsc_backend_cuda(void); /* NULL when not built */
-const lipsc_backend *lipsc_backend_best(void);
+struct lipsc_device {
+    const lipsc_device_ops *ops;
+    lipsc_space space[2];     /* by lipsc_dtype                                         */
+    int threads;              /* of the CPU; 0: as many as OpenMP gives                 */
+    const lipsc_device *home; /* whose memory it is: itself, or who lent it; NULL: the
+                               * CPU's, which all share                                 */
+    const lipsc_device *cpu;  /* the CPU with the same threads, for what the device cannot
+                               * do; NULL: as many as OpenMP gives                      */
+    void *state;              /* of the kind of device                                  */
+    char name[32];            /* "cpu", "cuda:1"                                        */
+};
+
+/* ---- Any device, NULL included ------------------------------------------------------ */
+
+const lipsc_device_ops *lipsc_device_table(const lipsc_device *device);
+const lipsc_space *lipsc_device_space(const lipsc_device *device, lipsc_dtype dtype);
+
+/* Devices with the same home share their memory, and whatever was made on one of them. */
+const lipsc_device *lipsc_device_home(const lipsc_device *device);
+
+/* The same device with another number of threads, for parts of a work that run side by
+ * side; valid as long as device and out. */
+void lipsc_device_lend(const lipsc_device *device, int threads, lipsc_device *out);
+
+/* Where dense layers and maps of single tokens are worked on, and where values are
+ * evaluated: the device itself, or its CPU. */
+const lipsc_device *lipsc_device_dense(const lipsc_device *device);
+const lipsc_device *lipsc_device_proved(const lipsc_device *device);
+/* The device's CPU. */
+const lipsc_device *lipsc_device_cpu(const lipsc_device *device);
+
+/* A CPU with that many threads (0: as many as OpenMP gives), for callers that have a number
+ * and no device. */
+const lipsc_device *lipsc_cpu_of(int threads);
+
+/* One thread where a pair of products takes at most about 0.1 ms: starting a second one
+ * costs more than it brings, and very much more on a machine that is busy.  No result
+ * depends on the number of threads. */
+int lipsc_device_useful_threads(const lipsc_device *device, const lipsc_layer *layer,
+                                size_t n);
+
+LIPSC_CHECKED lipsc_status lipsc_linear_apply(const lipsc_device *device,
+                                              const void *linear, size_t rows,
+                                              const void *x, int bias, int add, void *y) {
+    return lipsc_device_table(device)->linear_apply(device, linear, rows, x, bias, add, y);
+}
+
+/* ---- Kinds of devices --------------------------------------------------------------- */
+
+extern const lipsc_device_ops lipsc_cpu_ops;
 
 #endif

@@ -343,7 +343,7 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
     head->scale = layer->scale;
     head->out_unit = 1.0;
     head->sliced = 1;
-    head->threads = attn->threads > 0 ? attn->threads : 1;
+    head->threads = lipsc_attn_threads(attn);
     head->keys_differ = half > 0 || layer->k_gain || layer->soft_cap > 0.0;
     head->cap = layer->soft_cap;
     /* a sink is one token more, a norm over all heads has sums as long */

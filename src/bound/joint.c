@@ -335,7 +335,7 @@ lipsc_status lipsc_joint_bound_by(const lipsc_attn *attn, double *value, size_t 
                      .width = lipsc_layer_width(l)};
     j.value_unit = unit_of(l->kv_heads * j.dv * j.d, l->V);
     j.out_unit = l->O ? unit_of(j.width * j.heads * j.dv, l->O) : 1.0;
-    const int threads = j.threads = attn->threads > 0 ? attn->threads : 1;
+    const int threads = j.threads = lipsc_attn_threads(attn);
     size_t size, square;
     if (!lipsc_mul_size(j.heads, j.dv, &size) || !lipsc_mul_size(size, size, &square))
         return LIPSC_OK;

@@ -1,41 +1,102 @@
-/* space.h - vectors that live in a back end's memory and precision.
+/* space.h - vectors that live in a device's memory, in one precision.
  *
  * A solver works on blocks of k vectors of length len, stored one after the other
- * (vector j starts at element j * len), and touches them only through this table.
- * Small matrices of coefficients are host doubles, column-major.  Sums are made in
- * double, in an order that does not depend on the number of threads. */
+ * (vector j starts at element j * len), and touches them only through these functions: the
+ * host may not read or write what they point to.  Small matrices of coefficients are host
+ * doubles, column-major.  Sums are made in double, in an order that does not depend on the
+ * number of threads.
+ *
+ * Every operation may fail.  One that is only queued may fail after it returned: the device
+ * then fails in every later call, download and gram at the latest. */
 #ifndef LIPSC_LINALG_SPACE_H
 #define LIPSC_LINALG_SPACE_H
 
 #include "lipscope.h"
 
-typedef struct lipsc_space {
+typedef struct lipsc_space lipsc_space;
+
+/* What a device does with its vectors; all are required.  self is the space asked. */
+typedef struct {
+    void *(*alloc)(const lipsc_space *self, size_t elements);
+    void (*release)(const lipsc_space *self, void *p);
+    lipsc_status (*upload)(const lipsc_space *self, size_t elements, const double *host,
+                           void *dst);
+    lipsc_status (*download)(const lipsc_space *self, size_t elements, const void *src,
+                             double *host);
+    lipsc_status (*copy)(const lipsc_space *self, size_t elements, const void *src,
+                         void *dst);
+    lipsc_status (*scale)(const lipsc_space *self, size_t elements, double s, void *x);
+    lipsc_status (*random)(const lipsc_space *self, uint64_t seed, uint64_t first,
+                           size_t elements, void *dst);
+    lipsc_status (*gram)(const lipsc_space *self, size_t len, size_t ka, const void *a,
+                         size_t kb, const void *b, double *c);
+    lipsc_status (*combine)(const lipsc_space *self, size_t len, size_t ka, const void *a,
+                            size_t kb, const double *c, double beta, void *b);
+} lipsc_space_ops;
+
+struct lipsc_space {
+    const lipsc_space_ops *ops;
+    const lipsc_device *device; /* NULL: the CPU with the threads that OpenMP gives */
     lipsc_dtype dtype;
     size_t item; /* bytes of one element */
-
-    void *(*alloc)(size_t elements); /* NULL when memory is short */
-    void (*release)(void *p);        /* NULL is fine              */
-
-    /* conversions from and to host doubles */
-    void (*upload)(size_t elements, const double *host, void *dst);
-    void (*download)(size_t elements, const void *src, double *host);
-
-    void (*copy)(size_t elements, const void *src, void *dst);
-    void (*scale)(size_t elements, double s, void *x);
-
-    /* standard normal numbers first .. first+elements-1 of stream `seed` */
-    void (*random)(uint64_t seed, uint64_t first, size_t elements, void *dst);
-
-    /* c (ka x kb) = A^T B, A: ka vectors, B: kb vectors */
-    void (*gram)(size_t len, size_t ka, const void *a, size_t kb, const void *b, double *c);
-
-    /* B = beta B + A C,  C (ka x kb); beta is 0 (B need not be initialised) or 1 */
-    void (*combine)(size_t len, size_t ka, const void *a, size_t kb, const double *c,
-                    double beta, void *b);
-} lipsc_space;
+};
 
 /* Vectors in host memory; a vector of host doubles is one of the f64 space as it stands. */
 const lipsc_space *lipsc_space_host(lipsc_dtype dtype);
+
+#define LIPSC_CHECKED __attribute__((warn_unused_result)) static inline
+
+/* NULL when memory is short or the device has failed, which the next operation says. */
+static inline void *lipsc_space_alloc(const lipsc_space *s, size_t elements) {
+    return s->ops->alloc(s, elements);
+}
+static inline void lipsc_space_release(const lipsc_space *s, void *p) { /* NULL is fine */
+    if (p) s->ops->release(s, p);
+}
+
+/* Element i of an array: the only arithmetic on places in device memory. */
+static inline void *lipsc_space_at(const lipsc_space *s, const void *array, size_t i) {
+    return (char *)(uintptr_t)array + i * s->item;
+}
+
+/* conversions from and to host doubles */
+LIPSC_CHECKED lipsc_status lipsc_space_upload(const lipsc_space *s, size_t elements,
+                                              const double *host, void *dst) {
+    return s->ops->upload(s, elements, host, dst);
+}
+LIPSC_CHECKED lipsc_status lipsc_space_download(const lipsc_space *s, size_t elements,
+                                                const void *src, double *host) {
+    return s->ops->download(s, elements, src, host);
+}
+
+LIPSC_CHECKED lipsc_status lipsc_space_copy(const lipsc_space *s, size_t elements,
+                                            const void *src, void *dst) {
+    return s->ops->copy(s, elements, src, dst);
+}
+LIPSC_CHECKED lipsc_status lipsc_space_scale(const lipsc_space *s, size_t elements,
+                                             double factor, void *x) {
+    return s->ops->scale(s, elements, factor, x);
+}
+
+/* standard normal numbers first .. first+elements-1 of stream `seed` */
+LIPSC_CHECKED lipsc_status lipsc_space_random(const lipsc_space *s, uint64_t seed,
+                                              uint64_t first, size_t elements, void *dst) {
+    return s->ops->random(s, seed, first, elements, dst);
+}
+
+/* c (ka x kb) = A^T B, A: ka vectors, B: kb vectors */
+LIPSC_CHECKED lipsc_status lipsc_space_gram(const lipsc_space *s, size_t len, size_t ka,
+                                            const void *a, size_t kb, const void *b,
+                                            double *c) {
+    return s->ops->gram(s, len, ka, a, kb, b, c);
+}
+
+/* B = beta B + A C,  C (ka x kb); beta is 0 (B need not be initialised) or 1 */
+LIPSC_CHECKED lipsc_status lipsc_space_combine(const lipsc_space *s, size_t len, size_t ka,
+                                               const void *a, size_t kb, const double *c,
+                                               double beta, void *b) {
+    return s->ops->combine(s, len, ka, a, kb, c, beta, b);
+}
 
 /* An operator on such vectors: what a solver sees.
  * trans 0: y (k vectors of m) = A x (k vectors of n); trans 1: the other way. */
@@ -45,5 +106,9 @@ typedef struct {
     lipsc_status (*apply)(void *ctx, int trans, size_t k, const void *x, void *y);
     void *ctx;
 } lipsc_linop;
+
+/* op on host vectors, up and down again. */
+lipsc_status lipsc_linop_host(const lipsc_linop *op, int trans, size_t k, const double *x,
+                              double *y);
 
 #endif

@@ -62,7 +62,7 @@ lipsc_status lipsc_paths_at(lipsc_packed *paths, lipsc_mask mask, const lipsc_in
     }
     input.X = X;
     const lipsc_status status =
-        lipsc_attn_at(paths, &mask, &input, LIPSC_F64, threads, out, err);
+        lipsc_attn_at(paths, &mask, &input, LIPSC_F64, lipsc_cpu_of(threads), out, err);
     lipsc_release(X);
     return status;
 }

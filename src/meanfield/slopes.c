@@ -46,7 +46,7 @@ static lipsc_status find_move(const lipsc_acting *acting, const lipsc_field *fie
     lipsc_svd_info info;
     lipsc_attn *attn;
     lipsc_status status = lipsc_attn_at(acting->whole, &field->layer.mask, &input,
-                                        LIPSC_F64, set->threads, &attn, err);
+                                        LIPSC_F64, lipsc_cpu_of(set->threads), &attn, err);
     if (status) return status;
     lipsc_svd_defaults(&solve);
     solve.tol = set->tol;
@@ -92,8 +92,8 @@ static lipsc_status find_duplicate(const lipsc_acting *acting, const lipsc_field
     solve.stop = set->stop;
     solve.ctx = set->ctx;
     lipsc_attn *attn;
-    lipsc_status status =
-        lipsc_attn_at(acting->whole, &causal, &input, LIPSC_F64, set->threads, &attn, err);
+    lipsc_status status = lipsc_attn_at(acting->whole, &causal, &input, LIPSC_F64,
+                                        lipsc_cpu_of(set->threads), &attn, err);
     if (!status) {
         status = lipsc_attn_sigma(attn, &solve, sigma, NULL, NULL, NULL);
         lipsc_attn_free(attn);

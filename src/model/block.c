@@ -15,10 +15,17 @@
 
 #include <math.h>
 
+static const lipsc_rowwise *row_of(const lipsc_block_point *p) {
+    return lipsc_device_table(p->device)->rowwise(p->dtype);
+}
+
+static const lipsc_space *space_of(const lipsc_block_point *p) {
+    return lipsc_device_space(p->device, p->dtype);
+}
+
 /* y += x, k directions of (n, d) */
-static void add(const lipsc_block_point *p, size_t k, const void *x, void *y) {
-    p->model->backend->rowwise(p->dtype)->add(p->threads, k * p->n * p->model->config.d, x,
-                                              y);
+static lipsc_status add(const lipsc_block_point *p, size_t k, const void *x, void *y) {
+    return row_of(p)->add(p->device, k * p->n * p->model->config.d, x, y);
 }
 
 /* ---- Norms
@@ -29,32 +36,31 @@ static lipsc_status no_memory(const lipsc_model *m, size_t n, lipsc_error *err) 
 }
 
 lipsc_status lipsc_norm_at(lipsc_model *m, const lipsc_norm *weights, lipsc_dtype dtype,
-                           int threads, size_t n, const void *x, void *y,
+                           const lipsc_device *device, size_t n, const void *x, void *y,
                            lipsc_norm_point *point, lipsc_error *err) {
-    const lipsc_space *space = m->backend->space(dtype);
+    const lipsc_space *space = lipsc_device_space(device, dtype);
     const size_t d = m->config.d;
     point->weights = weights;
-    point->z = space->alloc(n * d);
-    point->over = space->alloc(n);
+    point->z = lipsc_space_alloc(space, n * d);
+    point->over = lipsc_space_alloc(space, n);
     if (!point->z || !point->over) return no_memory(m, n, err);
-    m->backend->rowwise(dtype)->norm(threads, n, d, !m->config.family->rms,
-                                     m->config.norm_eps, weights->gain, weights->bias, x, y,
-                                     point->z, point->over);
-    return LIPSC_OK;
+    return lipsc_device_table(device)->rowwise(dtype)->norm(
+        device, n, d, !m->config.family->rms, m->config.norm_eps, weights->gain,
+        weights->bias, x, y, point->z, point->over);
 }
 
 void lipsc_norm_free(lipsc_model *m, lipsc_dtype dtype, lipsc_norm_point *point) {
-    const lipsc_space *space = m->backend->space(dtype);
-    space->release(point->z);
-    space->release(point->over);
+    const lipsc_space *space = lipsc_device_space(m->home, dtype);
+    lipsc_space_release(space, point->z);
+    lipsc_space_release(space, point->over);
     point->z = point->over = NULL;
 }
 
-void lipsc_norm_apply(const lipsc_model *m, const lipsc_norm_point *point,
-                      lipsc_dtype dtype, int threads, int trans, size_t rows, size_t n,
-                      const void *x, void *y) {
-    m->backend->rowwise(dtype)->norm_derivative(
-        threads, rows, n, m->config.d, !m->config.family->rms, point->weights->gain,
+lipsc_status lipsc_norm_apply(const lipsc_model *m, const lipsc_norm_point *point,
+                              lipsc_dtype dtype, const lipsc_device *device, int trans,
+                              size_t rows, size_t n, const void *x, void *y) {
+    return lipsc_device_table(device)->rowwise(dtype)->norm_derivative(
+        device, rows, n, m->config.d, !m->config.family->rms, point->weights->gain,
         point->z, point->over, trans, x, y);
 }
 
@@ -66,26 +72,28 @@ static lipsc_status norm_at(lipsc_block_point *p, lipsc_norm_place place, const 
         lipsc_model_norm(p->model, p->layer, place, p->dtype, &weights, err);
     *seen = weights ? y : x;
     if (!status && weights)
-        status = lipsc_norm_at(p->model, weights, p->dtype, p->threads, p->n, x, y,
+        status = lipsc_norm_at(p->model, weights, p->dtype, p->device, p->n, x, y,
                                &p->norm[place], err);
     return status;
 }
 
-/* The derivative of that: returns y, or x itself where there is no norm. */
-static const void *norm_apply(const lipsc_block_point *p, lipsc_norm_place place, int trans,
-                              size_t k, const void *x, void *y) {
-    if (!p->norm[place].weights) return x;
-    lipsc_norm_apply(p->model, &p->norm[place], p->dtype, p->threads, trans, k * p->n, p->n,
-                     x, y);
-    return y;
+/* The derivative of that; y may be x, and seen NULL then. */
+static lipsc_status norm_apply(const lipsc_block_point *p, lipsc_norm_place place,
+                               int trans, size_t k, const void *x, void *y,
+                               const void **seen) {
+    const int normed = p->norm[place].weights != NULL;
+    if (seen) *seen = normed ? y : x;
+    if (!normed) return LIPSC_OK;
+    return lipsc_norm_apply(p->model, &p->norm[place], p->dtype, p->device, trans, k * p->n,
+                            p->n, x, y);
 }
 
 /* x times the factors of a branch, in place */
-static void scale(const lipsc_block_point *p, lipsc_branch branch, size_t k, void *x) {
+static lipsc_status scale(const lipsc_block_point *p, lipsc_branch branch, size_t k,
+                          void *x) {
     const size_t d = p->model->config.d;
-    if (p->factor[branch])
-        p->model->backend->rowwise(p->dtype)->multiply(p->threads, k * p->n * d, d,
-                                                       p->factor[branch], x, 0, x);
+    if (!p->factor[branch]) return LIPSC_OK;
+    return row_of(p)->multiply(p->device, k * p->n * d, d, p->factor[branch], x, 0, x);
 }
 
 /* ---- The MLP
@@ -104,93 +112,101 @@ static lipsc_status get_dense(lipsc_block_point *p, int keep, lipsc_error *err) 
 }
 
 /* y (rows, out) = x W^T, with the bias at a point and without it for a direction */
-static void dense(const lipsc_block_point *p, lipsc_dense which, size_t rows, const void *x,
-                  int bias, int add_to, void *y) {
-    p->model->backend->linear_apply(p->dense[which], p->threads, rows, x, bias, add_to, y);
+static lipsc_status dense(const lipsc_block_point *p, lipsc_dense which, size_t rows,
+                          const void *x, int bias, int add_to, void *y) {
+    return lipsc_linear_apply(p->device, p->dense[which], rows, x, bias, add_to, y);
 }
 
-/* The least |x_e| of count numbers in back-end memory. */
+/* y[e] = factor[e mod period] x[e], or y += with add_to: (k n, ffn) numbers */
+static lipsc_status times(const lipsc_block_point *p, size_t k, const void *factor,
+                          const void *x, int add_to, void *y) {
+    const size_t period = p->n * p->model->config.ffn;
+    return row_of(p)->multiply(p->device, k * period, period, factor, x, add_to, y);
+}
+
+/* The least |x_e| of count numbers in device memory. */
 static lipsc_status find_kink(lipsc_block_point *p, size_t count, const void *x,
                               lipsc_error *err) {
     double *host = lipsc_alloc(count, sizeof *host);
     if (!host) return no_memory(p->model, p->n, err);
-    p->model->backend->space(p->dtype)->download(count, x, host);
+    const lipsc_status status = lipsc_space_download(space_of(p), count, x, host);
     p->kink = INFINITY;
-    for (size_t e = 0; e < count; e++) p->kink = lipsc_min(p->kink, fabs(host[e]));
+    for (size_t e = 0; !status && e < count; e++)
+        p->kink = lipsc_min(p->kink, fabs(host[e]));
     lipsc_release(host);
-    return LIPSC_OK;
+    return status;
+}
+
+/* up and, where there is one, the gate become what goes into W_down; the slopes stay. */
+static lipsc_status activate(lipsc_block_point *p, void *up) {
+    const lipsc_activation kind = p->model->config.activation;
+    const size_t count = p->n * p->model->config.ffn;
+    void *bent = p->gate ? p->gate : up;
+    lipsc_status status =
+        row_of(p)->activation(p->device, kind, count, bent, bent, p->slope);
+    if (!status && p->gate) status = times(p, 1, up, p->slope, 0, p->slope);
+    if (!status && p->gate) status = times(p, 1, p->gate, up, 0, up);
+    return status;
 }
 
 static lipsc_status mlp_at(lipsc_block_point *p, int keep, const void *x, void *y,
                            lipsc_error *err) {
     const lipsc_config *c = &p->model->config;
-    const lipsc_space *space = p->model->backend->space(p->dtype);
-    const lipsc_rowwise *row = p->model->backend->rowwise(p->dtype);
+    const lipsc_space *space = space_of(p);
     const size_t count = p->n * c->ffn;
     const int gated = lipsc_config_gated(c);
-    void *up = space->alloc(count);
-    p->slope = space->alloc(count);
-    if (gated) p->gate = space->alloc(count);
-    if (!up || !p->slope || (gated && !p->gate)) {
-        space->release(up);
-        return no_memory(p->model, p->n, err);
-    }
-    dense(p, LIPSC_DENSE_UP, p->n, x, 1, 0, up);
-    if (gated) dense(p, LIPSC_DENSE_GATE, p->n, x, 1, 0, p->gate);
-    if (keep && c->activation == LIPSC_ACT_RELU) {
-        const lipsc_status status = find_kink(p, count, gated ? p->gate : up, err);
-        if (status) {
-            space->release(up);
-            return status;
-        }
-    }
-    if (gated) {
-        row->activation(c->activation, p->threads, count, p->gate, p->gate, p->slope);
-        row->multiply(p->threads, count, count, up, p->slope, 0, p->slope);
-        row->multiply(p->threads, count, count, p->gate, up, 0, up);
-    } else {
-        row->activation(c->activation, p->threads, count, up, up, p->slope);
-    }
-    dense(p, LIPSC_DENSE_DOWN, p->n, up, 1, 0, y);
-    space->release(up);
-    return LIPSC_OK;
+    void *up = lipsc_space_alloc(space, count);
+    p->slope = lipsc_space_alloc(space, count);
+    if (gated) p->gate = lipsc_space_alloc(space, count);
+    lipsc_status status = up && p->slope && (p->gate || !gated)
+                              ? dense(p, LIPSC_DENSE_UP, p->n, x, 1, 0, up)
+                              : no_memory(p->model, p->n, err);
+    if (!status && gated) status = dense(p, LIPSC_DENSE_GATE, p->n, x, 1, 0, p->gate);
+    if (!status && keep && c->activation == LIPSC_ACT_RELU)
+        status = find_kink(p, count, gated ? p->gate : up, err);
+    if (!status) status = activate(p, up);
+    if (!status) status = dense(p, LIPSC_DENSE_DOWN, p->n, up, 1, 0, y);
+    lipsc_space_release(space, up);
+    return status;
 }
 
 /* y = M' x or M'^T x; y must not be x */
 static lipsc_status mlp_apply(const lipsc_block_point *p, lipsc_block_work *w, int trans,
                               size_t k, const void *x, void *y) {
-    const lipsc_rowwise *row = p->model->backend->rowwise(p->dtype);
-    const size_t period = p->n * p->model->config.ffn, count = k * period, rows = k * p->n;
+    const size_t rows = k * p->n;
     const lipsc_dense back = LIPSC_DENSE_UP_BACK;
+    lipsc_status status;
     if (p->experts) return lipsc_experts_apply(p->experts, trans, k, x, y);
     if (!p->gate) {
-        dense(p, trans ? LIPSC_DENSE_DOWN_BACK : LIPSC_DENSE_UP, rows, x, 0, 0, w->t[0]);
-        row->multiply(p->threads, count, period, p->slope, w->t[0], 0, w->t[0]);
-        dense(p, trans ? back : LIPSC_DENSE_DOWN, rows, w->t[0], 0, 0, y);
+        status = dense(p, trans ? LIPSC_DENSE_DOWN_BACK : LIPSC_DENSE_UP, rows, x, 0, 0,
+                       w->t[0]);
+        if (!status) status = times(p, k, p->slope, w->t[0], 0, w->t[0]);
+        if (!status)
+            status = dense(p, trans ? back : LIPSC_DENSE_DOWN, rows, w->t[0], 0, 0, y);
     } else if (!trans) {
-        dense(p, LIPSC_DENSE_GATE, rows, x, 0, 0, w->t[0]);
-        dense(p, LIPSC_DENSE_UP, rows, x, 0, 0, w->t[1]);
-        row->multiply(p->threads, count, period, p->slope, w->t[0], 0, w->t[0]);
-        row->multiply(p->threads, count, period, p->gate, w->t[1], 1, w->t[0]);
-        dense(p, LIPSC_DENSE_DOWN, rows, w->t[0], 0, 0, y);
+        status = dense(p, LIPSC_DENSE_GATE, rows, x, 0, 0, w->t[0]);
+        if (!status) status = dense(p, LIPSC_DENSE_UP, rows, x, 0, 0, w->t[1]);
+        if (!status) status = times(p, k, p->slope, w->t[0], 0, w->t[0]);
+        if (!status) status = times(p, k, p->gate, w->t[1], 1, w->t[0]);
+        if (!status) status = dense(p, LIPSC_DENSE_DOWN, rows, w->t[0], 0, 0, y);
     } else {
-        dense(p, LIPSC_DENSE_DOWN_BACK, rows, x, 0, 0, w->t[0]);
-        row->multiply(p->threads, count, period, p->slope, w->t[0], 0, w->t[1]);
-        row->multiply(p->threads, count, period, p->gate, w->t[0], 0, w->t[0]);
-        dense(p, LIPSC_DENSE_GATE_BACK, rows, w->t[1], 0, 0, y);
-        dense(p, back, rows, w->t[0], 0, 1, y);
+        status = dense(p, LIPSC_DENSE_DOWN_BACK, rows, x, 0, 0, w->t[0]);
+        if (!status) status = times(p, k, p->slope, w->t[0], 0, w->t[1]);
+        if (!status) status = times(p, k, p->gate, w->t[0], 0, w->t[0]);
+        if (!status) status = dense(p, LIPSC_DENSE_GATE_BACK, rows, w->t[1], 0, 0, y);
+        if (!status) status = dense(p, back, rows, w->t[0], 0, 1, y);
     }
-    return LIPSC_OK;
+    return status;
 }
 
 /* ---- At a point
  * --------------------------------------------------------------------------------- */
 
-/* Attention at x (back-end memory); o (n, d) receives its output. */
+/* Attention at x; o (n, d) receives its output. */
 static lipsc_status attention_at(lipsc_block_point *p, const lipsc_mask *mask_override,
                                  const void *x, void *o, const lipsc_block_seen *seen,
                                  lipsc_error *err) {
-    const lipsc_space *space = p->model->backend->space(p->dtype);
+    const lipsc_space *space = space_of(p);
     const size_t count = p->n * p->model->config.d;
     lipsc_mask mask;
     lipsc_packed *packed;
@@ -199,11 +215,12 @@ static lipsc_status attention_at(lipsc_block_point *p, const lipsc_mask *mask_ov
     if (status) return status;
     double *host = lipsc_alloc(count, sizeof *host);
     if (!host) return no_memory(p->model, p->n, err);
-    space->download(count, x, host);
-    if (seen && seen->attention_input)
+    status = lipsc_space_download(space, count, x, host);
+    if (!status && seen && seen->attention_input)
         for (size_t e = 0; e < count; e++) seen->attention_input[e] = host[e];
     const lipsc_input input = {.n = p->n, .X = host};
-    status = lipsc_attn_at(packed, &mask, &input, p->dtype, p->threads, &p->attn, err);
+    if (!status)
+        status = lipsc_attn_at(packed, &mask, &input, p->dtype, p->device, &p->attn, err);
     if (!status) {
         status = lipsc_attn_output(p->attn, host);
         if (status) no_memory(p->model, p->n, err);
@@ -211,7 +228,7 @@ static lipsc_status attention_at(lipsc_block_point *p, const lipsc_mask *mask_ov
     if (!status) {
         if (seen && seen->attention_output)
             for (size_t e = 0; e < count; e++) seen->attention_output[e] = host[e];
-        space->upload(count, host, o);
+        status = lipsc_space_upload(space, count, host, o);
     }
     lipsc_release(host);
     return status;
@@ -228,9 +245,9 @@ static lipsc_status join(lipsc_block_point *p, lipsc_branch branch, void *o, con
     if (!status)
         status = lipsc_model_factor(p->model, p->layer, branch, p->dtype,
                                     &p->factor[branch], err);
+    if (!status) status = scale(p, branch, 1, o);
+    if (!status) status = add(p, 1, mlp ? (const void *)o : x, s); /* attention's o is s */
     if (status) return status;
-    scale(p, branch, 1, o);
-    add(p, 1, mlp ? (const void *)o : x, s); /* attention's o is s */
     return norm_at(p, mlp ? LIPSC_NORM_MLP_SUM : LIPSC_NORM_ATTN_SUM, s, s, &seen, err);
 }
 
@@ -251,7 +268,7 @@ static lipsc_status follow(lipsc_block_point *p, const lipsc_mask *mask_override
     else
         status = norm_at(p, LIPSC_NORM_MLP, c->parallel ? x : r[1], r[0], &mlp_in, err);
     if (!status)
-        status = c->experts ? lipsc_experts_at(p->model, p->layer, p->dtype, p->threads,
+        status = c->experts ? lipsc_experts_at(p->model, p->layer, p->dtype, p->device,
                                                p->n, mlp_in, keep, r[2], &p->experts, err)
                             : mlp_at(p, keep, mlp_in, r[2], err);
     if (!status) status = join(p, LIPSC_BRANCH_MLP, r[2], x, r[1], err);
@@ -259,24 +276,30 @@ static lipsc_status follow(lipsc_block_point *p, const lipsc_mask *mask_override
 }
 
 lipsc_status lipsc_block_at(lipsc_model *m, size_t layer, lipsc_extent extent,
-                            const lipsc_mask *mask_override, lipsc_dtype dtype, int threads,
-                            size_t n, const void *x, int keep, lipsc_block_point *point,
-                            void *y, const lipsc_block_seen *seen, lipsc_error *err) {
-    const lipsc_space *space = m->backend->space(dtype);
+                            const lipsc_mask *mask_override, lipsc_dtype dtype,
+                            const lipsc_device *device, size_t n, const void *x, int keep,
+                            lipsc_block_point *point, void *y, const lipsc_block_seen *seen,
+                            lipsc_error *err) {
+    const lipsc_space *space = lipsc_device_space(device, dtype);
     const size_t count = n * m->config.d;
     lipsc_block_point p = {.model = m,
                            .layer = layer,
                            .n = n,
                            .extent = extent,
                            .dtype = dtype,
-                           .threads = threads};
+                           .device = device};
+    if (err) err->text[0] = '\0';
     lipsc_model_hold(m, layer); /* until lipsc_block_free */
-    void *r[3] = {space->alloc(count), space->alloc(count), space->alloc(count)};
+    void *r[3] = {lipsc_space_alloc(space, count), lipsc_space_alloc(space, count),
+                  lipsc_space_alloc(space, count)};
     lipsc_status status = r[0] && r[1] && r[2] ? LIPSC_OK : no_memory(m, n, err);
     if (!status && extent == LIPSC_UP_TO_BLOCK) status = get_dense(&p, keep, err);
     if (!status) status = follow(&p, mask_override, x, keep, r, seen, err);
-    if (!status && y) space->copy(count, r[1], y);
-    for (int i = 0; i < 3; i++) space->release(r[i]);
+    if (!status && y) status = lipsc_space_copy(space, count, r[1], y);
+    for (int i = 0; i < 3; i++) lipsc_space_release(space, r[i]);
+    if (status && err && !err->text[0]) /* an operation of the device */
+        lipsc_fail(err, status, "%s: block %zu of %zu tokens: %s", m->shown, layer, n,
+                   lipsc_strerror(status));
     if (status || !keep)
         lipsc_block_free(&p);
     else
@@ -286,12 +309,12 @@ lipsc_status lipsc_block_at(lipsc_model *m, size_t layer, lipsc_extent extent,
 
 void lipsc_block_free(lipsc_block_point *p) {
     if (!p->model) return;
-    const lipsc_space *space = p->model->backend->space(p->dtype);
+    const lipsc_space *space = space_of(p);
     lipsc_attn_free(p->attn);
     for (int i = 0; i < LIPSC_NORM_COUNT; i++)
         lipsc_norm_free(p->model, p->dtype, &p->norm[i]);
-    space->release(p->slope);
-    space->release(p->gate);
+    lipsc_space_release(space, p->slope);
+    lipsc_space_release(space, p->gate);
     lipsc_experts_free(p->experts);
     lipsc_model_let_go(p->model, p->layer);
     p->experts = NULL;
@@ -301,18 +324,36 @@ void lipsc_block_free(lipsc_block_point *p) {
 /* ---- Products
  * -------------------------------------------------------------------------------------- */
 
-/* Backwards through what join does: s becomes the cotangent of the sum, and the result is
- * that of the branch, in o or s itself. */
-static const void *part(const lipsc_block_point *p, lipsc_branch branch, size_t k, void *s,
-                        void *o) {
+/* Backwards through what join does: s becomes the cotangent of the sum, and *out that of
+ * the branch, in o or s itself. */
+static lipsc_status part(const lipsc_block_point *p, lipsc_branch branch, size_t k, void *s,
+                         void *o, const void **out) {
     const int mlp = branch == LIPSC_BRANCH_MLP;
     const lipsc_norm_place post = mlp ? LIPSC_NORM_MLP_POST : LIPSC_NORM_ATTN_POST;
-    norm_apply(p, mlp ? LIPSC_NORM_MLP_SUM : LIPSC_NORM_ATTN_SUM, 1, k, s, s);
-    if (!p->factor[branch] && !p->norm[post].weights) return s;
-    p->model->backend->space(p->dtype)->copy(k * p->n * p->model->config.d, s, o);
-    scale(p, branch, k, o);
-    norm_apply(p, post, 1, k, o, o);
-    return o;
+    const int apart = p->factor[branch] || p->norm[post].weights;
+    *out = apart ? o : s;
+    lipsc_status status =
+        norm_apply(p, mlp ? LIPSC_NORM_MLP_SUM : LIPSC_NORM_ATTN_SUM, 1, k, s, s, NULL);
+    if (status || !apart) return status;
+    status = lipsc_space_copy(space_of(p), k * p->n * p->model->config.d, s, o);
+    if (!status) status = scale(p, branch, k, o);
+    if (!status) status = norm_apply(p, post, 1, k, o, o, NULL);
+    return status;
+}
+
+/* Forwards: o, what the branch's map gives, goes through its norm and its factors, and onto
+ * s, whose norm is then taken; x is what is added where o and s are the same. */
+static lipsc_status join_direction(const lipsc_block_point *p, lipsc_branch branch,
+                                   size_t k, void *o, const void *x, void *s) {
+    const int mlp = branch == LIPSC_BRANCH_MLP;
+    lipsc_status status =
+        norm_apply(p, mlp ? LIPSC_NORM_MLP_POST : LIPSC_NORM_ATTN_POST, 0, k, o, o, NULL);
+    if (!status) status = scale(p, branch, k, o);
+    if (!status) status = add(p, k, x, s);
+    if (!status)
+        status =
+            norm_apply(p, mlp ? LIPSC_NORM_MLP_SUM : LIPSC_NORM_ATTN_SUM, 0, k, s, s, NULL);
+    return status;
 }
 
 static lipsc_status apply_forward(const lipsc_block_point *p, lipsc_block_work *w, size_t k,
@@ -320,51 +361,54 @@ static lipsc_status apply_forward(const lipsc_block_point *p, lipsc_block_work *
     const lipsc_linop attn = lipsc_attn_linop(p->attn);
     const lipsc_config *c = &p->model->config;
     void *const *r = w->r;
-    const void *in = norm_apply(p, LIPSC_NORM_ATTN, 0, k, x, r[0]);
-    lipsc_status status = attn.apply(attn.ctx, 0, k, in, y);
+    const void *in;
+    lipsc_status status = norm_apply(p, LIPSC_NORM_ATTN, 0, k, x, r[0], &in);
+    if (!status) status = attn.apply(attn.ctx, 0, k, in, y);
     if (status || p->extent == LIPSC_UP_TO_NORM_ATTENTION) return status;
-    norm_apply(p, LIPSC_NORM_ATTN_POST, 0, k, y, y);
-    scale(p, LIPSC_BRANCH_ATTN, k, y);
-    add(p, k, x, y);
-    norm_apply(p, LIPSC_NORM_ATTN_SUM, 0, k, y, y);
-    if (p->extent == LIPSC_UP_TO_RESIDUAL) return status;
+    status = join_direction(p, LIPSC_BRANCH_ATTN, k, y, x, y);
+    if (status || p->extent == LIPSC_UP_TO_RESIDUAL) return status;
 
     if (!c->parallel || !c->family->parallel_shares)
-        in = norm_apply(p, LIPSC_NORM_MLP, 0, k, c->parallel ? x : y, r[0]);
-    status = mlp_apply(p, w, 0, k, in, r[1]);
-    norm_apply(p, LIPSC_NORM_MLP_POST, 0, k, r[1], r[1]);
-    scale(p, LIPSC_BRANCH_MLP, k, r[1]);
-    add(p, k, r[1], y);
-    norm_apply(p, LIPSC_NORM_MLP_SUM, 0, k, y, y);
+        status = norm_apply(p, LIPSC_NORM_MLP, 0, k, c->parallel ? x : y, r[0], &in);
+    if (!status) status = mlp_apply(p, w, 0, k, in, r[1]);
+    if (!status) status = join_direction(p, LIPSC_BRANCH_MLP, k, r[1], r[1], y);
+    return status;
+}
+
+/* From the cotangent in r[0]: behind it r[0] is that of the sum after attention, and r[2]
+ * what comes through the MLP, which is added to r[0] where that came after. */
+static lipsc_status mlp_backward(const lipsc_block_point *p, lipsc_block_work *w, size_t k,
+                                 int shares) {
+    void *const *r = w->r;
+    const void *branch;
+    lipsc_status status = part(p, LIPSC_BRANCH_MLP, k, r[0], r[1], &branch);
+    if (!status) status = mlp_apply(p, w, 1, k, branch, r[2]);
+    if (!status && !shares) status = norm_apply(p, LIPSC_NORM_MLP, 1, k, r[2], r[2], NULL);
+    if (!status && !p->model->config.parallel) status = add(p, k, r[2], r[0]);
     return status;
 }
 
 static lipsc_status apply_backward(const lipsc_block_point *p, lipsc_block_work *w,
                                    size_t k, const void *x, void *y) {
-    const lipsc_space *space = p->model->backend->space(p->dtype);
     const lipsc_linop attn = lipsc_attn_linop(p->attn);
     const lipsc_config *c = &p->model->config;
     const int shares = c->parallel && c->family->parallel_shares;
+    const int mlp = p->extent == LIPSC_UP_TO_BLOCK;
     void *const *r = w->r;
+    const void *branch;
+    lipsc_status status;
     if (p->extent == LIPSC_UP_TO_NORM_ATTENTION) {
-        const lipsc_status status = attn.apply(attn.ctx, 1, k, x, y);
-        norm_apply(p, LIPSC_NORM_ATTN, 1, k, y, y);
-        return status;
+        status = attn.apply(attn.ctx, 1, k, x, y);
+        return status ? status : norm_apply(p, LIPSC_NORM_ATTN, 1, k, y, y, NULL);
     }
-    lipsc_status status = LIPSC_OK;
-    space->copy(k * p->n * c->d, x, r[0]);
-    if (p->extent == LIPSC_UP_TO_BLOCK) {
-        const void *branch = part(p, LIPSC_BRANCH_MLP, k, r[0], r[1]);
-        status = mlp_apply(p, w, 1, k, branch, r[2]);
-        if (status) return status;
-        if (!shares) norm_apply(p, LIPSC_NORM_MLP, 1, k, r[2], r[2]);
-        if (!c->parallel) add(p, k, r[2], r[0]);
-    }
-    status = attn.apply(attn.ctx, 1, k, part(p, LIPSC_BRANCH_ATTN, k, r[0], r[1]), y);
-    if (shares && p->extent == LIPSC_UP_TO_BLOCK) add(p, k, r[2], y);
-    norm_apply(p, LIPSC_NORM_ATTN, 1, k, y, y);
-    add(p, k, r[0], y);
-    if (c->parallel && !shares && p->extent == LIPSC_UP_TO_BLOCK) add(p, k, r[2], y);
+    status = lipsc_space_copy(space_of(p), k * p->n * c->d, x, r[0]);
+    if (!status && mlp) status = mlp_backward(p, w, k, shares);
+    if (!status) status = part(p, LIPSC_BRANCH_ATTN, k, r[0], r[1], &branch);
+    if (!status) status = attn.apply(attn.ctx, 1, k, branch, y);
+    if (!status && shares && mlp) status = add(p, k, r[2], y);
+    if (!status) status = norm_apply(p, LIPSC_NORM_ATTN, 1, k, y, y, NULL);
+    if (!status) status = add(p, k, r[0], y);
+    if (!status && c->parallel && !shares && mlp) status = add(p, k, r[2], y);
     return status;
 }
 

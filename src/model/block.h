@@ -32,7 +32,7 @@ typedef struct {
     size_t layer, n;
     lipsc_extent extent;
     lipsc_dtype dtype;
-    int threads;
+    const lipsc_device *device;
     lipsc_attn *attn;
     lipsc_norm_point norm[LIPSC_NORM_COUNT];
     const void *factor[LIPSC_BRANCHES]; /* (d) or NULL */
@@ -48,12 +48,13 @@ typedef struct {
     double *attention_input, *attention_output;
 } lipsc_block_seen;
 
-/* x, y (n, d) back-end memory, may not overlap; y may be NULL.  keep 0: only the value is
+/* x, y (n, d) device memory, may not overlap; y may be NULL.  keep 0: only the value is
  * wanted, and the point cannot be multiplied with. */
 lipsc_status lipsc_block_at(lipsc_model *model, size_t layer, lipsc_extent extent,
-                            const lipsc_mask *mask_override, lipsc_dtype dtype, int threads,
-                            size_t n, const void *x, int keep, lipsc_block_point *point,
-                            void *y, const lipsc_block_seen *seen, lipsc_error *err);
+                            const lipsc_mask *mask_override, lipsc_dtype dtype,
+                            const lipsc_device *device, size_t n, const void *x, int keep,
+                            lipsc_block_point *point, void *y, const lipsc_block_seen *seen,
+                            lipsc_error *err);
 void lipsc_block_free(lipsc_block_point *point);
 
 /* Work memory of products with k directions at once, shared by all blocks of a map. */
@@ -69,12 +70,12 @@ lipsc_status lipsc_block_apply(const lipsc_block_point *point, lipsc_block_work 
 
 /* y (n, d) = norm(x), keeping the point; weights are those of lipsc_model_*_norm. */
 lipsc_status lipsc_norm_at(lipsc_model *model, const lipsc_norm *weights, lipsc_dtype dtype,
-                           int threads, size_t n, const void *x, void *y,
+                           const lipsc_device *device, size_t n, const void *x, void *y,
                            lipsc_norm_point *point, lipsc_error *err);
 void lipsc_norm_free(lipsc_model *model, lipsc_dtype dtype, lipsc_norm_point *point);
 /* y (rows, d) = DN x or DN^T x; y may be x. */
-void lipsc_norm_apply(const lipsc_model *model, const lipsc_norm_point *point,
-                      lipsc_dtype dtype, int threads, int trans, size_t rows, size_t n,
-                      const void *x, void *y);
+lipsc_status lipsc_norm_apply(const lipsc_model *model, const lipsc_norm_point *point,
+                              lipsc_dtype dtype, const lipsc_device *device, int trans,
+                              size_t rows, size_t n, const void *x, void *y);
 
 #endif

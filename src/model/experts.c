@@ -20,13 +20,13 @@ struct lipsc_experts {
     lipsc_model *model;
     size_t layer, n, pairs;
     lipsc_dtype dtype;
-    int threads;
+    const lipsc_device *device;
     size_t *token, *slot;  /* (pairs)                                               */
     size_t *first;         /* (experts + 1)                                         */
     size_t *expert;        /* (n, used): which, by slot                             */
     double *weight;        /* (n, used)                                             */
     double *value;         /* (pairs, d): F                                         */
-    void *scale;           /* (pairs) weights, back-end memory                      */
+    void *scale;           /* (pairs) weights, device memory                        */
     void *by_gate, *by_up; /* (pairs, ffn): a and b                                 */
     double gap;
     double kink; /* least distance of an argument from the clamps */
@@ -37,12 +37,16 @@ static lipsc_status no_memory(const lipsc_model *m, size_t n, lipsc_error *err) 
 }
 
 static const lipsc_space *space_of(const lipsc_experts *s) {
-    return s->model->backend->space(s->dtype);
+    return lipsc_device_space(s->device, s->dtype);
 }
 
-/* Row `row` of an array of `width` numbers a row, in back-end memory. */
+static const lipsc_rowwise *row_of(const lipsc_experts *s) {
+    return lipsc_device_table(s->device)->rowwise(s->dtype);
+}
+
+/* Row `row` of an array of `width` numbers a row, in device memory. */
 static void *row_at(const lipsc_experts *s, const void *array, size_t row, size_t width) {
-    return (char *)(uintptr_t)array + row * width * space_of(s)->item;
+    return lipsc_space_at(space_of(s), array, row * width);
 }
 
 void lipsc_experts_free(lipsc_experts *s) {
@@ -53,9 +57,9 @@ void lipsc_experts_free(lipsc_experts *s) {
     lipsc_release(s->expert);
     lipsc_release(s->weight);
     lipsc_release(s->value);
-    space_of(s)->release(s->scale);
-    space_of(s)->release(s->by_gate);
-    space_of(s)->release(s->by_up);
+    lipsc_space_release(space_of(s), s->scale);
+    lipsc_space_release(space_of(s), s->by_gate);
+    lipsc_space_release(space_of(s), s->by_up);
     lipsc_release(s);
 }
 
@@ -65,31 +69,38 @@ int lipsc_experts_takes(const lipsc_experts *s, size_t e) {
     return s->first[e] < s->first[e + 1];
 }
 
-static double largest_of(size_t count, const double *x) {
-    double largest = 0;
-    for (size_t e = 0; e < count; e++) largest = lipsc_max(largest, fabs(x[e]));
-    return largest;
+/* The largest of count numbers in device memory. */
+static lipsc_status largest_of(const lipsc_experts *s, size_t count, const void *x,
+                               double *largest) {
+    double *host = lipsc_alloc(count, sizeof *host);
+    const lipsc_status status =
+        host ? lipsc_space_download(space_of(s), count, x, host) : LIPSC_E_NOMEM;
+    *largest = 0;
+    for (size_t e = 0; !status && e < count; e++)
+        *largest = lipsc_max(*largest, fabs(host[e]));
+    lipsc_release(host);
+    return status;
 }
 
-lipsc_experts_size lipsc_experts_measure(const lipsc_experts *s) {
+lipsc_status lipsc_experts_measure(const lipsc_experts *s, lipsc_experts_size *out) {
     const lipsc_config *c = &s->model->config;
-    lipsc_experts_size out = {.by_gate = largest_of(s->pairs * c->ffn, s->by_gate),
-                              .by_up = largest_of(s->pairs * c->ffn, s->by_up),
-                              .kink = s->kink};
+    *out = (lipsc_experts_size){.kink = s->kink};
+    lipsc_status status = largest_of(s, s->pairs * c->ffn, s->by_gate, &out->by_gate);
+    if (!status) status = largest_of(s, s->pairs * c->ffn, s->by_up, &out->by_up);
     for (size_t p = 0; p < s->pairs; p++) {
         double square = 0;
         for (size_t l = 0; l < c->d; l++)
             square += s->value[p * c->d + l] * s->value[p * c->d + l];
-        out.value = lipsc_max(out.value, sqrt(square));
+        out->value = lipsc_max(out->value, sqrt(square));
     }
-    return out;
+    return status;
 }
 
 /* ---- The router -----------------------------------------------------------------------
  */
 
-/* y (rows, out) on the host = x W^T through one of the router's dense layers; x is back-end
- * memory, or with back host numbers (rows, experts) and y back-end memory (rows, d), added
+/* y (rows, out) on the host = x W^T through one of the router's dense layers; x is device
+ * memory, or with back host numbers (rows, experts) and y device memory (rows, d), added
  * to. */
 static lipsc_status route(const lipsc_experts *s, size_t rows, const void *x, int bias,
                           double *y) {
@@ -98,12 +109,12 @@ static lipsc_status route(const lipsc_experts *s, size_t rows, const void *x, in
     lipsc_status status = lipsc_model_expert(s->model, s->layer, LIPSC_ROUTER_FORTH, 0,
                                              s->dtype, &router, NULL);
     if (status) return status;
-    void *logits = space_of(s)->alloc(rows * experts);
+    void *logits = lipsc_space_alloc(space_of(s), rows * experts);
     if (!logits) return LIPSC_E_NOMEM;
-    s->model->backend->linear_apply(router, s->threads, rows, x, bias, 0, logits);
-    space_of(s)->download(rows * experts, logits, y);
-    space_of(s)->release(logits);
-    return LIPSC_OK;
+    status = lipsc_linear_apply(s->device, router, rows, x, bias, 0, logits);
+    if (!status) status = lipsc_space_download(space_of(s), rows * experts, logits, y);
+    lipsc_space_release(space_of(s), logits);
+    return status;
 }
 
 static lipsc_status route_back(const lipsc_experts *s, size_t rows, const double *t,
@@ -113,12 +124,12 @@ static lipsc_status route_back(const lipsc_experts *s, size_t rows, const double
     lipsc_status status = lipsc_model_expert(s->model, s->layer, LIPSC_ROUTER_BACK, 0,
                                              s->dtype, &router, NULL);
     if (status) return status;
-    void *host = space_of(s)->alloc(rows * experts);
+    void *host = lipsc_space_alloc(space_of(s), rows * experts);
     if (!host) return LIPSC_E_NOMEM;
-    space_of(s)->upload(rows * experts, t, host);
-    s->model->backend->linear_apply(router, s->threads, rows, host, 0, 1, y);
-    space_of(s)->release(host);
-    return LIPSC_OK;
+    status = lipsc_space_upload(space_of(s), rows * experts, t, host);
+    if (!status) status = lipsc_linear_apply(s->device, router, rows, host, 0, 1, y);
+    lipsc_space_release(space_of(s), host);
+    return status;
 }
 
 /* The `used` largest logits of a token, largest first; equal ones by their number. */
@@ -175,25 +186,31 @@ static double weight_of(const lipsc_experts *s, size_t p) {
  */
 
 /* The rows of expert e out of k directions x (k n, d): to (k count, d) */
-static void gather(const lipsc_experts *s, size_t e, size_t k, const void *x, void *to) {
+static lipsc_status gather(const lipsc_experts *s, size_t e, size_t k, const void *x,
+                           void *to) {
     const size_t d = s->model->config.d, count = s->first[e + 1] - s->first[e];
+    lipsc_status status = LIPSC_OK;
     for (size_t b = 0; b < k; b++)
-        for (size_t c = 0; c < count; c++)
-            space_of(s)->copy(d, row_at(s, x, b * s->n + s->token[s->first[e] + c], d),
-                              row_at(s, to, b * count + c, d));
+        for (size_t c = 0; c < count && !status; c++)
+            status = lipsc_space_copy(space_of(s), d,
+                                      row_at(s, x, b * s->n + s->token[s->first[e] + c], d),
+                                      row_at(s, to, b * count + c, d));
+    return status;
 }
 
 /* y (k n, d) += weight times from (k count, d) */
-static void scatter(const lipsc_experts *s, size_t e, size_t k, const void *from, void *y) {
+static lipsc_status scatter(const lipsc_experts *s, size_t e, size_t k, const void *from,
+                            void *y) {
     const size_t d = s->model->config.d, count = s->first[e + 1] - s->first[e];
-    const lipsc_rowwise *row = s->model->backend->rowwise(s->dtype);
+    lipsc_status status = LIPSC_OK;
     for (size_t b = 0; b < k; b++)
-        for (size_t c = 0; c < count; c++) {
+        for (size_t c = 0; c < count && !status; c++) {
             const size_t p = s->first[e] + c;
-            row->multiply(1, d, 1, row_at(s, s->scale, p, 1),
-                          row_at(s, from, b * count + c, d), 1,
-                          row_at(s, y, b * s->n + s->token[p], d));
+            status = row_of(s)->multiply(s->device, d, 1, row_at(s, s->scale, p, 1),
+                                         row_at(s, from, b * count + c, d), 1,
+                                         row_at(s, y, b * s->n + s->token[p], d));
         }
+    return status;
 }
 
 /* y (rows, out) = x W^T of one matrix of expert e */
@@ -202,8 +219,13 @@ static lipsc_status dense(const lipsc_experts *s, size_t e, lipsc_dense which, s
     const void *linear;
     const lipsc_status status =
         lipsc_model_expert(s->model, s->layer, which, e, s->dtype, &linear, NULL);
-    if (!status) s->model->backend->linear_apply(linear, s->threads, rows, x, bias, add, y);
-    return status;
+    return status ? status : lipsc_linear_apply(s->device, linear, rows, x, bias, add, y);
+}
+
+/* y = a o x, or y += with add, over k directions of `period` numbers each */
+static lipsc_status times(const lipsc_experts *s, size_t k, size_t period, const void *a,
+                          const void *x, int add, void *y) {
+    return row_of(s)->multiply(s->device, k * period, period, a, x, add, y);
 }
 
 /* (up + 1) gate s(alpha gate) with both clamped: value, and its derivatives; *kink falls to
@@ -224,33 +246,40 @@ static void clamped_glu(const lipsc_config *c, size_t count, double *gate, doubl
     }
 }
 
+/* gate and up become a and b on the host, where clamps are not a device's business */
+static lipsc_status activate_clamped(lipsc_experts *s, size_t all, void *gate, void *up,
+                                     void *value) {
+    const lipsc_space *space = space_of(s);
+    double *host = lipsc_alloc(3 * all, sizeof *host);
+    if (!host) return LIPSC_E_NOMEM;
+    lipsc_status status = lipsc_space_download(space, all, gate, host);
+    if (!status) status = lipsc_space_download(space, all, up, host + all);
+    if (!status)
+        clamped_glu(&s->model->config, all, host, host + all, host + 2 * all, &s->kink);
+    if (!status) status = lipsc_space_upload(space, all, host, gate);
+    if (!status) status = lipsc_space_upload(space, all, host + all, up);
+    if (!status) status = lipsc_space_upload(space, all, host + 2 * all, value);
+    lipsc_release(host);
+    return status;
+}
+
 /* gate and up (count, ffn) become a and b; value = what goes into W_down */
 static lipsc_status activate(lipsc_experts *s, size_t count, void *gate, void *up,
                              void *value) {
     const lipsc_config *c = &s->model->config;
-    const lipsc_rowwise *row = s->model->backend->rowwise(s->dtype);
+    const lipsc_space *space = space_of(s);
     const size_t all = count * c->ffn;
-    if (!(c->glu_limit > 0)) {
-        void *slope = space_of(s)->alloc(all);
-        if (!slope) return LIPSC_E_NOMEM;
-        row->activation(c->activation, s->threads, all, gate, gate, slope);
-        row->multiply(s->threads, all, all, gate, up, 0, value);
-        row->multiply(s->threads, all, all, up, slope, 0, slope);
-        space_of(s)->copy(all, gate, up);
-        space_of(s)->copy(all, slope, gate);
-        space_of(s)->release(slope);
-        return LIPSC_OK;
-    }
-    double *host = lipsc_alloc(3 * all, sizeof *host);
-    if (!host) return LIPSC_E_NOMEM;
-    space_of(s)->download(all, gate, host);
-    space_of(s)->download(all, up, host + all);
-    clamped_glu(c, all, host, host + all, host + 2 * all, &s->kink);
-    space_of(s)->upload(all, host, gate);
-    space_of(s)->upload(all, host + all, up);
-    space_of(s)->upload(all, host + 2 * all, value);
-    lipsc_release(host);
-    return LIPSC_OK;
+    if (c->glu_limit > 0) return activate_clamped(s, all, gate, up, value);
+    void *slope = lipsc_space_alloc(space, all);
+    if (!slope) return LIPSC_E_NOMEM;
+    lipsc_status status =
+        row_of(s)->activation(s->device, c->activation, all, gate, gate, slope);
+    if (!status) status = times(s, 1, all, gate, up, 0, value);
+    if (!status) status = times(s, 1, all, up, slope, 0, slope);
+    if (!status) status = lipsc_space_copy(space, all, gate, up);
+    if (!status) status = lipsc_space_copy(space, all, slope, gate);
+    lipsc_space_release(space, slope);
+    return status;
 }
 
 /* What expert e does at its tokens; adds it to y. */
@@ -259,23 +288,20 @@ static lipsc_status run_expert(lipsc_experts *s, size_t e, const void *x, void *
     const size_t first = s->first[e], count = s->first[e + 1] - first;
     const lipsc_space *space = space_of(s);
     if (!count) return LIPSC_OK;
-    void *in = space->alloc(count * c->d), *value = space->alloc(count * c->ffn);
+    void *in = lipsc_space_alloc(space, count * c->d),
+         *value = lipsc_space_alloc(space, count * c->ffn);
     void *gate = row_at(s, s->by_gate, first, c->ffn),
          *up = row_at(s, s->by_up, first, c->ffn);
-    lipsc_status status = in && value ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) {
-        gather(s, e, 1, x, in);
-        status = dense(s, e, LIPSC_DENSE_GATE, count, in, 1, 0, gate);
-    }
+    lipsc_status status = in && value ? gather(s, e, 1, x, in) : LIPSC_E_NOMEM;
+    if (!status) status = dense(s, e, LIPSC_DENSE_GATE, count, in, 1, 0, gate);
     if (!status) status = dense(s, e, LIPSC_DENSE_UP, count, in, 1, 0, up);
     if (!status) status = activate(s, count, gate, up, value);
     if (!status) status = dense(s, e, LIPSC_DENSE_DOWN, count, value, 1, 0, in);
-    if (!status) {
-        space->download(count * c->d, in, s->value + first * c->d);
-        scatter(s, e, 1, in, y);
-    }
-    space->release(in);
-    space->release(value);
+    if (!status)
+        status = lipsc_space_download(space, count * c->d, in, s->value + first * c->d);
+    if (!status) status = scatter(s, e, 1, in, y);
+    lipsc_space_release(space, in);
+    lipsc_space_release(space, value);
     return status;
 }
 
@@ -283,34 +309,39 @@ static lipsc_status run_expert(lipsc_experts *s, size_t e, const void *x, void *
 static lipsc_status apply_expert(const lipsc_experts *s, size_t e, int trans, size_t k,
                                  const void *x, void *y) {
     const lipsc_config *c = &s->model->config;
-    const lipsc_rowwise *row = s->model->backend->rowwise(s->dtype);
     const lipsc_space *space = space_of(s);
     const size_t first = s->first[e], count = s->first[e + 1] - first, rows = k * count;
     const size_t period = count * c->ffn, all = k * period;
     if (!count) return LIPSC_OK;
     const void *a = row_at(s, s->by_gate, first, c->ffn),
                *b = row_at(s, s->by_up, first, c->ffn);
-    void *in = space->alloc(rows * c->d), *t[2] = {space->alloc(all), space->alloc(all)};
-    lipsc_status status = in && t[0] && t[1] ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) gather(s, e, k, x, in);
+    void *in = lipsc_space_alloc(space, rows * c->d);
+    void *t[2] = {lipsc_space_alloc(space, all), lipsc_space_alloc(space, all)};
+    lipsc_status status = in && t[0] && t[1] ? gather(s, e, k, x, in) : LIPSC_E_NOMEM;
     if (!status && !trans) {
         status = dense(s, e, LIPSC_DENSE_GATE, rows, in, 0, 0, t[0]);
         if (!status) status = dense(s, e, LIPSC_DENSE_UP, rows, in, 0, 0, t[1]);
-        row->multiply(s->threads, all, period, a, t[0], 0, t[0]);
-        row->multiply(s->threads, all, period, b, t[1], 1, t[0]);
+        if (!status) status = times(s, k, period, a, t[0], 0, t[0]);
+        if (!status) status = times(s, k, period, b, t[1], 1, t[0]);
         if (!status) status = dense(s, e, LIPSC_DENSE_DOWN, rows, t[0], 0, 0, in);
     } else if (!status) {
         status = dense(s, e, LIPSC_DENSE_DOWN_BACK, rows, in, 0, 0, t[0]);
-        row->multiply(s->threads, all, period, a, t[0], 0, t[1]);
-        row->multiply(s->threads, all, period, b, t[0], 0, t[0]);
+        if (!status) status = times(s, k, period, a, t[0], 0, t[1]);
+        if (!status) status = times(s, k, period, b, t[0], 0, t[0]);
         if (!status) status = dense(s, e, LIPSC_DENSE_GATE_BACK, rows, t[1], 0, 0, in);
         if (!status) status = dense(s, e, LIPSC_DENSE_UP_BACK, rows, t[0], 0, 1, in);
     }
-    if (!status) scatter(s, e, k, in, y);
-    space->release(in);
-    space->release(t[0]);
-    space->release(t[1]);
+    if (!status) status = scatter(s, e, k, in, y);
+    lipsc_space_release(space, in);
+    lipsc_space_release(space, t[0]);
+    lipsc_space_release(space, t[1]);
     return status;
+}
+
+/* y = 0, count numbers in device memory */
+static lipsc_status clear(const lipsc_experts *s, size_t count, void *y) {
+    const double none = 0.0; /* an empty sum of vectors is zero */
+    return lipsc_space_combine(space_of(s), count, 0, y, 1, &none, 0.0, y);
 }
 
 /* ---- All of them ----------------------------------------------------------------------
@@ -325,9 +356,9 @@ static int allocate(lipsc_experts *s) {
     s->expert = lipsc_alloc(s->pairs, sizeof *s->expert);
     s->weight = lipsc_alloc(s->pairs, sizeof *s->weight);
     s->value = lipsc_alloc(s->pairs * c->d, sizeof *s->value);
-    s->scale = space->alloc(s->pairs);
-    s->by_gate = space->alloc(s->pairs * c->ffn);
-    s->by_up = space->alloc(s->pairs * c->ffn);
+    s->scale = lipsc_space_alloc(space, s->pairs);
+    s->by_gate = lipsc_space_alloc(space, s->pairs * c->ffn);
+    s->by_up = lipsc_space_alloc(space, s->pairs * c->ffn);
     return s->token && s->slot && s->first && s->expert && s->weight && s->value &&
            s->scale && s->by_gate && s->by_up;
 }
@@ -362,7 +393,7 @@ static lipsc_status follow(lipsc_experts *s, int keep, const void *x, void *y,
     double *scale = lipsc_alloc(s->pairs, sizeof *scale);
     lipsc_status status = logits && scale ? LIPSC_OK : no_memory(s->model, s->n, err);
     if (!status) status = load_all(s, keep, err);
-    if (!status && route(s, s->n, x, 1, logits)) status = no_memory(s->model, s->n, err);
+    if (!status) status = route(s, s->n, x, 1, logits);
     for (size_t e = 0; !status && e < s->n * c->experts; e++)
         if (!isfinite(logits[e]))
             status = lipsc_fail(err, LIPSC_E_NONFIN,
@@ -371,24 +402,19 @@ static lipsc_status follow(lipsc_experts *s, int keep, const void *x, void *y,
     if (!status) {
         assign(s, logits);
         for (size_t p = 0; p < s->pairs; p++) scale[p] = weight_of(s, p);
-        space->upload(s->pairs, scale, s->scale);
-        status = load_chosen(s, keep, err);
+        status = lipsc_space_upload(space, s->pairs, scale, s->scale);
     }
+    if (!status) status = load_chosen(s, keep, err);
     lipsc_release(logits);
     lipsc_release(scale);
-    if (status) return status;
-    double *zero = lipsc_alloc_zero(s->n * c->d, sizeof *zero);
-    if (!zero) return no_memory(s->model, s->n, err);
-    space->upload(s->n * c->d, zero, y);
-    lipsc_release(zero);
-    for (size_t e = 0; !status && e < c->experts; e++)
-        if (run_expert(s, e, x, y)) status = no_memory(s->model, s->n, err);
+    if (!status) status = clear(s, s->n * c->d, y);
+    for (size_t e = 0; !status && e < c->experts; e++) status = run_expert(s, e, x, y);
     return status;
 }
 
-lipsc_status lipsc_experts_at(lipsc_model *m, size_t layer, lipsc_dtype dtype, int threads,
-                              size_t n, const void *x, int keep, void *y,
-                              lipsc_experts **out, lipsc_error *err) {
+lipsc_status lipsc_experts_at(lipsc_model *m, size_t layer, lipsc_dtype dtype,
+                              const lipsc_device *device, size_t n, const void *x, int keep,
+                              void *y, lipsc_experts **out, lipsc_error *err) {
     lipsc_experts *s = lipsc_alloc_zero(1, sizeof *s);
     if (!s) return no_memory(m, n, err);
     *s = (lipsc_experts){.model = m,
@@ -396,7 +422,7 @@ lipsc_status lipsc_experts_at(lipsc_model *m, size_t layer, lipsc_dtype dtype, i
                          .n = n,
                          .pairs = n * m->config.experts_used,
                          .dtype = dtype,
-                         .threads = threads,
+                         .device = device,
                          .kink = m->config.activation == LIPSC_ACT_RELU ? 0 : INFINITY};
     const lipsc_status status =
         allocate(s) ? follow(s, keep, x, y, err) : no_memory(m, n, err);
@@ -419,7 +445,7 @@ static lipsc_status add_values(const lipsc_experts *s, size_t k, const double *v
     const size_t d = s->model->config.d, used = s->model->config.experts_used;
     const lipsc_space *space = space_of(s);
     double *sum = lipsc_alloc_zero(k * s->n * d, sizeof *sum);
-    void *host = space->alloc(k * s->n * d);
+    void *host = lipsc_space_alloc(space, k * s->n * d);
     lipsc_status status = sum && host ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t b = 0; !status && b < k; b++)
         for (size_t p = 0; p < s->pairs; p++) {
@@ -427,12 +453,10 @@ static lipsc_status add_values(const lipsc_experts *s, size_t k, const double *v
             const double by = v[i * used + s->slot[p]];
             for (size_t c = 0; c < d; c++) sum[i * d + c] += by * s->value[p * d + c];
         }
-    if (!status) {
-        space->upload(k * s->n * d, sum, host);
-        s->model->backend->rowwise(s->dtype)->add(s->threads, k * s->n * d, host, y);
-    }
+    if (!status) status = lipsc_space_upload(space, k * s->n * d, sum, host);
+    if (!status) status = row_of(s)->add(s->device, k * s->n * d, host, y);
     lipsc_release(sum);
-    space->release(host);
+    lipsc_space_release(space, host);
     return status;
 }
 
@@ -458,11 +482,11 @@ static lipsc_status apply_router(const lipsc_experts *s, int trans, size_t k, co
     if (trans) g = lipsc_alloc(rows * c->d, sizeof *g);
     lipsc_status status = logits && v && (g || !trans) ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status && trans) {
-        space_of(s)->download(rows * c->d, x, g);
-        dot_values(s, k, g, v);
+        status = lipsc_space_download(space_of(s), rows * c->d, x, g);
+        if (!status) dot_values(s, k, g, v);
     } else if (!status) {
         status = route(s, rows, x, 0, logits);
-        for (size_t i = 0; i < rows * used; i++)
+        for (size_t i = 0; !status && i < rows * used; i++)
             v[i] = logits[i / used * c->experts + s->expert[i % (s->n * used)]];
     }
     for (size_t i = 0; !status && i < rows; i++)
@@ -483,12 +507,7 @@ static lipsc_status apply_router(const lipsc_experts *s, int trans, size_t k, co
 lipsc_status lipsc_experts_apply(const lipsc_experts *s, int trans, size_t k, const void *x,
                                  void *y) {
     const lipsc_config *c = &s->model->config;
-    const size_t count = k * s->n * c->d;
-    double *zero = lipsc_alloc_zero(count, sizeof *zero);
-    if (!zero) return LIPSC_E_NOMEM;
-    space_of(s)->upload(count, zero, y);
-    lipsc_release(zero);
-    lipsc_status status = LIPSC_OK;
+    lipsc_status status = clear(s, k * s->n * c->d, y);
     for (size_t e = 0; !status && e < c->experts; e++)
         status = apply_expert(s, e, trans, k, x, y);
     if (!status) status = apply_router(s, trans, k, x, y);

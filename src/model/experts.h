@@ -11,11 +11,11 @@
 
 typedef struct lipsc_experts lipsc_experts;
 
-/* x, y (n, d) back-end memory.  keep 0: only y is wanted, and *out cannot be multiplied
+/* x, y (n, d) device memory.  keep 0: only y is wanted, and *out cannot be multiplied
  * with. */
 lipsc_status lipsc_experts_at(lipsc_model *model, size_t layer, lipsc_dtype dtype,
-                              int threads, size_t n, const void *x, int keep, void *y,
-                              lipsc_experts **out, lipsc_error *err);
+                              const lipsc_device *device, size_t n, const void *x, int keep,
+                              void *y, lipsc_experts **out, lipsc_error *err);
 void lipsc_experts_free(lipsc_experts *experts); /* NULL does nothing */
 
 /* y = M' x or M'^T x, k directions; y must not be x. */
@@ -31,7 +31,7 @@ typedef struct {
 } lipsc_experts_size;
 
 /* experts: in double, made with keep. */
-lipsc_experts_size lipsc_experts_measure(const lipsc_experts *experts);
+lipsc_status lipsc_experts_measure(const lipsc_experts *experts, lipsc_experts_size *out);
 /* Whether some token takes expert e. */
 int lipsc_experts_takes(const lipsc_experts *experts, size_t e);
 

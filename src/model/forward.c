@@ -75,41 +75,38 @@ lipsc_status lipsc_acts_check(const lipsc_model *m, size_t count, const double *
     return LIPSC_OK;
 }
 
-/* An array (n, d) with the numbers of back-end vector x. */
+/* An array (n, d) with the numbers of device vector x. */
 static lipsc_status keep(const lipsc_model *m, const lipsc_space *space, size_t n,
                          const void *x, double **out, lipsc_error *err) {
     *out = lipsc_alloc(n * m->config.d, sizeof **out);
     if (!*out) return no_memory(m, n, err);
-    space->download(n * m->config.d, x, *out);
-    return LIPSC_OK;
+    return lipsc_space_download(space, n * m->config.d, x, *out);
 }
 
 /* y (n, d) = norm(x) */
 static lipsc_status normed(lipsc_model *m, const lipsc_norm *norm, lipsc_dtype dtype,
-                           int threads, size_t n, const void *x, void *y,
+                           const lipsc_device *device, size_t n, const void *x, void *y,
                            lipsc_error *err) {
     lipsc_norm_point point = {0};
-    const lipsc_status status =
-        lipsc_norm_at(m, norm, dtype, threads, n, x, y, &point, err);
+    const lipsc_status status = lipsc_norm_at(m, norm, dtype, device, n, x, y, &point, err);
     lipsc_norm_free(m, dtype, &point);
     return status;
 }
 
-/* Two vectors of the back end, the first with what the window is at. */
+/* Two vectors of the device, the first with what the window is at. */
 static lipsc_status take_up(const lipsc_model *m, const lipsc_acts *a, void **x, void **y,
                             lipsc_error *err) {
-    const lipsc_space *space = m->backend->space(a->dtype);
+    const lipsc_space *space = lipsc_device_space(m->home, a->dtype);
     const size_t count = a->n * m->config.d;
-    *x = space->alloc(count);
-    *y = space->alloc(count);
+    *x = lipsc_space_alloc(space, count);
+    *y = lipsc_space_alloc(space, count);
     if (!*x || !*y) return no_memory(m, a->n, err);
-    space->upload(count, a->inputs[a->passed], *x);
-    return LIPSC_OK;
+    return lipsc_space_upload(space, count, a->inputs[a->passed], *x);
 }
 
 static void put_down(const lipsc_model *m, const lipsc_acts *a, void *x, void *y) {
-    m->backend->space(a->dtype)->release(x);
-    m->backend->space(a->dtype)->release(y);
+    lipsc_space_release(lipsc_device_space(m->home, a->dtype), x);
+    lipsc_space_release(lipsc_device_space(m->home, a->dtype), y);
 }
 
 static lipsc_status pass_block(lipsc_model *m, lipsc_acts *a, int threads,
@@ -125,10 +122,11 @@ static lipsc_status pass_block(lipsc_model *m, lipsc_acts *a, int threads,
         status = no_memory(m, a->n, err);
     const lipsc_block_seen seen = {a->attn_in[l], a->attn_out[l]};
     if (!status)
-        status = lipsc_block_at(m, l, LIPSC_UP_TO_BLOCK, NULL, a->dtype, threads, a->n, x,
-                                0, NULL, y, &seen, err);
+        status = lipsc_block_at(m, l, LIPSC_UP_TO_BLOCK, NULL, a->dtype,
+                                lipsc_cpu_of(threads), a->n, x, 0, NULL, y, &seen, err);
     if (!status)
-        status = keep(m, m->backend->space(a->dtype), a->n, y, &a->inputs[l + 1], err);
+        status =
+            keep(m, lipsc_device_space(m->home, a->dtype), a->n, y, &a->inputs[l + 1], err);
     if (!status) status = lipsc_acts_check(m, count, a->inputs[l + 1], l, err);
     put_down(m, a, x, y);
     if (!status) a->attended = a->passed = l + 1;
@@ -153,9 +151,11 @@ lipsc_status lipsc_acts_attend(lipsc_model *m, lipsc_acts *a, int threads,
     lipsc_status status = lipsc_model_norm(m, l, LIPSC_NORM_ATTN, a->dtype, &norm, err);
     if (!status && norm) {
         status = take_up(m, a, &x, &y, err);
-        if (!status) status = normed(m, norm, a->dtype, threads, a->n, x, y, err);
         if (!status)
-            status = keep(m, m->backend->space(a->dtype), a->n, y, &a->attn_in[l], err);
+            status = normed(m, norm, a->dtype, lipsc_cpu_of(threads), a->n, x, y, err);
+        if (!status)
+            status = keep(m, lipsc_device_space(m->home, a->dtype), a->n, y, &a->attn_in[l],
+                          err);
         put_down(m, a, x, y);
     }
     lipsc_model_let_go(m, l);
@@ -170,9 +170,11 @@ static lipsc_status find_output(lipsc_model *m, lipsc_acts *a, int threads,
     void *x = NULL, *y = NULL;
     lipsc_status status = lipsc_model_final_norm(m, a->dtype, &final, err);
     if (!status) status = take_up(m, a, &x, &y, err);
-    if (!status && final) status = normed(m, final, a->dtype, threads, a->n, x, y, err);
+    if (!status && final)
+        status = normed(m, final, a->dtype, lipsc_cpu_of(threads), a->n, x, y, err);
     if (!status)
-        status = keep(m, m->backend->space(a->dtype), a->n, final ? y : x, &a->output, err);
+        status = keep(m, lipsc_device_space(m->home, a->dtype), a->n, final ? y : x,
+                      &a->output, err);
     put_down(m, a, x, y);
     return status;
 }
@@ -183,7 +185,7 @@ static lipsc_status find_output(lipsc_model *m, lipsc_acts *a, int threads,
 /* x0 (n, d): the input of block 0, which is rounded to the precision of the run. */
 static lipsc_status begin(lipsc_model *m, lipsc_dtype dtype, size_t n, const double *x0,
                           lipsc_acts **out, lipsc_error *err) {
-    const lipsc_space *space = m->backend->space(dtype);
+    const lipsc_space *space = lipsc_device_space(m->home, dtype);
     const size_t count = n * m->config.d;
     lipsc_acts *a = lipsc_alloc_zero(1, sizeof *a);
     if (!a) return no_memory(m, n, err);
@@ -193,14 +195,12 @@ static lipsc_status begin(lipsc_model *m, lipsc_dtype dtype, size_t n, const dou
     a->inputs = lipsc_alloc_zero(a->blocks + 1, sizeof *a->inputs);
     a->attn_in = lipsc_alloc_zero(a->blocks, sizeof *a->attn_in);
     a->attn_out = lipsc_alloc_zero(a->blocks, sizeof *a->attn_out);
-    void *x = space->alloc(count);
+    void *x = lipsc_space_alloc(space, count);
     lipsc_status status = LIPSC_OK;
     if (!a->inputs || !a->attn_in || !a->attn_out || !x) status = no_memory(m, n, err);
-    if (!status) {
-        space->upload(count, x0, x);
-        status = keep(m, space, n, x, &a->inputs[0], err);
-    }
-    space->release(x);
+    if (!status) status = lipsc_space_upload(space, count, x0, x);
+    if (!status) status = keep(m, space, n, x, &a->inputs[0], err);
+    lipsc_space_release(space, x);
     if (status)
         lipsc_acts_free(a);
     else

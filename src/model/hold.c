@@ -19,26 +19,28 @@ void lipsc_model_count(lipsc_model *m, size_t layer, uint64_t bytes) {
 }
 
 static void free_norm(const lipsc_space *space, lipsc_norm *norm) {
-    space->release(norm->gain);
-    space->release(norm->bias);
+    lipsc_space_release(space, norm->gain);
+    lipsc_space_release(space, norm->bias);
 }
 
 static void free_block(lipsc_model *m, lipsc_block *block) {
+    const lipsc_device_ops *ops = lipsc_device_table(m->home);
     const size_t heads = m->config.heads;
     for (size_t i = 0; block->packed && i < 2 * (heads + 1); i++)
         lipsc_packed_free(block->packed[i]);
     for (size_t h = 0; block->out_slices && h < 2 * heads; h++)
         lipsc_release(block->out_slices[h]);
     for (int t = 0; t < 2; t++) {
-        const lipsc_space *space = m->backend->space((lipsc_dtype)t);
+        const lipsc_space *space = lipsc_device_space(m->home, (lipsc_dtype)t);
         for (int i = 0; i < LIPSC_DENSE_COUNT; i++)
-            m->backend->linear_free(block->dense[t][i]);
+            ops->linear_free(m->home, block->dense[t][i]);
         for (size_t i = 0;
              block->experts[t] && i < m->config.experts * LIPSC_DENSE_OF_EXPERT; i++)
-            m->backend->linear_free(block->experts[t][i]);
+            ops->linear_free(m->home, block->experts[t][i]);
         lipsc_release(block->experts[t]);
         for (int i = 0; i < LIPSC_NORM_COUNT; i++) free_norm(space, &block->norm[t][i]);
-        for (int i = 0; i < LIPSC_BRANCHES; i++) space->release(block->factor[t][i]);
+        for (int i = 0; i < LIPSC_BRANCHES; i++)
+            lipsc_space_release(space, block->factor[t][i]);
     }
     lipsc_release(block->packed);
     lipsc_release(block->out_slices);
@@ -70,8 +72,8 @@ void lipsc_model_let_go(lipsc_model *m, size_t layer) {
 void lipsc_model_weights_free(lipsc_model *m) {
     for (size_t l = 0; l < m->config.layers; l++) free_block(m, &m->blocks[l]);
     for (int t = 0; t < 2; t++) {
-        free_norm(m->backend->space((lipsc_dtype)t), &m->embed_norm[t]);
-        free_norm(m->backend->space((lipsc_dtype)t), &m->final_norm[t]);
+        free_norm(lipsc_device_space(m->home, (lipsc_dtype)t), &m->embed_norm[t]);
+        free_norm(lipsc_device_space(m->home, (lipsc_dtype)t), &m->final_norm[t]);
     }
 }
 
@@ -91,7 +93,7 @@ static uint64_t count_numbers(const lipsc_config *c, size_t layer, int first, in
  * it is differentiated, backwards; what is differentiated in f32 is in double as well. */
 uint64_t lipsc_model_block_bytes(const lipsc_model *m, lipsc_map_kind map,
                                  lipsc_dtype dtype) {
-    const uint64_t item = m->backend->space(dtype)->item;
+    const uint64_t item = lipsc_device_space(m->home, dtype)->item;
     const uint64_t judge = dtype == LIPSC_F64 ? 0 : sizeof(double);
     const int mlp = map == LIPSC_MAP_BLOCK || map == LIPSC_MAP_MODEL;
     uint64_t largest = 0;

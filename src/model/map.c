@@ -32,6 +32,14 @@ struct lipsc_map {
     lipsc_map *twin;  /* the same in double, when it was asked for; NULL otherwise  */
 };
 
+static const lipsc_device *device_of(const lipsc_map *map) {
+    return lipsc_cpu_of(map->options.threads);
+}
+
+static const lipsc_space *space_of(const lipsc_map *map) {
+    return lipsc_device_space(device_of(map), map->options.dtype);
+}
+
 static int is_attention(lipsc_map_kind map) {
     return map == LIPSC_MAP_HEADS || map == LIPSC_MAP_ATTENTION;
 }
@@ -83,14 +91,15 @@ static lipsc_status make_attention(lipsc_map *map, lipsc_error *err) {
     const lipsc_input input = {.n = map->n, .X = map->x};
     if (!status)
         status =
-            lipsc_attn_at(packed, &mask, &input, o->dtype, o->threads, &map->attn, err);
+            lipsc_attn_at(packed, &mask, &input, o->dtype, device_of(map), &map->attn, err);
     return status;
 }
 
 static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
     const lipsc_map_options *o = &map->options;
     lipsc_model *m = map->model;
-    const lipsc_space *space = m->backend->space(o->dtype);
+    const lipsc_device *device = device_of(map);
+    const lipsc_space *space = space_of(map);
     const size_t length = map->n * m->config.d;
     const int whole = o->map == LIPSC_MAP_MODEL;
     const size_t blocks = whole ? m->config.layers : 1;
@@ -100,19 +109,18 @@ static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
                                                                : LIPSC_UP_TO_BLOCK;
     map->points = lipsc_alloc_zero(blocks, sizeof *map->points);
     map->y = lipsc_alloc(length, sizeof *map->y);
-    void *x = space->alloc(length), *y = space->alloc(length);
+    void *x = lipsc_space_alloc(space, length), *y = lipsc_space_alloc(space, length);
     lipsc_status status = map->points && map->y && x && y ? LIPSC_OK : no_memory(map, err);
-    if (!status) space->upload(length, map->x, x);
+    if (!status) status = lipsc_space_upload(space, length, map->x, x);
     while (!status && map->count < blocks) {
         status = lipsc_block_at(m, whole ? map->count : o->layer, extent, o->mask_override,
-                                o->dtype, o->threads, map->n, x, 1,
-                                &map->points[map->count], y, NULL, err);
+                                o->dtype, device, map->n, x, 1, &map->points[map->count], y,
+                                NULL, err);
         if (!status) map->count++;
-        if (!status) {
-            space->download(length, y, map->y);
+        if (!status) status = lipsc_space_download(space, length, y, map->y);
+        if (!status)
             status =
                 lipsc_acts_check(m, length, map->y, whole ? map->count - 1 : o->layer, err);
-        }
         void *swap = x;
         x = y;
         y = swap;
@@ -120,11 +128,10 @@ static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
     const lipsc_norm *final = NULL;
     if (!status && whole) status = lipsc_model_final_norm(m, o->dtype, &final, err);
     if (!status && final)
-        status =
-            lipsc_norm_at(m, final, o->dtype, o->threads, map->n, x, y, &map->last, err);
-    if (!status) space->download(length, final ? y : x, map->y);
-    space->release(x);
-    space->release(y);
+        status = lipsc_norm_at(m, final, o->dtype, device, map->n, x, y, &map->last, err);
+    if (!status) status = lipsc_space_download(space, length, final ? y : x, map->y);
+    lipsc_space_release(space, x);
+    lipsc_space_release(space, y);
     return status;
 }
 
@@ -178,13 +185,13 @@ lipsc_status lipsc_map_new_at(lipsc_model *m, size_t n, const double *x,
 }
 
 static void free_work(lipsc_map *map) {
-    const lipsc_space *space = map->model->backend->space(map->options.dtype);
-    space->release(map->work.r[2]);
+    const lipsc_space *space = space_of(map);
+    lipsc_space_release(space, map->work.r[2]);
     map->work.r[2] = NULL;
     for (int i = 0; i < 2; i++) {
-        space->release(map->work.r[i]);
-        space->release(map->work.t[i]);
-        space->release(map->between[i]);
+        lipsc_space_release(space, map->work.r[i]);
+        lipsc_space_release(space, map->work.t[i]);
+        lipsc_space_release(space, map->between[i]);
         map->work.r[i] = map->work.t[i] = map->between[i] = NULL;
     }
     map->work.k = 0;
@@ -210,17 +217,17 @@ void lipsc_map_free(lipsc_map *map) {
 static lipsc_status reserve(lipsc_map *map, size_t k) {
     if (k <= map->work.k) return LIPSC_OK;
     const lipsc_config *c = &map->model->config;
-    const lipsc_space *space = map->model->backend->space(map->options.dtype);
+    const lipsc_space *space = space_of(map);
     const int mlp = map->points[0].extent == LIPSC_UP_TO_BLOCK;
     const size_t rows = k * map->n;
     free_work(map);
-    int ok = !mlp || (map->work.r[2] = space->alloc(rows * c->d));
+    int ok = !mlp || (map->work.r[2] = lipsc_space_alloc(space, rows * c->d));
     for (int i = 0; i < 2; i++) {
-        ok = (map->work.r[i] = space->alloc(rows * c->d)) && ok;
+        ok = (map->work.r[i] = lipsc_space_alloc(space, rows * c->d)) && ok;
         if (mlp && !c->experts && (i == 0 || lipsc_config_gated(c)))
-            ok = (map->work.t[i] = space->alloc(rows * c->ffn)) && ok;
+            ok = (map->work.t[i] = lipsc_space_alloc(space, rows * c->ffn)) && ok;
         if (map->count > 1 || map->last.weights)
-            ok = (map->between[i] = space->alloc(rows * c->d)) && ok;
+            ok = (map->between[i] = lipsc_space_alloc(space, rows * c->d)) && ok;
     }
     if (!ok) {
         free_work(map);
@@ -230,9 +237,9 @@ static lipsc_status reserve(lipsc_map *map, size_t k) {
     return LIPSC_OK;
 }
 
-static void last_norm(lipsc_map *map, int trans, size_t k, const void *x, void *y) {
-    lipsc_norm_apply(map->model, &map->last, map->options.dtype, map->options.threads,
-                     trans, k * map->n, map->n, x, y);
+static lipsc_status last_norm(lipsc_map *map, int trans, size_t k, const void *x, void *y) {
+    return lipsc_norm_apply(map->model, &map->last, map->options.dtype, device_of(map),
+                            trans, k * map->n, map->n, x, y);
 }
 
 /* Blocks in order, then the final norm; the transpose the other way round. */
@@ -243,7 +250,7 @@ static lipsc_status apply_blocks(lipsc_map *map, int trans, size_t k, const void
     const void *from = x;
     size_t turn = 0;
     if (trans && map->last.weights) {
-        last_norm(map, 1, k, from, map->between[turn]);
+        status = last_norm(map, 1, k, from, map->between[turn]);
         from = map->between[turn];
         turn ^= 1;
     }
@@ -255,19 +262,19 @@ static lipsc_status apply_blocks(lipsc_map *map, int trans, size_t k, const void
         from = to;
         turn ^= 1;
     }
-    if (!status && !trans && map->last.weights) last_norm(map, 0, k, from, y);
+    if (!status && !trans && map->last.weights) status = last_norm(map, 0, k, from, y);
     return status;
 }
 
 static lipsc_status map_apply(void *ctx, int trans, size_t k, const void *x, void *y) {
     lipsc_map *map = ctx;
-    const size_t step = map->n * map->model->config.d *
-                        map->model->backend->space(map->options.dtype)->item;
+    const lipsc_space *space = space_of(map);
+    const size_t step = map->n * map->model->config.d;
     lipsc_status status = LIPSC_OK;
     for (size_t done = 0; !status && done < k;) {
         const size_t now = k - done < MOST_DIRECTIONS ? k - done : MOST_DIRECTIONS;
-        status = apply_blocks(map, trans, now, (const char *)x + done * step,
-                              (char *)y + done * step);
+        status = apply_blocks(map, trans, now, lipsc_space_at(space, x, done * step),
+                              lipsc_space_at(space, y, done * step));
         done += now;
     }
     return status;
@@ -276,11 +283,8 @@ static lipsc_status map_apply(void *ctx, int trans, size_t k, const void *x, voi
 lipsc_linop lipsc_map_linop(lipsc_map *map) {
     if (map->attn) return lipsc_attn_linop(map->attn);
     const size_t length = map->n * map->model->config.d;
-    return (lipsc_linop){.m = length,
-                         .n = length,
-                         .space = map->model->backend->space(map->options.dtype),
-                         .apply = map_apply,
-                         .ctx = map};
+    return (lipsc_linop){
+        .m = length, .n = length, .space = space_of(map), .apply = map_apply, .ctx = map};
 }
 
 double lipsc_map_routing_gap(const lipsc_map *map) {
@@ -305,17 +309,7 @@ lipsc_attn *lipsc_map_attn(lipsc_map *map) {
 static lipsc_status apply_host(lipsc_map *map, int trans, size_t k, const double *x,
                                double *y) {
     const lipsc_linop op = lipsc_map_linop(map);
-    const size_t in = k * (trans ? op.m : op.n), out = k * (trans ? op.n : op.m);
-    void *bx = op.space->alloc(in), *by = op.space->alloc(out);
-    lipsc_status status = bx && by ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) {
-        op.space->upload(in, x, bx);
-        status = op.apply(op.ctx, trans, k, bx, by);
-    }
-    if (!status) op.space->download(out, by, y);
-    op.space->release(bx);
-    op.space->release(by);
-    return status;
+    return lipsc_linop_host(&op, trans, k, x, y);
 }
 
 /* The same map in double, at the same input: everything behind the input is computed anew.
@@ -344,7 +338,7 @@ static lipsc_status find_rounding(const lipsc_map *twin, double *eps) {
     lipsc_stretch total = {1.0, 0.0}, next;
     lipsc_status status = LIPSC_OK;
     *eps = INFINITY;
-    if (twin->model->backend != lipsc_backend_cpu()) return LIPSC_OK;
+    if (!lipsc_device_table(device_of(twin))->proved) return LIPSC_OK;
     for (size_t i = 0; i < twin->n; i++) {
         double square = 0.0;
         for (size_t c = 0; c < d; c++) square += twin->x[i * d + c] * twin->x[i * d + c];

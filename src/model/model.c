@@ -279,7 +279,6 @@ static lipsc_status open_from(const origin *from, lipsc_part part, uint64_t seed
     lipsc_show_path(from->spec, m->shown);
     m->tensors.seed = seed;
     m->part = part;
-    m->backend = lipsc_backend_best();
     const lipsc_status status = open_into(m, from, err);
     if (status)
         lipsc_model_free(m);

@@ -160,7 +160,11 @@ static lipsc_status head_norm(const lipsc_attn *attn, size_t h, double *norm,
     double *q = lipsc_alloc(n * (2 * k + dv + 2), sizeof *q);
     if (!q) return LIPSC_E_NOMEM;
     double *key = q + n * k, *z = key + n * k, *q_over = z + n * dv, *k_over = q_over + n;
-    attn->backend->projections(attn->state, h, q, key, z, q_over, k_over);
+    status = lipsc_attn_projections(attn, h, q, key, z, q_over, k_over);
+    if (status) {
+        lipsc_release(q);
+        return status;
+    }
     const double q_map = fabs(l->scale) * gain_of(l, l->q_gain, h) * largest_of(n, q_over) *
                          lipsc_side_norms(l, norms, 0, h).spectral;
     const double k_map = gain_of(l, l->k_gain, g) * largest_of(n, k_over) *
@@ -208,22 +212,40 @@ static double bend_of(const lipsc_block_point *p, double error) {
     return p->kink > error ? 0.0 : INFINITY;
 }
 
+/* y (rows, out) = x (rows, in) W^T on the host, with the bias or without. */
+static lipsc_status dense_host(const lipsc_block_point *p, const void *linear, size_t rows,
+                               size_t in, size_t out, const double *x, int bias,
+                               double *y) {
+    const lipsc_space *space = lipsc_device_space(p->device, p->dtype);
+    void *bx = lipsc_space_alloc(space, rows * in),
+         *by = lipsc_space_alloc(space, rows * out);
+    lipsc_status status = bx && by ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = lipsc_space_upload(space, rows * in, x, bx);
+    if (!status) status = lipsc_linear_apply(p->device, linear, rows, bx, bias, 0, by);
+    if (!status) status = lipsc_space_download(space, rows * out, by, y);
+    lipsc_space_release(space, bx);
+    lipsc_space_release(space, by);
+    return status;
+}
+
 /* From products with unit vectors, which show the weights as they are.  which: goes from d
  * to ffn; own: the layer in its own direction. */
 static lipsc_status measure_dense(const lipsc_block_point *p, lipsc_dense which,
                                   lipsc_dense own, lipsc_dense_size *out) {
     const size_t d = p->model->config.d, ffn = p->model->config.ffn;
     const size_t longest = d > ffn ? d : ffn, width = own == LIPSC_DENSE_DOWN ? d : ffn;
+    const size_t in = own == LIPSC_DENSE_DOWN ? ffn : d;
     double *unit = lipsc_alloc_zero(d, longest * sizeof *unit);
     double *W = lipsc_alloc(d, ffn * sizeof *W);
     lipsc_status status = unit && W ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) { /* zeros: the bias alone */
+    if (!status) /* zeros: the bias alone */
+        status = dense_host(p, p->dense[own], 1, in, width, unit, 1, W);
+    if (!status) {
         weight_size size;
-        p->model->backend->linear_apply(p->dense[own], p->threads, 1, unit, 1, 0, W);
         const double bias = length_of(width, W);
         for (size_t c = 0; c < d; c++) unit[c * d + c] = 1.0;
-        p->model->backend->linear_apply(p->dense[which], p->threads, d, unit, 0, 0, W);
-        status = weigh(d, ffn, W, ffn, &size);
+        status = dense_host(p, p->dense[which], d, d, ffn, unit, 0, W);
+        if (!status) status = weigh(d, ffn, W, ffn, &size);
         if (!status) *out = (lipsc_dense_size){size.frobenius, size.spectral, bias};
     }
     lipsc_release(unit);
@@ -301,6 +323,7 @@ static lipsc_status expert_dense(const lipsc_block_point *p, lipsc_dense own,
                                  lipsc_dense back, size_t wide, dense_size *out) {
     lipsc_model *m = p->model;
     const size_t d = m->config.d, longest = d > wide ? d : wide;
+    const size_t in = own == LIPSC_DENSE_DOWN ? wide : d, width = d + wide - in;
     const int router = own == LIPSC_ROUTER_FORTH;
     double *unit = lipsc_alloc_zero(d, longest * sizeof *unit);
     double *W = lipsc_alloc(longest, longest * sizeof *W);
@@ -312,12 +335,12 @@ static lipsc_status expert_dense(const lipsc_block_point *p, lipsc_dense own,
         status = lipsc_model_expert(m, p->layer, own, e, p->dtype, &forth, NULL);
         if (!status)
             status = lipsc_model_expert(m, p->layer, back, e, p->dtype, &there, NULL);
-        if (status) break;
-        for (size_t c = 0; c < d; c++) unit[c * d + c] = 0.0;
-        m->backend->linear_apply(forth, p->threads, 1, unit, 1, 0, W); /* the bias alone */
-        const double bias = length_of(own == LIPSC_DENSE_DOWN ? d : wide, W);
+        for (size_t c = 0; c < d; c++) unit[c * d + c] = 0.0; /* the bias alone */
+        if (!status) status = dense_host(p, forth, 1, in, width, unit, 1, W);
+        const double bias = status ? NAN : length_of(width, W);
         for (size_t c = 0; c < d; c++) unit[c * d + c] = 1.0;
-        m->backend->linear_apply(there, p->threads, d, unit, 0, 0, W);
+        if (!status) status = dense_host(p, there, d, d, wide, unit, 0, W);
+        if (status) break;
         const double size = length_of(d * wide, W);
         out->weights.frobenius = lipsc_max(out->weights.frobenius, size);
         out->weights.bias = lipsc_max(out->weights.bias, bias);
@@ -344,7 +367,7 @@ static lipsc_status measure_experts(const lipsc_block_point *p, expert_sizes *ou
     if (!status)
         status =
             expert_dense(p, LIPSC_ROUTER_FORTH, LIPSC_ROUTER_FORTH, experts, &out->router);
-    out->size = lipsc_experts_measure(p->experts);
+    if (!status) status = lipsc_experts_measure(p->experts, &out->size);
     return status;
 }
 

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-/* A norm's gain and bias (NULL: none) in back-end memory. */
+/* A norm's gain and bias (NULL: none) in device memory. */
 typedef struct {
     void *gain, *bias;
 } lipsc_norm;
@@ -60,8 +60,8 @@ struct lipsc_model {
     lipsc_config config;
     lipsc_checkpoint *files;
     lipsc_tensors tensors;
-    const lipsc_backend *backend;
-    pthread_mutex_t lock; /* of everything below */
+    const lipsc_device *home; /* whose memory dense layers, norms and factors are in */
+    pthread_mutex_t lock;     /* of everything below */
     lipsc_block *blocks;
     uint64_t ready; /* bytes of the weights of all blocks */
     lipsc_norm embed_norm[2], final_norm[2];

@@ -98,7 +98,7 @@ lipsc_status lipsc_model_load_mlp(const lipsc_model *m, size_t layer, int what, 
 
 static uint64_t dense_bytes(const lipsc_model *m, size_t in, size_t out,
                             lipsc_dtype dtype) {
-    return (uint64_t)in * out * m->backend->space(dtype)->item;
+    return (uint64_t)in * out * lipsc_device_space(m->home, dtype)->item;
 }
 
 static lipsc_status make_dense(lipsc_model *m, size_t layer, lipsc_dense which,
@@ -113,8 +113,8 @@ static lipsc_status make_dense(lipsc_model *m, size_t layer, lipsc_dense which,
     lipsc_status status = lipsc_model_load_mlp(m, layer, what, 0, &w, err);
     if (!status && !back) status = lipsc_model_load_mlp(m, layer, what, 1, &b, err);
     if (!status)
-        status = m->backend->linear_new(in, output, w, c->family->transposed != back, b,
-                                        dtype, out, err);
+        status = lipsc_device_table(m->home)->linear_new(
+            m->home, in, output, w, c->family->transposed != back, b, dtype, out, err);
     if (!status) lipsc_model_count(m, layer, dense_bytes(m, in, output, dtype));
     lipsc_release(w);
     lipsc_release(b);
@@ -181,8 +181,8 @@ static lipsc_status make_router(lipsc_model *m, size_t layer, int back, lipsc_dt
     lipsc_status status = lipsc_model_load(m, LIPSC_ROUTER, layer, &w, err);
     if (!status && !back) status = lipsc_model_load(m, LIPSC_ROUTER_BIAS, layer, &b, err);
     if (!status)
-        status = m->backend->linear_new(back ? experts : d, back ? d : experts, w, back, b,
-                                        dtype, out, err);
+        status = lipsc_device_table(m->home)->linear_new(
+            m->home, back ? experts : d, back ? d : experts, w, back, b, dtype, out, err);
     lipsc_release(w);
     lipsc_release(b);
     return status;
@@ -203,8 +203,8 @@ static lipsc_status make_expert(lipsc_model *m, size_t layer, lipsc_dense which,
     if (!status && !back)
         status = lipsc_model_load_expert(m, layer, expert, what, 1, &b, &ignored, err);
     if (!status)
-        status =
-            m->backend->linear_new(in, output, w, transposed != back, b, dtype, out, err);
+        status = lipsc_device_table(m->home)->linear_new(
+            m->home, in, output, w, transposed != back, b, dtype, out, err);
     if (!status) lipsc_model_count(m, layer, dense_bytes(m, in, output, dtype));
     lipsc_release(w);
     lipsc_release(b);
@@ -238,24 +238,24 @@ lipsc_status lipsc_model_expert(lipsc_model *m, size_t layer, lipsc_dense which,
 /* The bias is the role after the gain's. */
 static lipsc_status make_norm(lipsc_model *m, lipsc_role gain, size_t layer,
                               lipsc_dtype dtype, lipsc_norm *out, lipsc_error *err) {
-    const lipsc_space *space = m->backend->space(dtype);
+    const lipsc_space *space = lipsc_device_space(m->home, dtype);
     const size_t d = m->config.d;
     double *g = NULL, *b = NULL;
     lipsc_norm norm = {0};
     lipsc_status status = lipsc_model_load(m, gain, layer, &g, err);
     if (!status) status = lipsc_model_load(m, (lipsc_role)(gain + 1), layer, &b, err);
     if (!status) {
-        norm.gain = space->alloc(d);
-        if (b) norm.bias = space->alloc(d);
+        norm.gain = lipsc_space_alloc(space, d);
+        if (b) norm.bias = lipsc_space_alloc(space, d);
         if (!norm.gain || (b && !norm.bias)) status = no_memory(m, err);
     }
+    if (!status) status = lipsc_space_upload(space, d, g, norm.gain);
+    if (!status && b) status = lipsc_space_upload(space, d, b, norm.bias);
     if (!status) {
-        space->upload(d, g, norm.gain);
-        if (b) space->upload(d, b, norm.bias);
         *out = norm;
     } else {
-        space->release(norm.gain);
-        space->release(norm.bias);
+        lipsc_space_release(space, norm.gain);
+        lipsc_space_release(space, norm.bias);
     }
     lipsc_release(g);
     lipsc_release(b);
@@ -284,7 +284,7 @@ lipsc_status lipsc_model_norm(lipsc_model *m, size_t layer, lipsc_norm_place pla
 /* The factor of each component of what attention or the MLP adds. */
 static lipsc_status make_factor(lipsc_model *m, size_t layer, lipsc_role role,
                                 lipsc_dtype dtype, void **out, lipsc_error *err) {
-    const lipsc_space *space = m->backend->space(dtype);
+    const lipsc_space *space = lipsc_device_space(m->home, dtype);
     const size_t d = m->config.d;
     double *values = NULL;
     lipsc_status status = lipsc_model_load(m, role, layer, &values, err);
@@ -295,11 +295,8 @@ static lipsc_status make_factor(lipsc_model *m, size_t layer, lipsc_role role,
     }
     if (!status) {
         for (size_t c = 0; c < d; c++) values[c] *= m->config.residual_factor;
-        *out = space->alloc(d);
-        if (*out)
-            space->upload(d, values, *out);
-        else
-            status = no_memory(m, err);
+        *out = lipsc_space_alloc(space, d);
+        status = *out ? lipsc_space_upload(space, d, values, *out) : no_memory(m, err);
     }
     lipsc_release(values);
     return status;

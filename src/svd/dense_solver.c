@@ -23,10 +23,10 @@ static lipsc_status assemble(lipsc_svd_run *run, void *y, double *host, double *
         const size_t left = n - *columns, k = left < block ? left : block;
         memset(host, 0, k * n * sizeof *host);
         for (size_t j = 0; j < k; j++) host[j * n + *columns + j] = 1.0;
-        space->upload(k * n, host, run->t);
-        lipsc_status status = lipsc_svd_apply(run, 0, k, run->t, y);
+        lipsc_status status = lipsc_space_upload(space, k * n, host, run->t);
+        if (!status) status = lipsc_svd_apply(run, 0, k, run->t, y);
+        if (!status) status = lipsc_space_download(space, k * m, y, a + *columns * m);
         if (status) return status;
-        space->download(k * m, y, a + *columns * m);
         *columns += k;
         if (lipsc_svd_tell(run, NAN, NAN) && *columns < n) break;
     }
@@ -37,14 +37,16 @@ static lipsc_status assemble(lipsc_svd_run *run, void *y, double *host, double *
 
 /* Rows 0 .. found-1 of vt (r x columns) become the vectors v, zero where the matrix was
  * not assembled. */
-static void take_vectors(lipsc_svd_run *run, size_t found, size_t r, size_t columns,
-                         const double *vt, double *host) {
+static lipsc_status take_vectors(lipsc_svd_run *run, size_t found, size_t r, size_t columns,
+                                 const double *vt, double *host) {
     const size_t n = run->op->n;
+    lipsc_status status = LIPSC_OK;
     memset(host, 0, n * sizeof *host);
-    for (size_t i = 0; i < found; i++) {
+    for (size_t i = 0; i < found && !status; i++) {
         for (size_t j = 0; j < columns; j++) host[j] = vt[j * r + i];
-        run->space->upload(n, host, lipsc_svd_at(run, run->v, n, i));
+        status = lipsc_space_upload(run->space, n, host, lipsc_svd_at(run, run->v, n, i));
     }
+    return status;
 }
 
 lipsc_status lipsc_svd_dense(lipsc_svd_run *run) {
@@ -58,7 +60,7 @@ lipsc_status lipsc_svd_dense(lipsc_svd_run *run) {
     double *a = lipsc_alloc(elements, sizeof *a), *s = lipsc_alloc(order, sizeof *s);
     double *vt = lipsc_alloc(order * n, sizeof *vt);
     double *host = lipsc_alloc(host_elements, sizeof *host);
-    void *y = space->alloc(m * block);
+    void *y = lipsc_space_alloc(space, m * block);
     lipsc_status status = a && s && vt && host && y ? LIPSC_OK : LIPSC_E_NOMEM;
 
     if (!status) status = assemble(run, y, host, a, &columns);
@@ -66,10 +68,8 @@ lipsc_status lipsc_svd_dense(lipsc_svd_run *run) {
         const size_t r = m < columns ? m : columns;
         const size_t found = r < run->set.count ? r : run->set.count;
         status = lipsc_dense_svd(m, columns, a, s, NULL, vt);
-        if (!status) {
-            take_vectors(run, found, r, columns, vt, host);
-            status = lipsc_svd_evaluate(run, found);
-        }
+        if (!status) status = take_vectors(run, found, r, columns, vt, host);
+        if (!status) status = lipsc_svd_evaluate(run, found);
         if (!status && columns < n) status = LIPSC_E_STOPPED;
         if (!status) {
             const double below = found < r ? s[found] : NAN;
@@ -83,6 +83,6 @@ lipsc_status lipsc_svd_dense(lipsc_svd_run *run) {
     lipsc_release(s);
     lipsc_release(vt);
     lipsc_release(host);
-    space->release(y);
+    lipsc_space_release(space, y);
     return status;
 }

@@ -89,7 +89,8 @@ static void *column(const lanczos *z, void *vectors, size_t len, size_t i) {
 
 static void *new_vectors(const lanczos *z, size_t len, size_t k) {
     size_t elements;
-    return lipsc_mul_size(len, k, &elements) ? z->run->space->alloc(elements) : NULL;
+    return lipsc_mul_size(len, k, &elements) ? lipsc_space_alloc(z->run->space, elements)
+                                             : NULL;
 }
 
 static double *new_matrix(size_t rows, size_t columns) {
@@ -119,8 +120,8 @@ static lipsc_status open_basis(lanczos *z) {
 }
 
 static void close_basis(lanczos *z) {
-    z->run->space->release(z->V);
-    z->run->space->release(z->U);
+    lipsc_space_release(z->run->space, z->V);
+    lipsc_space_release(z->run->space, z->U);
     lipsc_release(z->B);
     lipsc_release(z->S);
     lipsc_release(z->P);
@@ -148,13 +149,17 @@ static lipsc_status start(lanczos *z) {
     const size_t count = run->set.count;
     const size_t k = z->started ? min_size(z->block, count - z->started) : z->block;
     double length = 0.0; /* of random vectors: says nothing of |A| */
-    run->space->random(run->set.seed, (uint64_t)z->started * z->n, k * z->n,
-                       column(z, z->V, z->n, z->jv));
+    lipsc_status status =
+        lipsc_space_random(run->space, run->set.seed, (uint64_t)z->started * z->n, k * z->n,
+                           column(z, z->V, z->n, z->jv));
     if (run->start && !z->started) { /* start_noise times a random unit vector is added */
-        const double one = 1.0;
-        run->space->scale(z->n, start_noise / sqrt((double)z->n), z->V);
-        run->space->combine(z->n, 1, run->start, 1, &one, 1.0, z->V);
+        const double one = 1.0, noise = start_noise / sqrt((double)z->n);
+        if (!status) status = lipsc_space_scale(run->space, z->n, noise, z->V);
+        if (!status)
+            status =
+                lipsc_space_combine(run->space, z->n, 1, run->start, 1, &one, 1.0, z->V);
     }
+    if (status) return status;
     z->started += k;
     z->s_from = z->ju;
     memset(z->S, 0, z->block * z->cap * sizeof *z->S);
@@ -276,13 +281,18 @@ static lipsc_status restart(lanczos *z) {
     void *buffer = new_vectors(z, max_size(z->m, z->n), keep);
     if (!buffer) return LIPSC_E_NOMEM;
 
-    space->combine(z->n, j, z->V, keep, best_right(z, keep), 0.0, buffer);
-    space->copy(keep * z->n, buffer, z->V);
-    for (size_t i = 0; i < z->next; i++) /* one by one: the places may overlap */
-        space->copy(z->n, column(z, z->V, z->n, j + i), column(z, z->V, z->n, keep + i));
-    space->combine(z->m, z->ju, z->U, keep, best_left(z, keep), 0.0, buffer);
-    space->copy(keep * z->m, buffer, z->U);
-    space->release(buffer);
+    lipsc_status status =
+        lipsc_space_combine(space, z->n, j, z->V, keep, best_right(z, keep), 0.0, buffer);
+    if (!status) status = lipsc_space_copy(space, keep * z->n, buffer, z->V);
+    for (size_t i = 0; i < z->next && !status; i++) /* one by one: places may overlap */
+        status = lipsc_space_copy(space, z->n, column(z, z->V, z->n, j + i),
+                                  column(z, z->V, z->n, keep + i));
+    if (!status)
+        status = lipsc_space_combine(space, z->m, z->ju, z->U, keep, best_left(z, keep),
+                                     0.0, buffer);
+    if (!status) status = lipsc_space_copy(space, keep * z->m, buffer, z->U);
+    lipsc_space_release(space, buffer);
+    if (status) return status;
 
     lipsc_dense_gemm(0, 0, b, keep, z->ju, 1.0, z->S, b, z->P, j, 0.0, z->small, b);
     memset(z->S, 0, b * z->cap * sizeof *z->S);
@@ -300,12 +310,12 @@ static lipsc_status restart(lanczos *z) {
 static lipsc_status evaluate(lanczos *z) {
     lipsc_svd_run *run = z->run;
     const size_t found = min_size(run->set.count, z->jv ? z->jv : z->next);
-    if (z->jv)
-        run->space->combine(z->n, z->jv, z->V, found, best_right(z, found), 0.0, run->v);
-    else
-        run->space->copy(found * z->n, z->V, run->v);
+    const lipsc_status status =
+        z->jv ? lipsc_space_combine(run->space, z->n, z->jv, z->V, found,
+                                    best_right(z, found), 0.0, run->v)
+              : lipsc_space_copy(run->space, found * z->n, z->V, run->v);
     z->evaluated = 1;
-    return lipsc_svd_evaluate(run, found);
+    return status ? status : lipsc_svd_evaluate(run, found);
 }
 
 /* The largest Ritz value outside the set asked for. */

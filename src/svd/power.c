@@ -13,9 +13,9 @@ lipsc_status lipsc_svd_power(lipsc_svd_run *run) {
     const double one = 1.0;
     if (run->set.count != 1) return LIPSC_E_ARG;
 
-    space->random(run->set.seed, 0, n, run->v);
+    lipsc_status status = lipsc_space_random(space, run->set.seed, 0, n, run->v);
     for (;;) {
-        lipsc_status status = lipsc_svd_evaluate(run, 1);
+        if (!status) status = lipsc_svd_evaluate(run, 1);
         if (status) return status;
         const int stop = lipsc_svd_tell(run, run->sigma[0], run->residual[0]);
         if (lipsc_svd_meets(run, LIPSC_EVALUATED, run->set.tol, run->sigma, run->residual,
@@ -24,7 +24,8 @@ lipsc_status lipsc_svd_power(lipsc_svd_run *run) {
         if (stop) return LIPSC_E_STOPPED;
         if (run->products >= run->set.max_products) return LIPSC_E_NOCONV;
         /* A^T u = (A^T u - sigma v) + sigma v; evaluation makes it a unit vector */
-        space->scale(n, run->sigma[0], run->v);
-        space->combine(n, 1, run->t, 1, &one, 1.0, run->v);
+        status = lipsc_space_scale(space, n, run->sigma[0], run->v);
+        if (!status)
+            status = lipsc_space_combine(space, n, 1, run->t, 1, &one, 1.0, run->v);
     }
 }

@@ -10,7 +10,7 @@
 enum { ROUNDING = 64 };
 
 void *lipsc_svd_at(const lipsc_svd_run *run, void *vectors, size_t len, size_t i) {
-    return (char *)vectors + i * len * run->space->item;
+    return lipsc_space_at(run->space, vectors, i * len);
 }
 
 lipsc_status lipsc_svd_apply(lipsc_svd_run *run, int trans, size_t k, const void *x,
@@ -28,13 +28,30 @@ int lipsc_svd_tell(const lipsc_svd_run *run, double sigma, double residual) {
     return set->stop && set->stop(set->ctx);
 }
 
-/* |x|, and x scaled to length one where that is possible. */
-static double normalise(const lipsc_space *space, size_t len, void *x) {
+/* *norm = |x|, and x scaled to length one where that is possible. */
+static lipsc_status normalise(const lipsc_space *space, size_t len, void *x, double *norm) {
     double square;
-    space->gram(len, 1, x, 1, x, &square);
-    const double norm = sqrt(square);
-    if (norm > 0.0 && isfinite(norm)) space->scale(len, 1.0 / norm, x);
-    return norm;
+    const lipsc_status status = lipsc_space_gram(space, len, 1, x, 1, x, &square);
+    if (status) return status;
+    *norm = sqrt(square);
+    return *norm > 0.0 && isfinite(*norm) ? lipsc_space_scale(space, len, 1.0 / *norm, x)
+                                          : LIPSC_OK;
+}
+
+/* The residual of vector number i + j, whose A^T u is vector j of run->t. */
+static lipsc_status find_residual(lipsc_svd_run *run, size_t i, size_t j) {
+    const lipsc_space *space = run->space;
+    const size_t n = run->op->n;
+    void *t = lipsc_svd_at(run, run->t, n, j);
+    const double sigma = run->sigma[i + j], minus_sigma = -sigma;
+    double square;
+    lipsc_status status = lipsc_space_combine(
+        space, n, 1, lipsc_svd_at(run, run->v, n, i + j), 1, &minus_sigma, 1.0, t);
+    if (!status) status = lipsc_space_gram(space, n, 1, t, 1, t, &square);
+    if (status) return status;
+    if (!isfinite(square)) return LIPSC_E_NONFIN;
+    run->residual[i + j] = sigma > 0.0 ? sqrt(square) / sigma : 0.0;
+    return LIPSC_OK;
 }
 
 /* One group of at most set.block vectors, the first being number i. */
@@ -42,25 +59,19 @@ static lipsc_status evaluate_group(lipsc_svd_run *run, size_t i, size_t k) {
     const lipsc_space *space = run->space;
     const size_t m = run->op->m, n = run->op->n;
     void *v = lipsc_svd_at(run, run->v, n, i), *u = lipsc_svd_at(run, run->u, m, i);
-
-    for (size_t j = 0; j < k; j++) normalise(space, n, lipsc_svd_at(run, v, n, j));
-    lipsc_status status = lipsc_svd_apply(run, 0, k, v, u);
-    if (status) return status;
-    for (size_t j = 0; j < k; j++) {
-        run->sigma[i + j] = normalise(space, m, lipsc_svd_at(run, u, m, j));
-        if (!isfinite(run->sigma[i + j])) return LIPSC_E_NONFIN;
+    double length;
+    lipsc_status status = LIPSC_OK;
+    for (size_t j = 0; j < k && !status; j++)
+        status = normalise(space, n, lipsc_svd_at(run, v, n, j), &length);
+    if (!status) status = lipsc_svd_apply(run, 0, k, v, u);
+    for (size_t j = 0; j < k && !status; j++) {
+        double *sigma = &run->sigma[i + j];
+        status = normalise(space, m, lipsc_svd_at(run, u, m, j), sigma);
+        if (!status && !isfinite(*sigma)) status = LIPSC_E_NONFIN;
     }
-    if ((status = lipsc_svd_apply(run, 1, k, u, run->t))) return status;
-    for (size_t j = 0; j < k; j++) {
-        void *t = lipsc_svd_at(run, run->t, n, j);
-        const double sigma = run->sigma[i + j], minus_sigma = -sigma;
-        double square;
-        space->combine(n, 1, lipsc_svd_at(run, v, n, j), 1, &minus_sigma, 1.0, t);
-        space->gram(n, 1, t, 1, t, &square);
-        if (!isfinite(square)) return LIPSC_E_NONFIN;
-        run->residual[i + j] = sigma > 0.0 ? sqrt(square) / sigma : 0.0;
-    }
-    return LIPSC_OK;
+    if (!status) status = lipsc_svd_apply(run, 1, k, u, run->t);
+    for (size_t j = 0; j < k && !status; j++) status = find_residual(run, i, j);
+    return status;
 }
 
 lipsc_status lipsc_svd_evaluate(lipsc_svd_run *run, size_t found) {
@@ -75,11 +86,14 @@ lipsc_status lipsc_svd_evaluate(lipsc_svd_run *run, size_t found) {
     /* an empty sum of vectors is zero */
     const size_t rest = count - found;
     const double none = 0.0;
-    run->space->combine(run->op->n, 0, run->v, rest, &none, 0.0,
-                        lipsc_svd_at(run, run->v, run->op->n, found));
-    run->space->combine(run->op->m, 0, run->u, rest, &none, 0.0,
-                        lipsc_svd_at(run, run->u, run->op->m, found));
-    return LIPSC_OK;
+    if (!rest) return LIPSC_OK;
+    lipsc_status status =
+        lipsc_space_combine(run->space, run->op->n, 0, run->v, rest, &none, 0.0,
+                            lipsc_svd_at(run, run->v, run->op->n, found));
+    if (!status)
+        status = lipsc_space_combine(run->space, run->op->m, 0, run->u, rest, &none, 0.0,
+                                     lipsc_svd_at(run, run->u, run->op->m, found));
+    return status;
 }
 
 double lipsc_svd_value_error(double sigma, double residual, double below) {

@@ -64,7 +64,7 @@ static lipsc_status new_vectors(const lipsc_space *space, size_t len, size_t k,
     if (!lipsc_mul_size(len, k, &elements) ||
         !lipsc_mul_size(elements, space->item, &bytes))
         return LIPSC_E_RANGE;
-    *out = space->alloc(elements);
+    *out = lipsc_space_alloc(space, elements);
     return *out ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
@@ -83,9 +83,9 @@ static lipsc_status run_open(lipsc_svd_run *run) {
 static void run_close(lipsc_svd_run *run) {
     lipsc_release(run->sigma);
     lipsc_release(run->residual);
-    run->space->release(run->u);
-    run->space->release(run->v);
-    run->space->release(run->t);
+    lipsc_space_release(run->space, run->u);
+    lipsc_space_release(run->space, run->v);
+    lipsc_space_release(run->space, run->t);
 }
 
 /* Largest first: rounding may have exchanged equal values.  order (count). */
@@ -98,18 +98,20 @@ static void sort_values(const lipsc_svd_run *run, size_t *order) {
     }
 }
 
-static void hand_over(lipsc_svd_run *run, const size_t *order, double *sigma, void *u,
-                      void *v) {
+static lipsc_status hand_over(lipsc_svd_run *run, const size_t *order, double *sigma,
+                              void *u, void *v) {
     const size_t m = run->op->m, n = run->op->n;
-    for (size_t i = 0; i < run->set.count; i++) {
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < run->set.count && !status; i++) {
         sigma[i] = run->sigma[order[i]];
         if (u)
-            run->space->copy(m, lipsc_svd_at(run, run->u, m, order[i]),
-                             lipsc_svd_at(run, u, m, i));
-        if (v)
-            run->space->copy(n, lipsc_svd_at(run, run->v, n, order[i]),
-                             lipsc_svd_at(run, v, n, i));
+            status = lipsc_space_copy(run->space, m, lipsc_svd_at(run, run->u, m, order[i]),
+                                      lipsc_svd_at(run, u, m, i));
+        if (v && !status)
+            status = lipsc_space_copy(run->space, n, lipsc_svd_at(run, run->v, n, order[i]),
+                                      lipsc_svd_at(run, v, n, i));
     }
+    return status;
 }
 
 static lipsc_status solve(lipsc_svd_run *run) {
@@ -143,8 +145,9 @@ lipsc_status lipsc_svd_linop_from(const lipsc_linop *op, const lipsc_svd_setting
     if (!status) status = solve(&run);
     if (status == LIPSC_OK || status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED) {
         sort_values(&run, order);
-        hand_over(&run, order, sigma, u, v);
-        if (info)
+        const lipsc_status failed = hand_over(&run, order, sigma, u, v);
+        if (failed) status = failed;
+        if (info && !failed)
             *info = (lipsc_svd_info){
                 .status = status,
                 .converged = status == LIPSC_OK,

@@ -18,25 +18,19 @@ lipsc_status lipsc_exact_open(lipsc_attn *attn, size_t products, lipsc_exact *ex
     exact->attn = NULL;
     exact->layer = &attn->layer;
     exact->input = &attn->input;
-    exact->own.state = NULL;
+    exact->own = (lipsc_attn){0};
     const int refined = attn->rows.raw.q != NULL; /* more than the definition knows */
     if (!refined && (double)products * definition_flops(attn) <= cheap_flops)
         return LIPSC_OK;
-    if (attn->dtype == LIPSC_F64) {
+    const lipsc_device *device = lipsc_device_proved(attn->device);
+    if (attn->dtype == LIPSC_F64 && device == attn->device) {
         exact->attn = attn;
         return LIPSC_OK;
     }
-
-    exact->own = *attn; /* layer, weights, input and rows are borrowed */
-    exact->own.dtype = LIPSC_F64;
-    exact->own.state = NULL;
     exact->attn = &exact->own;
-    lipsc_attn *own = &exact->own;
-    const void *weights;
-    const lipsc_status status =
-        lipsc_packed_weights(own->packed, LIPSC_F64, &weights, NULL);
-    if (status) return status;
-    return own->backend->input_new(weights, &own->rows, own->threads, &own->state, NULL);
+    const lipsc_status status = lipsc_attn_as(attn, LIPSC_F64, device, &exact->own);
+    if (status) lipsc_exact_close(exact);
+    return status;
 }
 
 lipsc_status lipsc_exact_apply(lipsc_exact *exact, int trans, size_t k, const double *x,
@@ -50,7 +44,4 @@ lipsc_status lipsc_exact_output(lipsc_exact *exact, double *y) {
     return lipsc_ref_output(exact->layer, exact->input, y, NULL);
 }
 
-void lipsc_exact_close(lipsc_exact *exact) {
-    if (exact->own.state) exact->own.backend->input_free(exact->own.state);
-    exact->own.state = NULL;
-}
+void lipsc_exact_close(lipsc_exact *exact) { lipsc_attn_close(&exact->own); }

@@ -59,9 +59,11 @@ static lipsc_status apply(work *w, int trans, size_t k) {
     double *to = trans ? w->in : w->out;
     void *x = trans ? w->y : w->x, *y = trans ? w->x : w->y;
     if (w->stop && w->stop(NULL)) return LIPSC_E_STOPPED;
-    op->space->upload(k * (trans ? op->m : op->n), from, x);
-    lipsc_status status = op->apply(op->ctx, trans, k, x, y);
-    if (!status) op->space->download(k * (trans ? op->n : op->m), y, to);
+    lipsc_status status =
+        lipsc_space_upload(op->space, k * (trans ? op->m : op->n), from, x);
+    if (!status) status = op->apply(op->ctx, trans, k, x, y);
+    if (!status)
+        status = lipsc_space_download(op->space, k * (trans ? op->n : op->m), y, to);
     return status;
 }
 
@@ -215,8 +217,8 @@ static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
               .width_out = op->m / tokens,
               .in = lipsc_alloc(all_in, sizeof *w.in),
               .out = lipsc_alloc(all_out, sizeof *w.out),
-              .x = op->space->alloc(all_in),
-              .y = op->space->alloc(all_out),
+              .x = lipsc_space_alloc(op->space, all_in),
+              .y = lipsc_space_alloc(op->space, all_out),
               .columns = lipsc_alloc(tokens, sizeof *w.columns)};
     lipsc_status status =
         w.in && w.out && w.x && w.y && w.columns ? LIPSC_OK : LIPSC_E_NOMEM;
@@ -226,8 +228,8 @@ static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
     if (!status && pairs) status = strongest_pair(&w, seed, out);
     lipsc_release(w.in);
     lipsc_release(w.out);
-    op->space->release(w.x);
-    op->space->release(w.y);
+    lipsc_space_release(op->space, w.x);
+    lipsc_space_release(op->space, w.y);
     lipsc_release(w.columns);
     return status;
 }

@@ -154,18 +154,15 @@ static double operator_difference(size_t m, const double *in_f32, double *in_f64
 
 /* A random vector w and its product in the precision of op, both as doubles. */
 static lipsc_status probe(const lipsc_linop *op, uint64_t seed, double *w, double *image) {
-    void *x = op->space->alloc(op->n), *y = op->space->alloc(op->m);
+    void *x = lipsc_space_alloc(op->space, op->n), *y = lipsc_space_alloc(op->space, op->m);
     lipsc_status status = x && y ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) {
-        op->space->random(seed + 0x9e3779b97f4a7c15u, 0, op->n, x);
-        status = op->apply(op->ctx, 0, 1, x, y);
-    }
-    if (!status) {
-        op->space->download(op->n, x, w);
-        op->space->download(op->m, y, image);
-    }
-    op->space->release(x);
-    op->space->release(y);
+    if (!status)
+        status = lipsc_space_random(op->space, seed + 0x9e3779b97f4a7c15u, 0, op->n, x);
+    if (!status) status = op->apply(op->ctx, 0, 1, x, y);
+    if (!status) status = lipsc_space_download(op->space, op->n, x, w);
+    if (!status) status = lipsc_space_download(op->space, op->m, y, image);
+    lipsc_space_release(op->space, x);
+    lipsc_space_release(op->space, y);
     return status;
 }
 
@@ -228,15 +225,15 @@ lipsc_status lipsc_linop_sigma(const lipsc_linop *op, const lipsc_judge *judge,
                 .u = lipsc_alloc(all_u, sizeof *a.u),
                 .v = lipsc_alloc(all_v, sizeof *a.v),
                 .image = lipsc_alloc(op->m, sizeof *a.image)};
-    void *bv = op->space->alloc(used.count * op->n);
+    void *bv = lipsc_space_alloc(op->space, used.count * op->n);
     lipsc_status status = LIPSC_E_NOMEM, outcome = LIPSC_OK;
     if (a.sigma && a.u && a.v && a.image && bv) {
         outcome = status = lipsc_svd_linop(op, &used, a.sigma, NULL, bv, &found);
         if (outcome == LIPSC_E_NOCONV || outcome == LIPSC_E_STOPPED) status = LIPSC_OK;
     }
+    if (!status) status = lipsc_space_download(op->space, used.count * op->n, bv, a.v);
     if (!status) {
-        op->space->download(used.count * op->n, bv, a.v);
-        op->space->release(bv); /* room for the operator in double */
+        lipsc_space_release(op->space, bv); /* room for the operator in double */
         bv = NULL;
         found.probability = set->probability;
         status = judge_answer(op, judge, &used, &a, &found);
@@ -251,7 +248,7 @@ lipsc_status lipsc_linop_sigma(const lipsc_linop *op, const lipsc_judge *judge,
         found.seconds = lipsc_seconds() - start;
         if (info) *info = found;
     }
-    op->space->release(bv);
+    lipsc_space_release(op->space, bv);
     answer_free(&a);
     return status;
 }

@@ -14,37 +14,34 @@ typedef struct {
     void *x; /* one vector of op->n */
 } projected;
 
-static void zero(const projected *p, size_t from, size_t to, void *x) {
+static lipsc_status zero(const projected *p, size_t from, size_t to, void *x) {
     const lipsc_space *space = p->op->space;
-    if (to > from) space->scale(to - from, 0.0, (char *)x + from * space->item);
+    if (to <= from) return LIPSC_OK;
+    return lipsc_space_scale(space, to - from, 0.0, lipsc_space_at(space, x, from));
 }
 
-static void project(const projected *p, void *x) {
+static lipsc_status project(const projected *p, void *x) {
     const size_t from = p->token * p->width, to = from + p->width;
-    if (p->alone) {
-        zero(p, 0, from, x);
-        zero(p, to, p->op->n, x);
-    } else {
-        zero(p, from, to, x);
-    }
+    if (!p->alone) return zero(p, from, to, x);
+    const lipsc_status status = zero(p, 0, from, x);
+    return status ? status : zero(p, to, p->op->n, x);
 }
 
 static lipsc_status apply(void *ctx, int trans, size_t k, const void *x, void *y) {
     const projected *p = ctx;
     const lipsc_linop *op = p->op;
-    const size_t item = op->space->item, in = trans ? op->m : op->n,
-                 out = trans ? op->n : op->m;
+    const size_t in = trans ? op->m : op->n, out = trans ? op->n : op->m;
     lipsc_status status = LIPSC_OK;
     for (size_t v = 0; v < k && !status; v++) {
-        const void *from = (const char *)x + v * in * item;
-        void *to = (char *)y + v * out * item;
+        const void *from = lipsc_space_at(op->space, x, v * in);
+        void *to = lipsc_space_at(op->space, y, v * out);
         if (!trans) {
-            op->space->copy(op->n, from, p->x);
-            project(p, p->x);
+            status = lipsc_space_copy(op->space, op->n, from, p->x);
+            if (!status) status = project(p, p->x);
             from = p->x;
         }
-        status = op->apply(op->ctx, trans, 1, from, to);
-        if (!status && trans) project(p, to);
+        if (!status) status = op->apply(op->ctx, trans, 1, from, to);
+        if (!status && trans) status = project(p, to);
     }
     return status;
 }
@@ -67,11 +64,13 @@ lipsc_status lipsc_sink_share_find(const lipsc_linop *op, size_t tokens, size_t 
                                    uint64_t seed, int (*stop)(void *ctx),
                                    lipsc_sink_share *out) {
     if (!op || !out || token >= tokens || op->n % tokens) return LIPSC_E_ARG;
-    projected p = {
-        .op = op, .token = token, .width = op->n / tokens, .x = op->space->alloc(op->n)};
+    projected p = {.op = op,
+                   .token = token,
+                   .width = op->n / tokens,
+                   .x = lipsc_space_alloc(op->space, op->n)};
     lipsc_status status = p.x ? norm(&p, 1, seed, stop, &out->alone) : LIPSC_E_NOMEM;
     out->rest = 0.0; /* one token: no other one moves */
     if (!status && tokens > 1) status = norm(&p, 0, seed, stop, &out->rest);
-    op->space->release(p.x);
+    lipsc_space_release(op->space, p.x);
     return status;
 }

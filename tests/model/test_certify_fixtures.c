@@ -77,16 +77,16 @@ static void test_relu_near_its_kink(void **state) {
     lipsc_error err = {0};
     snprintf(dir, sizeof dir, "%s/fixtures/opt-1", LIPSC_TEST_DATA);
     if (lipsc_model_open(dir, 1, &model, &err)) fail_msg("%s", err.text);
-    const lipsc_space *space = model->backend->space(LIPSC_F64);
+    const lipsc_space *space = lipsc_device_space(model->home, LIPSC_F64);
     const size_t count = TOKENS * model->config.d;
     double *host = malloc(count * sizeof *host), size = 0.0;
-    void *x = space->alloc(count);
+    void *x = lipsc_space_alloc(space, count);
     for (size_t e = 0; e < count; e++) host[e] = lipsc_rng_normal(7, e);
     for (size_t e = 0; e < count; e++) size += host[e] * host[e];
-    space->upload(count, host, x);
+    assert_int_equal(lipsc_space_upload(space, count, host, x), LIPSC_OK);
     lipsc_block_point point;
-    if (lipsc_block_at(model, 0, LIPSC_UP_TO_BLOCK, NULL, LIPSC_F64, 1, TOKENS, x, 1,
-                       &point, NULL, NULL, &err))
+    if (lipsc_block_at(model, 0, LIPSC_UP_TO_BLOCK, NULL, LIPSC_F64, lipsc_cpu_of(1),
+                       TOKENS, x, 1, &point, NULL, NULL, &err))
         fail_msg("%s", err.text);
     const double kinks[] = {point.kink, 1e-18, 0.0, NAN};
     assert_true(point.kink > 1e-9);
@@ -98,7 +98,7 @@ static void test_relu_near_its_kink(void **state) {
         assert_true(k ? found.eps == INFINITY : found.eps < 1e-6 * found.norm);
     }
     lipsc_block_free(&point);
-    space->release(x);
+    lipsc_space_release(space, x);
     free(host);
     lipsc_model_free(model);
 }

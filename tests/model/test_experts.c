@@ -57,19 +57,20 @@ static double brute_gap(const router *r, const double *x) {
 
 /* What the experts return for one token, and their gap. */
 static double run(const fixture *f, const double *x, double *y) {
-    const lipsc_space *space = f->model->backend->space(LIPSC_F64);
+    const lipsc_space *space = lipsc_device_space(f->model->home, LIPSC_F64);
     const size_t d = f->model->config.d;
     lipsc_experts *experts;
     lipsc_error err = {0};
-    void *in = space->alloc(d), *out = space->alloc(d);
-    space->upload(d, x, in);
-    if (lipsc_experts_at(f->model, 0, LIPSC_F64, 1, 1, in, 0, out, &experts, &err))
+    void *in = lipsc_space_alloc(space, d), *out = lipsc_space_alloc(space, d);
+    assert_int_equal(lipsc_space_upload(space, d, x, in), LIPSC_OK);
+    if (lipsc_experts_at(f->model, 0, LIPSC_F64, lipsc_cpu_of(1), 1, in, 0, out, &experts,
+                         &err))
         fail_msg("%s", err.text);
-    space->download(d, out, y);
+    assert_int_equal(lipsc_space_download(space, d, out, y), LIPSC_OK);
     const double gap = lipsc_experts_gap(experts);
     lipsc_experts_free(experts);
-    space->release(in);
-    space->release(out);
+    lipsc_space_release(space, in);
+    lipsc_space_release(space, out);
     return gap;
 }
 

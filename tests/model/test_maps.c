@@ -10,13 +10,13 @@
 static void apply(lipsc_map *map, int trans, size_t k, const double *x, double *y) {
     const lipsc_linop op = lipsc_map_linop(map);
     const size_t from = k * (trans ? op.m : op.n), to = k * (trans ? op.n : op.m);
-    void *bx = op.space->alloc(from), *by = op.space->alloc(to);
+    void *bx = lipsc_space_alloc(op.space, from), *by = lipsc_space_alloc(op.space, to);
     assert_true(bx && by);
-    op.space->upload(from, x, bx);
+    assert_int_equal(lipsc_space_upload(op.space, from, x, bx), LIPSC_OK);
     assert_int_equal(op.apply(op.ctx, trans, k, bx, by), LIPSC_OK);
-    op.space->download(to, by, y);
-    op.space->release(bx);
-    op.space->release(by);
+    assert_int_equal(lipsc_space_download(op.space, to, by, y), LIPSC_OK);
+    lipsc_space_release(op.space, bx);
+    lipsc_space_release(op.space, by);
 }
 
 static void random_vector(size_t n, uint64_t seed, double *x) {
@@ -47,16 +47,16 @@ static double *read_tensor(const fixture *f, const char *name) {
 /* The block up to its first addition by the forward pass, whose end the fixtures check. */
 static void residual_forward(const fixture *f, size_t n, const double *x, double *y) {
     const size_t count = n * lipsc_model_describe(f->model)->d;
-    const lipsc_space *space = f->model->backend->space(LIPSC_F64);
-    void *bx = space->alloc(count), *by = space->alloc(count);
+    const lipsc_space *space = lipsc_device_space(f->model->home, LIPSC_F64);
+    void *bx = lipsc_space_alloc(space, count), *by = lipsc_space_alloc(space, count);
     assert_true(bx && by);
-    space->upload(count, x, bx);
-    assert_int_equal(lipsc_block_at(f->model, 0, LIPSC_UP_TO_RESIDUAL, NULL, LIPSC_F64, 1,
-                                    n, bx, 0, NULL, by, NULL, NULL),
+    assert_int_equal(lipsc_space_upload(space, count, x, bx), LIPSC_OK);
+    assert_int_equal(lipsc_block_at(f->model, 0, LIPSC_UP_TO_RESIDUAL, NULL, LIPSC_F64,
+                                    lipsc_cpu_of(1), n, bx, 0, NULL, by, NULL, NULL),
                      LIPSC_OK);
-    space->download(count, by, y);
-    space->release(bx);
-    space->release(by);
+    assert_int_equal(lipsc_space_download(space, count, by, y), LIPSC_OK);
+    lipsc_space_release(space, bx);
+    lipsc_space_release(space, by);
 }
 
 /* Models whose residual is written out below. */

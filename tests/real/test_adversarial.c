@@ -56,7 +56,7 @@ static void check_length(lipsc_packed *packed, const double *u, double R, json_t
     for (size_t e = 0; e < n * layer->d; e++)
         X[e] = (e < layer->d ? -R : R) * u[e % layer->d];
     const lipsc_input input = {.n = n, .X = X};
-    if (lipsc_attn_at(packed, NULL, &input, LIPSC_F64, 2, &attn, &err))
+    if (lipsc_attn_at(packed, NULL, &input, LIPSC_F64, lipsc_cpu_of(2), &attn, &err))
         fail_msg("%s", err.text);
     lipsc_svd_settings set;
     lipsc_svd_info info;

@@ -28,16 +28,16 @@ typedef struct {
 } pair;
 
 static pair make(const lipsc_space *space, size_t len, size_t k, uint64_t seed) {
-    pair p = {space->alloc(len * k), malloc(len * k * sizeof(double))};
+    pair p = {lipsc_space_alloc(space, len * k), malloc(len * k * sizeof(double))};
     assert_non_null(p.x);
     assert_non_null(p.host);
-    space->random(seed, 0, len * k, p.x);
-    space->download(len * k, p.x, p.host);
+    assert_int_equal(lipsc_space_random(space, seed, 0, len * k, p.x), LIPSC_OK);
+    assert_int_equal(lipsc_space_download(space, len * k, p.x, p.host), LIPSC_OK);
     return p;
 }
 
 static void drop(const lipsc_space *space, pair p) {
-    space->release(p.x);
+    lipsc_space_release(space, p.x);
     free(p.host);
 }
 
@@ -46,23 +46,23 @@ static void test_random_is_the_stream(void **state) {
     for (int d = 0; d < 2; d++) {
         const lipsc_space *space = lipsc_space_host(dtypes[d]);
         assert_int_equal(space->dtype, dtypes[d]);
-        void *x = space->alloc(40000);
+        void *x = lipsc_space_alloc(space, 40000);
         double *host = malloc(40000 * sizeof *host);
-        space->random(5, 7, 40000, x);
-        space->download(40000, x, host);
+        assert_int_equal(lipsc_space_random(space, 5, 7, 40000, x), LIPSC_OK);
+        assert_int_equal(lipsc_space_download(space, 40000, x, host), LIPSC_OK);
         for (size_t i = 0; i < 40000; i++) {
             const double want = lipsc_rng_normal(5, 7 + i);
             assert_true(host[i] == (d ? (double)(float)want : want));
         }
-        space->upload(40000, host, x);
-        space->scale(40000, -0.5, x); /* exact */
+        assert_int_equal(lipsc_space_upload(space, 40000, host, x), LIPSC_OK);
+        assert_int_equal(lipsc_space_scale(space, 40000, -0.5, x), LIPSC_OK); /* exact */
         double *back = malloc(40000 * sizeof *back);
-        space->download(40000, x, back);
+        assert_int_equal(lipsc_space_download(space, 40000, x, back), LIPSC_OK);
         for (size_t i = 0; i < 40000; i++) assert_true(back[i] == -0.5 * host[i]);
         free(back);
         free(host);
-        space->release(x);
-        space->release(NULL);
+        lipsc_space_release(space, x);
+        lipsc_space_release(space, NULL);
     }
 }
 
@@ -76,7 +76,8 @@ static void test_gram(void **state) {
             double c[MAX_A * MAX_B];
             for (size_t ka = 1; ka <= MAX_A; ka += 4)
                 for (size_t kb = 1; kb <= MAX_B; kb += 4) {
-                    space->gram(len, ka, a.x, kb, b.x, c);
+                    assert_int_equal(lipsc_space_gram(space, len, ka, a.x, kb, b.x, c),
+                                     LIPSC_OK);
                     for (size_t j = 0; j < kb; j++)
                         for (size_t i = 0; i < ka; i++) {
                             long double sum = 0.0L, size = 0.0L;
@@ -114,9 +115,13 @@ static void test_combine(void **state) {
                     /* beta 0 must not look at what is there */
                     for (size_t i = 0; i < len * MAX_B; i++)
                         got[i] = beta ? b.host[i] : (double)NAN;
-                    space->upload(len * MAX_B, got, b.x);
-                    space->combine(len, ka, a.x, MAX_B, coef, beta, b.x);
-                    space->download(len * MAX_B, b.x, got);
+                    assert_int_equal(lipsc_space_upload(space, len * MAX_B, got, b.x),
+                                     LIPSC_OK);
+                    assert_int_equal(
+                        lipsc_space_combine(space, len, ka, a.x, MAX_B, coef, beta, b.x),
+                        LIPSC_OK);
+                    assert_int_equal(lipsc_space_download(space, len * MAX_B, b.x, got),
+                                     LIPSC_OK);
                     for (size_t j = 0; j < MAX_B; j++)
                         for (size_t e = 0; e < len; e += 1 + len / 500) {
                             double sum = beta * b.host[j * len + e], size = fabs(sum);
@@ -147,15 +152,19 @@ static void test_same_bits_for_any_threads(void **state) {
             omp_set_num_threads(kind < 3 ? kind + 1 : 2);
             pair a = make(space, LEN, KA, 1), b = make(space, LEN, KB, 2);
             if (kind < 3)
-                space->gram(LEN, KA, a.x, KB, b.x, c[kind]);
+                assert_int_equal(lipsc_space_gram(space, LEN, KA, a.x, KB, b.x, c[kind]),
+                                 LIPSC_OK);
             else {
 #pragma omp parallel num_threads(2)
 #pragma omp single
-                space->gram(LEN, KA, a.x, KB, b.x, c[kind]);
+                assert_int_equal(lipsc_space_gram(space, LEN, KA, a.x, KB, b.x, c[kind]),
+                                 LIPSC_OK);
             }
-            space->combine(LEN, KA, a.x, KB, c[kind], 1.0, b.x);
+            assert_int_equal(
+                lipsc_space_combine(space, LEN, KA, a.x, KB, c[kind], 1.0, b.x), LIPSC_OK);
             sums[kind] = malloc(LEN * KB * sizeof(double));
-            space->download(LEN * KB, b.x, sums[kind]);
+            assert_int_equal(lipsc_space_download(space, LEN * KB, b.x, sums[kind]),
+                             LIPSC_OK);
             drop(space, a);
             drop(space, b);
         }

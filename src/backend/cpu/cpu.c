@@ -1,22 +1,90 @@
-/* cpu.c - the CPU back end's table. */
+/* cpu.c - the CPU's table. */
 #include "backend/cpu/cpu.h"
 
-static size_t bytes(const void *input) { return ((const lipsc_cpu_input *)input)->bytes; }
+static lipsc_status weights_new(const lipsc_device *device, const lipsc_layer *layer,
+                                lipsc_dtype dtype, void **weights, lipsc_error *err) {
+    (void)device;
+    return lipsc_cpu_weights_new(layer, dtype, weights, err);
+}
 
-static const lipsc_backend table = {.name = "cpu",
-                                    .space = lipsc_space_host,
-                                    .weights_new = lipsc_cpu_weights_new,
-                                    .weights_free = lipsc_cpu_weights_free,
-                                    .input_new = lipsc_cpu_input_new,
-                                    .input_free = lipsc_cpu_input_free,
-                                    .product = lipsc_cpu_product,
-                                    .gradient = lipsc_cpu_gradient,
-                                    .projections = lipsc_cpu_projections,
-                                    .output = lipsc_cpu_output,
-                                    .bytes = bytes,
-                                    .linear_new = lipsc_cpu_linear_new,
-                                    .linear_free = lipsc_cpu_linear_free,
-                                    .linear_apply = lipsc_cpu_linear_apply,
-                                    .rowwise = lipsc_rowwise_best};
+static void weights_free(const lipsc_device *device, void *weights) {
+    (void)device;
+    lipsc_cpu_weights_free(weights);
+}
 
-const lipsc_backend *lipsc_backend_cpu(void) { return &table; }
+static lipsc_status input_new(const lipsc_device *device, const void *weights,
+                              const lipsc_rows *rows, void **input, lipsc_error *err) {
+    const lipsc_cpu_weights *w = weights;
+    const int threads = lipsc_device_useful_threads(device, w->layer, rows->n);
+    return lipsc_cpu_input_new(weights, rows, threads, input, err);
+}
+
+static void input_free(const lipsc_device *device, void *input) {
+    (void)device;
+    lipsc_cpu_input_free(input);
+}
+
+static lipsc_status product(const lipsc_device *device, void *input, int trans, size_t k,
+                            const void *x, void *y) {
+    (void)device;
+    return lipsc_cpu_product(input, trans, k, x, y);
+}
+
+static size_t bytes(const lipsc_device *device, const void *input) {
+    (void)device;
+    return ((const lipsc_cpu_input *)input)->bytes;
+}
+
+static lipsc_status gradient(const lipsc_device *device, void *input, size_t k,
+                             const void *u, const void *v, void *grad, void *grad_score) {
+    (void)device;
+    return lipsc_cpu_gradient(input, k, u, v, grad, grad_score);
+}
+
+static lipsc_status projections(const lipsc_device *device, const void *input, size_t head,
+                                double *q, double *key, double *z, double *q_over,
+                                double *k_over) {
+    (void)device;
+    lipsc_cpu_projections(input, head, q, key, z, q_over, k_over);
+    return LIPSC_OK;
+}
+
+static lipsc_status output(const lipsc_device *device, void *input, double *y) {
+    (void)device;
+    return lipsc_cpu_output(input, y);
+}
+
+static lipsc_status linear_new(const lipsc_device *device, size_t in, size_t out,
+                               const double *w, int transposed, const double *bias,
+                               lipsc_dtype dtype, void **linear, lipsc_error *err) {
+    (void)device;
+    return lipsc_cpu_linear_new(in, out, w, transposed, bias, dtype, linear, err);
+}
+
+static void linear_free(const lipsc_device *device, void *linear) {
+    (void)device;
+    lipsc_cpu_linear_free(linear);
+}
+
+static lipsc_status linear_apply(const lipsc_device *device, const void *linear,
+                                 size_t rows, const void *x, int bias, int add, void *y) {
+    lipsc_cpu_linear_apply(linear, lipsc_device_threads(device), rows, x, bias, add, y);
+    return LIPSC_OK;
+}
+
+const lipsc_device_ops lipsc_cpu_ops = {.name = "cpu",
+                                        .concurrent = 1,
+                                        .proved = 1,
+                                        .weights_new = weights_new,
+                                        .weights_free = weights_free,
+                                        .input_new = input_new,
+                                        .input_free = input_free,
+                                        .product = product,
+                                        .bytes = bytes,
+                                        .gradient = gradient,
+                                        .projections = projections,
+                                        .output = output,
+                                        .linear_new = linear_new,
+                                        .linear_free = linear_free,
+                                        .linear_apply = linear_apply,
+                                        .rowwise = lipsc_rowwise_best};

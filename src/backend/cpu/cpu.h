@@ -11,6 +11,16 @@
  * scores so well that they no longer count. */
 enum { LIPSC_CPU_DIRS = 8 };
 
+/* Of host memory, where nothing can fail. */
+static inline void lipsc_cpu_upload(const lipsc_space *space, size_t count,
+                                    const double *host, void *to) {
+    (void)!lipsc_space_upload(space, count, host, to);
+}
+static inline void lipsc_cpu_download(const lipsc_space *space, size_t count,
+                                      const void *from, double *host) {
+    (void)!lipsc_space_download(space, count, from, host);
+}
+
 /* Weights as panels (kernels.h), in both directions.  Head dimensions are padded to kw and
  * vw columns; the scale of the scores is in the query weights, or in the query gain where
  * there is a norm. */

@@ -30,7 +30,8 @@ typedef struct {
 
 static void work_free(const lipsc_cpu_weights *w, work *k) {
     void *all[] = {k->gq, k->gk, k->gz, k->gdq, k->gdk, k->eq, k->ek, k->score};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) w->space->release(all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        lipsc_space_release(w->space, all[i]);
     lipsc_release(k->rows);
     lipsc_release(k->scratch);
 }
@@ -56,7 +57,7 @@ static lipsc_status work_new(const lipsc_cpu_input *in, size_t dirs, int score, 
         size_t count;
         if (!widths[i]) continue;
         if (lipsc_mul_size(dirs * in->n, widths[i], &count))
-            *arrays[i] = w->space->alloc(count);
+            *arrays[i] = lipsc_space_alloc(w->space, count);
         ok = ok && *arrays[i];
     }
     k->rows = lipsc_alloc(heads * dirs * in->n, kernels->row_bytes);
@@ -158,9 +159,9 @@ static void turn_back(const lipsc_cpu_input *in, const work *k) {
 static void add_scores(const lipsc_cpu_input *in, const work *k, void *grad_score) {
     const lipsc_cpu_weights *w = in->w;
     const size_t rows = k->dirs * in->n, item = w->kernels->item;
-    const lipsc_rowwise *rowwise = lipsc_backend_cpu()->rowwise(w->dtype);
+    const lipsc_rowwise *rowwise = lipsc_rowwise_best(w->dtype);
     for (size_t g = 1; g < w->layer->kv_heads; g++)
-        rowwise->add(1, rows, (char *)k->score + g * rows * item, k->score);
+        (void)!rowwise->add(NULL, rows, (char *)k->score + g * rows * item, k->score);
     for (size_t p = 0; p < k->dirs; p++)
         w->stages->scatter(in->n, 1, in->order, NULL, (char *)k->score + p * in->n * item,
                            (char *)grad_score + p * in->n * item);

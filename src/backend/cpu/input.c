@@ -22,7 +22,8 @@ void lipsc_cpu_input_free(void *input) {
         in->dq,       in->dk,       in->dz,        in->heads,        in->shift,
         in->mean,     in->rows_in,  in->rows_out,  in->distance,     in->top_slope,
         in->sink_mass};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) in->w->space->release(all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        lipsc_space_release(in->w->space, all[i]);
     lipsc_release(in->top);
     lipsc_release(in->lo);
     lipsc_release(in->hi);
@@ -66,7 +67,8 @@ static void download_rows(const lipsc_cpu_input *in, size_t w, size_t width,
                           const void *from, double *to) {
     const lipsc_space *space = in->w->space;
     for (size_t i = 0; i < in->n; i++)
-        space->download(width, (const char *)from + i * w * space->item, to + i * width);
+        lipsc_cpu_download(space, width, (const char *)from + i * w * space->item,
+                           to + i * width);
 }
 
 void lipsc_cpu_projections(const void *input, size_t head, double *q, double *key,
@@ -83,9 +85,11 @@ void lipsc_cpu_projections(const void *input, size_t head, double *q, double *ke
     const size_t at_q = layer->norm_whole ? 0 : head, at_k = layer->norm_whole ? 0 : group;
     for (size_t i = 0; i < n; i++) q_over[i] = k_over[i] = 1;
     if (layer->q_gain)
-        in->w->space->download(n, (const char *)in->q_inverse + at_q * n * item, q_over);
+        lipsc_cpu_download(in->w->space, n, (const char *)in->q_inverse + at_q * n * item,
+                           q_over);
     if (layer->k_gain)
-        in->w->space->download(n, (const char *)in->k_inverse + at_k * n * item, k_over);
+        lipsc_cpu_download(in->w->space, n, (const char *)in->k_inverse + at_k * n * item,
+                           k_over);
 }
 
 /* count elements of the precision in use, added to the tally of bytes */
@@ -93,12 +97,12 @@ static void *array(lipsc_cpu_input *in, size_t a, size_t b) {
     size_t count;
     if (!lipsc_mul_size(a, b, &count)) return NULL;
     in->bytes += count * in->w->space->item;
-    return in->w->space->alloc(count);
+    return lipsc_space_alloc(in->w->space, count);
 }
 
 static void *uploaded(lipsc_cpu_input *in, size_t count, const double *host) {
     void *p = array(in, count, 1);
-    if (p) in->w->space->upload(count, host, p);
+    if (p) lipsc_cpu_upload(in->w->space, count, host, p);
     return p;
 }
 
@@ -168,7 +172,7 @@ static lipsc_status upload_rows(const lipsc_cpu_input *in, size_t rows, size_t w
     if (!host) return LIPSC_E_NOMEM;
     for (size_t i = 0; i < rows; i++)
         for (size_t c = 0; c < width; c++) host[i * w + c] = factor * from[i * width + c];
-    in->w->space->upload(rows * w, host, to);
+    lipsc_cpu_upload(in->w->space, rows * w, host, to);
     lipsc_release(host);
     return LIPSC_OK;
 }
@@ -191,11 +195,11 @@ static lipsc_status take_raw(lipsc_cpu_input *in, const lipsc_raw *raw) {
 static lipsc_status project_tokens(lipsc_cpu_input *in, const lipsc_rows *rows) {
     const lipsc_cpu_weights *w = in->w;
     const size_t n = in->n, d = w->layer->d;
-    void *x = w->space->alloc(n * d);
+    void *x = lipsc_space_alloc(w->space, n * d);
     if (!x) return LIPSC_E_NOMEM;
-    w->space->upload(n * d, rows->X, x);
+    lipsc_cpu_upload(w->space, n * d, rows->X, x);
     lipsc_cpu_project(w, in->threads, n, x, in->q, in->k, in->z, 1);
-    w->space->release(x);
+    lipsc_space_release(w->space, x);
     return LIPSC_OK;
 }
 
@@ -260,7 +264,7 @@ lipsc_status lipsc_cpu_reserve(lipsc_cpu_input *in, size_t dirs) {
                             staged ? layer->d : 0,
                             staged ? w->width : 0};
     for (size_t i = 0; i < sizeof work / sizeof work[0]; i++) {
-        w->space->release(*work[i]);
+        lipsc_space_release(w->space, *work[i]);
         *work[i] = NULL;
         in->bytes -= in->dirs * n * sizes[i] * w->space->item;
     }

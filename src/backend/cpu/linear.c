@@ -17,8 +17,8 @@ typedef struct {
 void lipsc_cpu_linear_free(void *linear) {
     dense *l = linear;
     if (!l) return;
-    l->space->release(l->panels);
-    l->space->release(l->bias);
+    lipsc_space_release(l->space, l->panels);
+    lipsc_space_release(l->space, l->bias);
     lipsc_release(l);
 }
 
@@ -40,20 +40,21 @@ static int pack(dense *l, const double *w, int transposed, const double *bias) {
     const size_t nr = l->kernels->nr, panels = (l->out + nr - 1) / nr, step = l->in * nr;
     size_t count;
     if (!lipsc_mul_size(panels * nr, l->in, &count)) return 0;
-    l->panels = l->space->alloc(count);
+    l->panels = lipsc_space_alloc(l->space, count);
     double *panel = lipsc_alloc(step > panels * nr ? step : panels * nr, sizeof *panel);
     int ok = l->panels && panel;
     for (size_t p = 0; ok && p < panels; p++) {
         const size_t first = p * nr, end = first + nr < l->out ? first + nr : l->out;
         fill_panel(l, w, transposed, first, end, panel);
-        l->space->upload(step, panel, (char *)l->panels + p * step * l->space->item);
+        lipsc_cpu_upload(l->space, step, panel,
+                         (char *)l->panels + p * step * l->space->item);
     }
     if (ok && bias) {
         memset(panel, 0, panels * nr * sizeof *panel);
         memcpy(panel, bias, l->out * sizeof *panel);
-        l->bias = l->space->alloc(panels * nr);
+        l->bias = lipsc_space_alloc(l->space, panels * nr);
         ok = l->bias != NULL;
-        if (ok) l->space->upload(panels * nr, panel, l->bias);
+        if (ok) lipsc_cpu_upload(l->space, panels * nr, panel, l->bias);
     }
     lipsc_release(panel);
     return ok;

@@ -330,20 +330,21 @@ lipsc_status lipsc_cpu_output(void *input, double *y) {
         const lipsc_head head = lipsc_cpu_head(in, h);
         w->kernels->head_output(&head, 0, n, (char *)in->heads + h * n * w->vw * item);
     }
-    void *out = w->space->alloc(n * width);
-    double *host = out ? w->space->alloc(n * width * sizeof(double) / item + 1) : NULL;
+    void *out = lipsc_space_alloc(w->space, n * width);
+    double *host =
+        out ? lipsc_space_alloc(w->space, n * width * sizeof(double) / item + 1) : NULL;
     if (!host) {
-        w->space->release(out);
+        lipsc_space_release(w->space, out);
         return LIPSC_E_NOMEM;
     }
     lipsc_cpu_combine_heads(w, in->threads, n, in->heads, out);
-    w->space->download(n * width, out, host);
+    lipsc_cpu_download(w->space, n * width, out, host);
     for (size_t i = 0; i < n; i++) {
         double *row = y + (in->order ? in->order[i] : i) * width;
         for (size_t c = 0; c < width; c++)
             row[c] = host[i * width + c] + (w->layer->bo ? w->layer->bo[c] : 0);
     }
-    w->space->release(host);
-    w->space->release(out);
+    lipsc_space_release(w->space, host);
+    lipsc_space_release(w->space, out);
     return LIPSC_OK;
 }

@@ -11,7 +11,9 @@ enum {
     SERIAL = 16384
 }; /* elements below which starting threads costs more than the work */
 
-static int team(int threads, size_t count) { return count < SERIAL ? 1 : threads; }
+static int team(const lipsc_device *device, size_t count) {
+    return count < SERIAL ? 1 : lipsc_device_threads(device);
+}
 
 /* ---- norms ----------------------------------------------------------------------------
  */
@@ -22,11 +24,12 @@ static double mean_of(size_t d, const T *x) {
     return sum / (double)d;
 }
 
-static void norm(int threads, size_t n, size_t d, int centre, double eps, const void *gain,
-                 const void *bias, const void *x, void *y, void *z, void *over) {
+static lipsc_status norm(const lipsc_device *device, size_t n, size_t d, int centre,
+                         double eps, const void *gain, const void *bias, const void *x,
+                         void *y, void *z, void *over) {
     const T *g = gain, *b = bias;
     const double root = sqrt((double)d);
-#pragma omp parallel for num_threads(team(threads, n *d)) schedule(static)
+#pragma omp parallel for num_threads(team(device, n *d)) schedule(static)
     for (size_t i = 0; i < n; i++) {
         const T *row = (const T *)x + i * d;
         T *out = (T *)y + i * d, *unit = (T *)z + i * d;
@@ -45,13 +48,14 @@ static void norm(int threads, size_t n, size_t d, int centre, double eps, const 
         }
         ((T *)over)[i] = (T)(root * inverse);
     }
+    return LIPSC_OK;
 }
 
-static void norm_derivative(int threads, size_t rows, size_t n, size_t d, int centre,
-                            const void *gain, const void *z, const void *over, int trans,
-                            const void *x, void *y) {
+static lipsc_status norm_derivative(const lipsc_device *device, size_t rows, size_t n,
+                                    size_t d, int centre, const void *gain, const void *z,
+                                    const void *over, int trans, const void *x, void *y) {
     const T *g = gain;
-#pragma omp parallel for num_threads(team(threads, rows *d)) schedule(static)
+#pragma omp parallel for num_threads(team(device, rows *d)) schedule(static)
     for (size_t i = 0; i < rows; i++) {
         const T *h = (const T *)x + i * d, *unit = (const T *)z + i % n * d;
         T *out = (T *)y + i * d;
@@ -68,6 +72,7 @@ static void norm_derivative(int threads, size_t rows, size_t n, size_t d, int ce
             out[c] = (T)((trans ? scale : scale * gc) * (t - mean - (double)unit[c] * dot));
         }
     }
+    return LIPSC_OK;
 }
 
 /* ---- activations ------------------------------------------------------------------------
@@ -131,13 +136,13 @@ INLINE V v_evaluate(lipsc_activation kind, V x, V *slope) {
     }
 }
 
-static void activation(lipsc_activation kind, int threads, size_t count, const void *x,
-                       void *y, void *slope) {
+static lipsc_status activation(const lipsc_device *device, lipsc_activation kind,
+                               size_t count, const void *x, void *y, void *slope) {
     const T *in = x;
     T *out = y, *derivative = slope;
     const int alone =
         kind == LIPSC_ACT_GELU || kind == LIPSC_ACT_RELU || kind == LIPSC_ACT_TANH;
-#pragma omp parallel for num_threads(team(threads, count)) schedule(static)
+#pragma omp parallel for num_threads(team(device, count)) schedule(static)
     for (size_t at = 0; at < count; at += VL) {
         const size_t now = count - at < VL ? count - at : VL;
         if (alone) {
@@ -156,25 +161,28 @@ static void activation(lipsc_activation kind, int threads, size_t count, const v
         memcpy(out + at, part, now * sizeof(T));
         memcpy(derivative + at, bend, now * sizeof(T));
     }
+    return LIPSC_OK;
 }
 
-static void multiply(int threads, size_t count, size_t period, const void *factor,
-                     const void *x, int add, void *y) {
+static lipsc_status multiply(const lipsc_device *device, size_t count, size_t period,
+                             const void *factor, const void *x, int add, void *y) {
     const T *f = factor, *in = x;
     T *out = y;
-#pragma omp parallel for num_threads(team(threads, count)) schedule(static)
+#pragma omp parallel for num_threads(team(device, count)) schedule(static)
     for (size_t e = 0; e < period; e++)
         for (size_t at = e; at < count; at += period) {
             const T product = f[e] * in[at];
             out[at] = add ? out[at] + product : product;
         }
+    return LIPSC_OK;
 }
 
-static void add(int threads, size_t count, const void *x, void *y) {
+static lipsc_status add(const lipsc_device *device, size_t count, const void *x, void *y) {
     const T *in = x;
     T *out = y;
-#pragma omp parallel for num_threads(team(threads, count)) schedule(static)
+#pragma omp parallel for num_threads(team(device, count)) schedule(static)
     for (size_t e = 0; e < count; e++) out[e] += in[e];
+    return LIPSC_OK;
 }
 
 /* lipsc_rowwise_f32_avx2 and so on; isa.c chooses among them */

@@ -30,7 +30,14 @@ enum {
     SERIAL_LENGTH = 16384, /* below, starting threads costs more than the work  */
 };
 
-static int worth_threads(size_t len) { return len >= SERIAL_LENGTH && !omp_in_parallel(); }
+static int team(const lipsc_space *self, size_t len) {
+    return len < SERIAL_LENGTH || omp_in_parallel() ? 1
+                                                    : lipsc_device_threads(self->device);
+}
+static void release(const lipsc_space *self, void *p) {
+    (void)self;
+    lipsc_release(p);
+}
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
 /* lipsc_space_f64_avx2 and so on; isa.c chooses among them */
