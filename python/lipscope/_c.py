@@ -1,0 +1,235 @@
+"""The door to C: calls that check their status, callbacks that keep exceptions, handles that are freed once."""
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Callable, Dict, Iterator, List, Optional, Type
+
+from . import errors
+from ._binding import ffi, lib
+
+__all__ = ["ffi", "lib", "call", "Work", "Handle", "Record", "text", "need"]
+
+
+def text(pointer: Any) -> Optional[str]:
+    """A C string, None for NULL."""
+    return ffi.string(pointer).decode("utf-8", "replace") if pointer else None
+
+
+def need(module: str, what: str) -> Any:
+    """An optional package, or an error that names it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as absent:
+        name = module.split(".")[0]
+        raise errors.Missing(f"{what} needs {name}, which is not installed: pip install {name}") from absent
+
+
+# ---- Processes ---------------------------------------------------------------------------
+
+# OpenMP's threads do not live on in the child of a fork: a child that goes on with them waits for ever.
+_process = {"used": False, "forked": False}
+
+
+def _after_fork() -> None:
+    _process["forked"] = _process["used"]
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _enter() -> None:
+    if _process["forked"]:
+        raise errors.Unusable("lipscope was used before this process was forked, and its threads did not come along: "
+                              "start processes with multiprocessing's 'spawn', or use lipscope only after the fork")
+    _process["used"] = True
+
+
+# ---- Calls -------------------------------------------------------------------------------
+
+
+def failure(status: int, sentence: str = "", result: Any = None) -> errors.LipscopeError:
+    """The exception for a status other than OK."""
+    name = text(lib.lipsc_status_name(status)) or "E_ARG"
+    kind: Type[errors.LipscopeError] = errors.KINDS.get(name, errors.LipscopeError)
+    return kind(sentence or text(lib.lipsc_strerror(status)) or name, result)
+
+
+def call(function: Callable[..., int], *arguments: Any, err: bool = True) -> None:
+    """Calls a function that returns lipsc_status, with a lipsc_error at the end unless err is False; raises unless OK."""
+    status, sentence = attempt(function, *arguments, err=err)
+    if status != lib.LIPSC_OK:
+        raise failure(status, sentence)
+
+
+def attempt(function: Callable[..., int], *arguments: Any, err: bool = True) -> Any:
+    """The same, handing back (status, sentence)."""
+    _enter()
+    if not err:
+        return function(*arguments), ""
+    error = ffi.new("lipsc_error *")
+    status = function(*arguments, error)
+    return status, text(error.text) if status != lib.LIPSC_OK else ""
+
+
+# ---- Callbacks ---------------------------------------------------------------------------
+
+_works = threading.local()
+
+
+class Work:
+    """One call into C that may call back.  An exception in a callback, a Ctrl-C among them, stops the work and is raised
+    again after it:
+
+        with Work(apply=...) as work:
+            status, sentence = attempt(lib.f, ..., work.handle)
+    """
+
+    def __init__(self, apply: Optional[Callable[..., None]] = None, progress: Optional[Callable[..., Any]] = None):
+        self.apply = apply
+        self.progress = progress
+        self.error: Optional[BaseException] = None
+        self.handle = ffi.new_handle(self)
+
+    def __enter__(self) -> Work:
+        stack: List[Work] = _works.__dict__.setdefault("stack", [])
+        stack.append(self)
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        _works.stack.pop()
+        if self.error is not None and kind is None:
+            error, self.error = self.error, None
+            raise error
+
+
+def _keep(kind: Any, error: BaseException, trace: Any) -> None:
+    """An exception that a callback met, kept for the caller of C."""
+    work = _works.stack[-1]
+    if work.error is None:
+        work.error = error
+
+
+@ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
+def lipsc_py_apply(ctx: Any, trans: int, k: int, x: Any, y: Any) -> int:
+    work = ffi.from_handle(ctx)
+    work.apply(trans, k, x, y)
+    return 0
+
+
+@ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
+def lipsc_py_stop(ctx: Any) -> int:
+    return ffi.from_handle(ctx).error is not None
+
+
+@ffi.def_extern(onerror=_keep)  # type: ignore[untyped-decorator]
+def lipsc_py_progress(ctx: Any, products: int, sigma: float, residual: float) -> None:
+    work = ffi.from_handle(ctx)
+    if work.progress:
+        work.progress(products, sigma, residual)
+
+
+@ffi.def_extern(onerror=_keep)  # type: ignore[untyped-decorator]
+def lipsc_py_share(ctx: Any, done: float, seconds_left: float) -> None:
+    work = ffi.from_handle(ctx)
+    if work.progress:
+        work.progress(done, seconds_left)
+
+
+@ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
+def lipsc_py_begin(ctx: Any, plan: Any) -> int:
+    return 0
+
+
+# ---- Handles -----------------------------------------------------------------------------
+
+
+class Handle:
+    """A pointer that one thread uses at a time and that is freed once: by close, by a with statement, or with the last
+    reference to it."""
+
+    def __init__(self, pointer: Any, free: Callable[[Any], None], what: str):
+        self._pointer = ffi.gc(pointer, free)
+        self._what = what
+        self._lock = threading.Lock()
+        self._owner: Optional[int] = None
+
+    @contextmanager
+    def use(self) -> Iterator[Any]:
+        if self._owner == threading.get_ident():
+            raise errors.Unusable(f"{self._what} is in use already: a function that it calls cannot use it again")
+        with self._lock:
+            if self._pointer is None:
+                raise errors.Unusable(f"{self._what} is closed")
+            self._owner = threading.get_ident()
+            try:
+                yield self._pointer
+            finally:
+                self._owner = None
+
+    def close(self) -> None:
+        with self._lock:
+            if self._pointer is not None:
+                ffi.release(self._pointer)
+                self._pointer = None
+
+
+# ---- Structs -----------------------------------------------------------------------------
+
+
+class Record:
+    """A result of the library: the fields of its C struct, under their names there."""
+
+    def __init__(self, **fields: Any):
+        self.__dict__.update(fields)
+
+    @classmethod
+    def of(cls, struct: Any, **extra: Any) -> Record:
+        """The numbers, strings and enumerations of a struct; pointers to anything else only by `extra`."""
+        kind = ffi.typeof(struct)
+        kind = kind.item if kind.kind == "pointer" else kind
+        fields: Dict[str, Any] = {}
+        for name, field in kind.fields:
+            if name in extra or field.type.kind == "primitive" or field.type.kind == "enum":
+                fields[name] = extra.get(name, getattr(struct, name))
+            elif field.type.cname in ("char *", "const char *") or field.type.cname.startswith("char["):
+                fields[name] = text(getattr(struct, name))
+        fields.update(extra)
+        return cls(**fields)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no field {name}: the fields are {', '.join(self.__dict__)}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self.__dict__ == other.__dict__
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name in self.__dict__), default=0)
+        return "\n".join(f"{name:<{width}}  {_show(value)}" for name, value in self.__dict__.items())
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    shape = getattr(value, "shape", None)
+    return f"array {shape}" if shape else str(value)
+
+
+def fill(struct: Any, options: Dict[str, Any]) -> None:
+    """Sets the fields of a settings struct; None leaves the default.  What C cannot hold is an ArgumentError."""
+    for name, value in options.items():
+        if value is None:
+            continue
+        try:
+            setattr(struct, name, value)
+        except (TypeError, OverflowError) as wrong:
+            raise errors.ArgumentError(f"{name} = {value!r}: {wrong}") from None
+
+
+def on_device(function: Any, position: int, device: Any, threads: int) -> Any:
+    """What a function takes at this position: a device, or the number of threads."""
+    return device if ffi.typeof(function).args[position].kind == "pointer" else threads
