@@ -6,7 +6,8 @@
  *     16 n d^2 + 16 n^2 d  floating-point operations, the second term halved when causal
  *
  * Recomputed scores do not count.  Samples of sgemm and of pairs alternate, so that a
- * noisy moment of the machine meets both; medians are compared. */
+ * noisy moment of the machine meets both; medians are compared.  With a bias or a cap of
+ * the scores the layer without them is timed in turn as well. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -26,6 +27,8 @@ typedef struct {
     cli_sizes lengths;
     int dtype, mask; /* places in the choices below */
     size_t block, repeats;
+    int bias; /* place in its choices: a lipsc_bias_rule */
+    double soft_cap;
 } settings;
 
 #define AT(member) .offset = offsetof(settings, member)
@@ -67,6 +70,20 @@ static const cli_option options[] = {
      .max = 1024,
      AT(block),
      .help = "directions per product (default 1)"},
+    {.kind = CLI_CHOICE,
+     .name = "bias",
+     .value = "RULE",
+     .wanted = "none|linear|buckets",
+     AT(bias),
+     .help = "a bias of the scores by distance: none, linear (ALiBi) or buckets (T5) "
+             "(default none)"},
+    {.kind = CLI_REAL,
+     .name = "soft-cap",
+     .value = "C",
+     .min = 0,
+     .max = 1e6,
+     AT(soft_cap),
+     .help = "scores capped by C tanh(s / C) (default 0: not capped)"},
     CLI_THREADS_OPTION(settings),
     {.kind = CLI_SIZE,
      .name = "repeats",
@@ -83,7 +100,12 @@ static const lipsc_column columns[] = {
     {"dtype", LIPSC_COLUMN_STRING},  {"threads", LIPSC_COLUMN_INTEGER},
     {"block", LIPSC_COLUMN_INTEGER}, {"ms_per_pair", LIPSC_COLUMN_REAL},
     {"gflops", LIPSC_COLUMN_REAL},   {"sgemm_gflops", LIPSC_COLUMN_REAL},
-    {"fraction", LIPSC_COLUMN_REAL}, {"peak_bytes", LIPSC_COLUMN_INTEGER}};
+    {"fraction", LIPSC_COLUMN_REAL}, {"peak_bytes", LIPSC_COLUMN_INTEGER},
+    {"of_plain", LIPSC_COLUMN_REAL}}; /* the last one only with a bias or a cap */
+
+static int plain(const settings *s) {
+    return s->bias == LIPSC_BIAS_NONE && !(s->soft_cap > 0.0);
+}
 
 static const double shortest_sample = 0.05; /* seconds: well above the clock's noise */
 enum { SGEMM_SIZE = 2048 };
@@ -106,79 +128,130 @@ static lipsc_status time_pairs(const bed *b, long pairs, double *seconds) {
     return LIPSC_OK;
 }
 
-/* Medians over `repeats` of seconds per pair and of sgemm's GFLOP/s. */
-static lipsc_status sample(const bed *b, int threads, size_t repeats, double *seconds,
-                           double *sgemm) {
-    double *pair = lipsc_alloc(2 * repeats, sizeof *pair);
+/* Medians over the samples. */
+typedef struct {
+    double seconds;  /* per pair                                                       */
+    double sgemm;    /* GFLOP/s                                                        */
+    double of_plain; /* time of the plain layer over that of this one; NaN: not timed  */
+} timing;
+
+static lipsc_status sample(const bed *b, const bed *other, int threads, size_t repeats,
+                           timing *out) {
+    double *pair = lipsc_alloc(3 * repeats, sizeof *pair);
     if (!pair) return LIPSC_E_NOMEM;
-    double *rate = pair + repeats, once;
+    double *rate = pair + repeats, *ratio = rate + repeats, once, without;
     lipsc_status status = time_pairs(b, 1, &once); /* warms up */
+    if (!status && other) status = time_pairs(other, 1, &without);
     if (!status) status = time_pairs(b, 1, &once);
     const long pairs = once < shortest_sample ? (long)ceil(shortest_sample / once) : 1;
     for (size_t r = 0; !status && r < repeats; r++) {
         rate[r] = lipsc_dense_sgemm_rate(SGEMM_SIZE, threads, 1);
-        status = time_pairs(b, pairs, &pair[r]);
+        if (other) status = time_pairs(other, pairs, &without);
+        if (!status) status = time_pairs(b, pairs, &pair[r]);
+        if (!status && other) ratio[r] = without / pair[r];
         if (!status && cli_interrupted(NULL)) status = LIPSC_E_STOPPED;
     }
-    if (!status) {
-        *seconds = lipsc_median(repeats, pair);
-        *sgemm = lipsc_median(repeats, rate);
-    }
+    if (!status)
+        *out = (timing){.seconds = lipsc_median(repeats, pair),
+                        .sgemm = lipsc_median(repeats, rate),
+                        .of_plain = other ? lipsc_median(repeats, ratio) : NAN};
     lipsc_release(pair);
     return status;
 }
 
-static lipsc_status measure(const settings *s, lipsc_attn *attn, double *seconds,
-                            double *sgemm) {
-    bed b = {.op = lipsc_attn_linop(attn), .block = s->block};
-    const lipsc_space *space = b.op.space;
+static void bed_free(bed *b) {
+    const lipsc_space *space = b->op.space;
+    lipsc_space_release(space, b->x);
+    lipsc_space_release(space, b->y);
+    lipsc_space_release(space, b->z);
+}
+
+static lipsc_status bed_new(const settings *s, lipsc_attn *attn, bed *b) {
     size_t in, out;
-    lipsc_status status = LIPSC_E_NOMEM;
-    if (lipsc_mul_size(s->block, b.op.n, &in) && lipsc_mul_size(s->block, b.op.m, &out)) {
-        b.x = lipsc_space_alloc(space, in);
-        b.y = lipsc_space_alloc(space, out);
-        b.z = lipsc_space_alloc(space, in);
+    *b = (bed){.op = lipsc_attn_linop(attn), .block = s->block};
+    const lipsc_space *space = b->op.space;
+    if (lipsc_mul_size(s->block, b->op.n, &in) && lipsc_mul_size(s->block, b->op.m, &out)) {
+        b->x = lipsc_space_alloc(space, in);
+        b->y = lipsc_space_alloc(space, out);
+        b->z = lipsc_space_alloc(space, in);
     }
-    if (b.x && b.y && b.z) {
-        status = lipsc_space_random(space, 1, 0, in, b.x);
-        if (!status)
-            status = sample(&b, lipsc_attn_threads(attn), s->repeats, seconds, sgemm);
+    if (!b->x || !b->y || !b->z) return LIPSC_E_NOMEM;
+    return lipsc_space_random(space, 1, 0, in, b->x);
+}
+
+/* other: NULL, or the plain layer */
+static lipsc_status measure(const settings *s, lipsc_attn *attn, lipsc_attn *other,
+                            timing *out) {
+    bed b, reference;
+    lipsc_status status = bed_new(s, attn, &b);
+    if (other) {
+        const lipsc_status failed = bed_new(s, other, &reference);
+        if (!status) status = failed;
     }
-    lipsc_space_release(space, b.x);
-    lipsc_space_release(space, b.y);
-    lipsc_space_release(space, b.z);
+    if (!status)
+        status = sample(&b, other ? &reference : NULL, lipsc_attn_threads(attn), s->repeats,
+                        out);
+    bed_free(&b);
+    if (other) bed_free(&reference);
     return status;
+}
+
+enum { BUCKETS = 32, BUCKET_DISTANCE = 128 };
+
+/* Slopes as ALiBi has them, or a table as T5 has one; table (heads * BUCKETS). */
+static void add_features(const settings *s, lipsc_layer *layer, double *table) {
+    layer->soft_cap = s->soft_cap;
+    if (s->bias == LIPSC_BIAS_NONE) return;
+    layer->bias_rule = (lipsc_bias_rule)s->bias;
+    layer->score_bias = table;
+    for (size_t i = 0; i < layer->heads * BUCKETS; i++)
+        table[i] = s->bias == LIPSC_BIAS_LINEAR ? exp2(-(double)(i % layer->heads + 1))
+                                                : sin((double)i);
+    if (s->bias != LIPSC_BIAS_BUCKETS) return;
+    layer->bias_buckets = BUCKETS;
+    layer->bias_distance = BUCKET_DISTANCE;
+}
+
+static void print_row(const settings *s, const cli_sample_shape *shape, lipsc_dtype dtype,
+                      const lipsc_attn *attn, const timing *found, lipsc_table *t) {
+    const double tokens = (double)shape->n, d = (double)shape->d;
+    const double scores = shape->mask == LIPSC_MASK_CAUSAL ? 8 : 16;
+    const double work = 16 * tokens * d * d + scores * tokens * tokens * d;
+    const double gflops = 1e-9 * work * (double)s->block / found->seconds;
+    lipsc_table_row(t);
+    lipsc_table_integer(t, "n", (long long)shape->n);
+    lipsc_table_string(t, "mask", lipsc_mask_name(shape->mask));
+    lipsc_table_string(t, "dtype", lipsc_dtype_name(dtype));
+    lipsc_table_integer(t, "threads", lipsc_attn_threads(attn));
+    lipsc_table_integer(t, "block", (long long)s->block);
+    lipsc_table_real(t, "ms_per_pair", 1e3 * found->seconds);
+    lipsc_table_real(t, "gflops", gflops);
+    lipsc_table_real(t, "sgemm_gflops", found->sgemm);
+    lipsc_table_real(t, "fraction", gflops / found->sgemm);
+    lipsc_table_integer(t, "peak_bytes", (long long)lipsc_attn_bytes(attn));
+    if (!plain(s)) lipsc_table_real(t, "of_plain", found->of_plain);
 }
 
 static lipsc_status bench_row(const settings *s, size_t n, lipsc_mask mask,
                               lipsc_dtype dtype, lipsc_table *t, lipsc_error *err) {
     const cli_sample_shape shape = cli_sample_gpt2(n, mask);
+    const int threads = (int)s->common.threads;
     cli_sample layer = cli_sample_new(&shape);
-    lipsc_attn *attn = NULL;
-    double seconds = NAN, sgemm = NAN;
-    lipsc_status status = layer.storage ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status)
-        status = lipsc_attn_new(&layer.layer, &layer.input, dtype, (int)s->common.threads,
-                                &attn, err);
-    if (!status) status = measure(s, attn, &seconds, &sgemm);
+    double *table = lipsc_alloc(shape.heads * BUCKETS, sizeof *table);
+    lipsc_attn *attn = NULL, *other = NULL;
+    timing found = {.seconds = NAN};
+    lipsc_status status = layer.storage && table ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status && !plain(s))
+        status = lipsc_attn_new(&layer.layer, &layer.input, dtype, threads, &other, err);
     if (!status) {
-        const double tokens = (double)n, d = (double)shape.d;
-        const double work = 16 * tokens * d * d +
-                            (mask == LIPSC_MASK_CAUSAL ? 8 : 16) * tokens * tokens * d;
-        const double gflops = 1e-9 * work * (double)s->block / seconds;
-        lipsc_table_row(t);
-        lipsc_table_integer(t, "n", (long long)n);
-        lipsc_table_string(t, "mask", lipsc_mask_name(mask));
-        lipsc_table_string(t, "dtype", lipsc_dtype_name(dtype));
-        lipsc_table_integer(t, "threads", lipsc_attn_threads(attn));
-        lipsc_table_integer(t, "block", (long long)s->block);
-        lipsc_table_real(t, "ms_per_pair", 1e3 * seconds);
-        lipsc_table_real(t, "gflops", gflops);
-        lipsc_table_real(t, "sgemm_gflops", sgemm);
-        lipsc_table_real(t, "fraction", gflops / sgemm);
-        lipsc_table_integer(t, "peak_bytes", (long long)lipsc_attn_bytes(attn));
+        add_features(s, &layer.layer, table);
+        status = lipsc_attn_new(&layer.layer, &layer.input, dtype, threads, &attn, err);
     }
+    if (!status) status = measure(s, attn, other, &found);
+    if (!status) print_row(s, &shape, dtype, attn, &found, t);
     lipsc_attn_free(attn);
+    lipsc_attn_free(other);
+    lipsc_release(table);
     cli_sample_free(&layer);
     return status;
 }
@@ -220,9 +293,9 @@ static int run(const cli_command *self, int argc, char **argv) {
                    ? cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM))
                    : cli_parse(self, argc, argv, &s, &operands);
     if (code == CLI_RUN) {
-        lipsc_table *t =
-            lipsc_table_new(self->name, (lipsc_format)s.common.format, LIPSC_LAYOUT_WIDE,
-                            stdout, sizeof columns / sizeof *columns, columns);
+        lipsc_table *t = lipsc_table_new(
+            self->name, (lipsc_format)s.common.format, LIPSC_LAYOUT_WIDE, stdout,
+            sizeof columns / sizeof *columns - (plain(&s) ? 1 : 0), columns);
         code =
             t ? bench(self, &s, t) : cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
         lipsc_table_free(t);
@@ -239,7 +312,8 @@ const cli_command cli_cmd_bench = {
         "Times pairs of products (J, J^T) for a random layer of GPT-2's size (d 768,\n"
         "12 heads).  `fraction` is useful work per second over that of a 2048^3 sgemm\n"
         "with the same threads; `peak_bytes` is what the products need beyond\n"
-        "weights, input and vectors.",
+        "weights, input and vectors.  With --bias or --soft-cap the layer without them\n"
+        "is timed in turn: `of_plain` is its time over that of the layer with them.",
     .example = "  $ lipscope bench --lengths 64:1024:x2 --mask causal\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,

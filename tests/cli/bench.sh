@@ -12,4 +12,11 @@ awk -F'\t' 'NR == 1 { ok = $0 == "n\tmask\tdtype\tthreads\tblock\tms_per_pair\tg
              d = $7 / $8 - $9; if (d > 1e-12 || d < -1e-12) ok = 0
              order = order $1 $3 " " }
     END { exit !(ok && order == "8f32 8f64 16f32 16f64 ") }' out || { fail "rows"; cat out; }
+for with in "--bias buckets" "--bias linear --soft-cap 20"; do
+    run 0 bench --length 8 --mask causal $with --repeats 1 --threads 1 --format tsv
+    awk -F'\t' '{ ok = NR == 1 ? $11 == "of_plain" : ok && $11 > 0 }
+        END { exit !(NR == 2 && ok) }' out || fail "$with: $(cat out)"
+done
+run 2 bench --bias steep
+run 2 bench --soft-cap -1
 finish
