@@ -39,6 +39,7 @@ typedef struct {
     const lipsc_linop *op;
     effort effort;
     int (*stop)(void *ctx);
+    void *ctx; /* of stop */
     size_t tokens, width_in, width_out;
     double *in, *out; /* BLOCK_PROBES host vectors of op->n and op->m */
     void *x, *y;      /* the same in the operator's space             */
@@ -58,7 +59,7 @@ static lipsc_status apply(work *w, int trans, size_t k) {
     const double *from = trans ? w->out : w->in;
     double *to = trans ? w->in : w->out;
     void *x = trans ? w->y : w->x, *y = trans ? w->x : w->y;
-    if (w->stop && w->stop(NULL)) return LIPSC_E_STOPPED;
+    if (w->stop && w->stop(w->ctx)) return LIPSC_E_STOPPED;
     lipsc_status status =
         lipsc_space_upload(op->space, k * (trans ? op->m : op->n), from, x);
     if (!status) status = op->apply(op->ctx, trans, k, x, y);
@@ -127,10 +128,11 @@ static lipsc_status block_norm(work *w, size_t to, size_t from, uint64_t seed,
     set.tol = w->effort.tol;
     set.seed = seed;
     set.stop = w->stop;
+    set.ctx = w->ctx;
     w->to = to;
     w->from = from;
     lipsc_status status = lipsc_svd(&op, &set, norm, NULL, NULL, NULL);
-    if (status && w->stop && w->stop(NULL)) return LIPSC_E_STOPPED;
+    if (status && w->stop && w->stop(w->ctx)) return LIPSC_E_STOPPED;
     return status == LIPSC_E_NOCONV ? LIPSC_OK : status;
 }
 
@@ -203,7 +205,8 @@ static lipsc_status strongest_pair(work *w, uint64_t seed, lipsc_influence *out)
 }
 
 static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
-                         int (*stop)(void *ctx), int pairs, lipsc_influence *out) {
+                         int (*stop)(void *ctx), void *ctx, int pairs,
+                         lipsc_influence *out) {
     size_t all_in, all_out;
     if (!op || !out || tokens == 0 || op->n % tokens || op->m % tokens) return LIPSC_E_ARG;
     if (!lipsc_mul_size(op->n, BLOCK_PROBES, &all_in) ||
@@ -212,6 +215,7 @@ static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
     work w = {.op = op,
               .effort = pairs ? careful : quick,
               .stop = stop,
+              .ctx = ctx,
               .tokens = tokens,
               .width_in = op->n / tokens,
               .width_out = op->m / tokens,
@@ -235,11 +239,11 @@ static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
 }
 
 lipsc_status lipsc_influence_find(const lipsc_linop *op, size_t tokens, uint64_t seed,
-                                  int (*stop)(void *ctx), lipsc_influence *out) {
-    return find(op, tokens, seed, stop, 1, out);
+                                  int (*stop)(void *ctx), void *ctx, lipsc_influence *out) {
+    return find(op, tokens, seed, stop, ctx, 1, out);
 }
 
 lipsc_status lipsc_influence_token(const lipsc_linop *op, size_t tokens, uint64_t seed,
                                    lipsc_influence *out) {
-    return find(op, tokens, seed, NULL, 0, out);
+    return find(op, tokens, seed, NULL, NULL, 0, out);
 }

@@ -18,7 +18,7 @@ typedef struct {
  * Candidates are found by random probes, seeded, the norms of the winners by a solve: each
  * norm is a lower bound, and a token that is nearly as strong may be missed. */
 lipsc_status lipsc_influence_find(const lipsc_linop *op, size_t tokens, uint64_t seed,
-                                  int (*stop)(void *ctx), lipsc_influence *out);
+                                  int (*stop)(void *ctx), void *ctx, lipsc_influence *out);
 
 /* The token alone: without the pairs, which cost most, and its norm to about 1e-4. */
 lipsc_status lipsc_influence_token(const lipsc_linop *op, size_t tokens, uint64_t seed,

@@ -47,7 +47,7 @@ static lipsc_status apply(void *ctx, int trans, size_t k, const void *x, void *y
 }
 
 static lipsc_status norm(projected *p, int alone, uint64_t seed, int (*stop)(void *ctx),
-                         double *out) {
+                         void *ctx, double *out) {
     const lipsc_linop op = {
         .m = p->op->m, .n = p->op->n, .space = p->op->space, .apply = apply, .ctx = p};
     lipsc_svd_settings set;
@@ -55,22 +55,23 @@ static lipsc_status norm(projected *p, int alone, uint64_t seed, int (*stop)(voi
     set.tol = 1e-3;
     set.seed = seed;
     set.stop = stop;
+    set.ctx = ctx;
     p->alone = alone;
     const lipsc_status status = lipsc_svd_linop(&op, &set, out, NULL, NULL, NULL);
     return status == LIPSC_E_NOCONV ? LIPSC_OK : status;
 }
 
 lipsc_status lipsc_sink_share_find(const lipsc_linop *op, size_t tokens, size_t token,
-                                   uint64_t seed, int (*stop)(void *ctx),
+                                   uint64_t seed, int (*stop)(void *ctx), void *ctx,
                                    lipsc_sink_share *out) {
     if (!op || !out || token >= tokens || op->n % tokens) return LIPSC_E_ARG;
     projected p = {.op = op,
                    .token = token,
                    .width = op->n / tokens,
                    .x = lipsc_space_alloc(op->space, op->n)};
-    lipsc_status status = p.x ? norm(&p, 1, seed, stop, &out->alone) : LIPSC_E_NOMEM;
+    lipsc_status status = p.x ? norm(&p, 1, seed, stop, ctx, &out->alone) : LIPSC_E_NOMEM;
     out->rest = 0.0; /* one token: no other one moves */
-    if (!status && tokens > 1) status = norm(&p, 0, seed, stop, &out->rest);
+    if (!status && tokens > 1) status = norm(&p, 0, seed, stop, ctx, &out->rest);
     lipsc_space_release(op->space, p.x);
     return status;
 }

@@ -13,7 +13,7 @@ typedef struct {
  * the precision of op, to a residual of 1e-3: reached, and so not above the true norms but
  * for that precision.  sigma^2 <= alone^2 + rest^2.  stop as in influence.h. */
 lipsc_status lipsc_sink_share_find(const lipsc_linop *op, size_t tokens, size_t token,
-                                   uint64_t seed, int (*stop)(void *ctx),
+                                   uint64_t seed, int (*stop)(void *ctx), void *ctx,
                                    lipsc_sink_share *out);
 
 #endif

@@ -68,7 +68,8 @@ static void test_blocks(void **state) {
         }
         lipsc_influence found;
         const lipsc_linop op = linop(&t);
-        assert_int_equal(lipsc_influence_find(&op, TOKENS, seed, NULL, &found), LIPSC_OK);
+        assert_int_equal(lipsc_influence_find(&op, TOKENS, seed, NULL, NULL, &found),
+                         LIPSC_OK);
         near(found.token_norm, block_norm(&t, 0, t.m, found.token * IN, IN), 1e-6);
         near(found.pair_norm,
              block_norm(&t, found.pair_to * OUT, OUT, found.pair_from * IN, IN), 1e-6);
@@ -84,16 +85,16 @@ static void test_wrong_sizes(void **state) {
     test_matrix t = matrix_random(10, 10, 1);
     lipsc_influence found;
     const lipsc_linop op = linop(&t);
-    assert_int_equal(lipsc_influence_find(&op, 3, 1, NULL, &found), LIPSC_E_ARG);
-    assert_int_equal(lipsc_influence_find(&op, 0, 1, NULL, &found), LIPSC_E_ARG);
+    assert_int_equal(lipsc_influence_find(&op, 3, 1, NULL, NULL, &found), LIPSC_E_ARG);
+    assert_int_equal(lipsc_influence_find(&op, 0, 1, NULL, NULL, &found), LIPSC_E_ARG);
     /* one token: the only column and the only block are the matrix */
     double *s = matrix_values(&t);
-    assert_int_equal(lipsc_influence_find(&op, 1, 1, NULL, &found), LIPSC_OK);
+    assert_int_equal(lipsc_influence_find(&op, 1, 1, NULL, NULL, &found), LIPSC_OK);
     near(found.token_norm, s[0], 1e-6);
     near(found.pair_norm, s[0], 1e-6);
     free(s);
     t.fail_at = t.calls + 2;
-    assert_int_not_equal(lipsc_influence_find(&op, 1, 1, NULL, &found), LIPSC_OK);
+    assert_int_not_equal(lipsc_influence_find(&op, 1, 1, NULL, NULL, &found), LIPSC_OK);
     matrix_free(&t);
 }
 
@@ -112,14 +113,14 @@ static void test_sink(void **state) {
                 memcpy(rest.a + to++ * t.m, t.a + c * t.m, t.m * sizeof *t.a);
         lipsc_sink_share found;
         const lipsc_linop op = linop(&t);
-        assert_int_equal(lipsc_sink_share_find(&op, TOKENS, token, 1, NULL, &found),
+        assert_int_equal(lipsc_sink_share_find(&op, TOKENS, token, 1, NULL, NULL, &found),
                          LIPSC_OK);
         near(found.alone, block_norm(&t, 0, t.m, token * IN, IN), 1e-5);
         near(found.rest, block_norm(&rest, 0, rest.m, 0, rest.n), 1e-5);
-        assert_int_equal(lipsc_sink_share_find(&op, 1, 0, 1, NULL, &found), LIPSC_OK);
+        assert_int_equal(lipsc_sink_share_find(&op, 1, 0, 1, NULL, NULL, &found), LIPSC_OK);
         near(found.alone, block_norm(&t, 0, t.m, 0, t.n), 1e-5);
         assert_true(found.rest == 0.0);
-        assert_int_equal(lipsc_sink_share_find(&op, TOKENS, TOKENS, 1, NULL, &found),
+        assert_int_equal(lipsc_sink_share_find(&op, TOKENS, TOKENS, 1, NULL, NULL, &found),
                          LIPSC_E_ARG);
         matrix_free(&rest);
         matrix_free(&t);
