@@ -19,6 +19,7 @@
 #include "model/ref_map.h"
 #include "names.h"
 #include "source.h"
+#include "token/token.h"
 
 typedef struct {
     cli_common common;

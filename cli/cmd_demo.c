@@ -17,6 +17,7 @@
 #include "interrupt.h"
 #include "io/show.h"
 #include "report/report.h"
+#include "teller.h"
 
 typedef struct {
     const char *out;
@@ -108,15 +109,31 @@ static lipsc_status show_outlier(const demo_style *s, lipsc_error *err) {
 
 enum { TRAINED, UNTRAINED, ENCODER, MODELS };
 
+static const size_t some_layers[] = {0, 3, 5};
+
 static const struct {
-    char *spec, *windows, *layers;
-    const char *about, *file;
-} models[MODELS] = {[TRAINED] = {"builtin:gpt2-nano", "10", "all", "a small GPT-2, trained",
+    const char *spec;
+    size_t windows;
+    lipsc_sizes layers;
+    const char *layer_list, *about, *file;
+} models[MODELS] = {[TRAINED] = {"builtin:gpt2-nano",
+                                 10,
+                                 {0, NULL},
+                                 "all",
+                                 "a small GPT-2, trained",
                                  "gpt2-nano.db"},
-                    [UNTRAINED] = {"random:gpt2:nano", "6", "0,3,5",
-                                   "the same, not trained", "random-gpt2.db"},
-                    [ENCODER] = {"random:bert:nano", "6", "0,3,5",
-                                 "a BERT of that size, not trained", "random-bert.db"}};
+                    [UNTRAINED] = {"random:gpt2:nano",
+                                   6,
+                                   {3, some_layers},
+                                   "0,3,5",
+                                   "the same, not trained",
+                                   "random-gpt2.db"},
+                    [ENCODER] = {"random:bert:nano",
+                                 6,
+                                 {3, some_layers},
+                                 "0,3,5",
+                                 "a BERT of that size, not trained",
+                                 "random-bert.db"}};
 
 /* The run files of the report are kept in a folder of their own, and removed. */
 typedef struct {
@@ -145,45 +162,52 @@ static void scratch_remove(const scratch *t) {
     rmdir(t->folder);
 }
 
-/* `lipscope measure` with the words that are told beside the result. */
+/* The study of one model; the run file tells it as the command that makes the same. */
+static lipsc_study_settings ask(const settings *set, int which, const char *run,
+                                char line[256]) {
+    static const size_t short_lengths[] = {8, 16, 32}, lengths[] = {16, 32, 64, 128, 256};
+    lipsc_study_settings s;
+    lipsc_study_defaults(&s);
+    s.model = models[which].spec;
+    s.source.text = "builtin:lighthouse";
+    s.lengths = set->quick ? (lipsc_sizes){3, short_lengths} : (lipsc_sizes){5, lengths};
+    s.window_count = set->quick ? 6 : models[which].windows;
+    s.layers = models[which].layers;
+    s.upper = 1;
+    s.run_file = run;
+    s.command_line = line;
+    snprintf(line, 256,
+             "lipscope measure %s --text %s --lengths %s --windows %zu --layers %s --upper",
+             s.model, s.source.text, set->quick ? "8:32:x2" : "16:256:x2", s.window_count,
+             models[which].layer_list);
+    return s;
+}
+
+static void introduce(const demo_style *style, int which, const lipsc_model_info *info) {
+    printf("\n%s%s%s, %s: %zu layers, d = %zu, %s mask\n", style->strong,
+           models[which].spec, style->plain, models[which].about, info->layers, info->d,
+           info->mask == LIPSC_MASK_NONE ? "no" : "causal");
+    fflush(stdout);
+}
+
 static int measure_model(const cli_command *self, const settings *set, int which,
                          const char *run, const demo_style *style, demo_model *out) {
-    char *words[] = {models[which].spec,
-                     "--text",
-                     "builtin:lighthouse",
-                     "--lengths",
-                     set->quick ? "8:32:x2" : "16:256:x2",
-                     "--windows",
-                     set->quick ? "6" : models[which].windows,
-                     "--layers",
-                     models[which].layers,
-                     "--upper"};
-    enum { WORDS = sizeof words / sizeof *words };
-    char line[256] = "lipscope measure";
-    measure_settings s;
-    measure_job job;
-    int operands;
+    static const cli_common common = {.quiet = 0};
+    char line[256];
+    lipsc_study_settings s = ask(set, which, run, line);
+    lipsc_study *study = NULL;
+    cli_teller teller;
     lipsc_error err = {.text = ""};
-    for (int i = 0; i < WORDS; i++) {
-        const size_t used = strlen(line);
-        snprintf(line + used, sizeof line - used, " %s", words[i]);
+    cli_teller_begin(&teller, self, &common, &s);
+    lipsc_status status = lipsc_study_open(&s, &study, &err);
+    if (!status) {
+        introduce(style, which, lipsc_study_model(study));
+        status = lipsc_study_run(study, &err);
     }
-    measure_defaults(&s);
-    int code = cli_parse(&cli_cmd_measure, WORDS, words, &s, &operands);
-    if (code != CLI_RUN) return code;
-    s.run = run;
-    code = measure_begin(&job, self, &s, words[0], line);
-    if (code == CLI_RUN) {
-        printf("\n%s%s%s, %s: %zu layers, d = %zu, %s mask\n", style->strong,
-               models[which].spec, style->plain, models[which].about, job.info->layers,
-               job.info->d, job.info->mask == LIPSC_MASK_NONE ? "no" : "causal");
-        fflush(stdout);
-        lipsc_status status = measure_sweep(&job, &err);
-        if (!status) status = demo_model_read(&job, out);
-        code = go_on(self, status, &err);
-    }
-    measure_end(&job);
-    cli_sizes_free(&s.lengths);
+    cli_teller_end(&teller);
+    if (!status) status = demo_model_read(study, s.seed, out);
+    lipsc_study_close(study);
+    const int code = go_on(self, status, &err);
     if (code == CLI_RUN) demo_model_print(out, style);
     fflush(stdout);
     return code;

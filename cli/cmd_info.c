@@ -11,7 +11,7 @@
 #include "io/show.h"
 #include "model/model.h"
 #include "names.h"
-#include "needs.h"
+#include "study/api.h"
 #include "source.h"
 
 typedef struct {
@@ -101,11 +101,7 @@ static const lipsc_column columns[] = {
 static double sweep_memory(const lipsc_model *model, const lipsc_model_info *info) {
     enum { TOKENS = 512, WINDOWS = 10 };
     const size_t n = info->positions && info->positions < TOKENS ? info->positions : TOKENS;
-    const cli_sweep_kind kind = {.model = model,
-                                 .map = LIPSC_MAP_ATTENTION,
-                                 .dtype = LIPSC_F32,
-                                 .threads = omp_get_max_threads()};
-    return cli_sweep_bytes(&kind, n, 2.0 * WINDOWS * cli_stream_bytes(model, n));
+    return lipsc_study_bytes(model, LIPSC_MAP_ATTENTION, LIPSC_F32, NULL, n, 2.0 * WINDOWS);
 }
 
 /* "0:5", or "0,6" where some are missing, "none"; NULL when memory is short. */

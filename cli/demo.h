@@ -5,7 +5,7 @@
 #ifndef LIPSC_CLI_DEMO_H
 #define LIPSC_CLI_DEMO_H
 
-#include "measure.h"
+#include "study/api.h"
 
 typedef struct {
     const char *strong, *accent, *faint, *plain; /* escape sequences, or empty */
@@ -31,9 +31,9 @@ typedef struct {
     size_t rows, not_converged;
 } demo_model;
 
-/* What the finished cells of a job say.  LIPSC_E_NOMEM, or LIPSC_E_RANGE when there are
- * more lengths or layers than fit. */
-lipsc_status demo_model_read(const measure_job *job, demo_model *out);
+/* What the finished cells of a study say; seed: of resampling.  LIPSC_E_NOMEM, or
+ * LIPSC_E_RANGE when there are more lengths or layers than fit. */
+lipsc_status demo_model_read(lipsc_study *study, uint64_t seed, demo_model *out);
 
 /* A line of lengths, then a line for each layer; at most 80 columns. */
 void demo_model_print(const demo_model *model, const demo_style *style);

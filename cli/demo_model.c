@@ -62,19 +62,14 @@ static void read_fits(const lipsc_growths *laws, demo_model *out) {
     }
 }
 
-lipsc_status demo_model_read(const measure_job *job, demo_model *out) {
-    const size_t count = job->cell_count;
-    const lipsc_row **rows = lipsc_alloc(count, sizeof *rows);
+lipsc_status demo_model_read(lipsc_study *study, uint64_t seed, demo_model *out) {
+    size_t count;
+    const lipsc_row *const *rows = lipsc_study_rows(study, &count);
     double *values = lipsc_alloc(count, sizeof *values);
     lipsc_growths laws = {0};
     lipsc_status status = rows && values ? LIPSC_OK : LIPSC_E_NOMEM;
     *out = (demo_model){.rows = count};
-    for (size_t i = 0; i < count && !status; i++)
-        if (!(rows[i] = job->cells[i].row)) status = LIPSC_E_NOMEM;
-    if (!status) {
-        lipsc_rows_sort(count, rows);
-        status = lipsc_rows_fit(count, rows, job->set->seed, &laws);
-    }
+    if (!status) status = lipsc_rows_fit(count, rows, seed, &laws);
     for (size_t at = 0, next; at < count && !status; at = next) {
         for (next = at + 1; next < count; next++)
             if (rows[next]->n != rows[at]->n || rows[next]->layer != rows[at]->layer) break;
@@ -85,7 +80,6 @@ lipsc_status demo_model_read(const measure_job *job, demo_model *out) {
         read_fits(&laws, out);
     }
     lipsc_growths_free(&laws);
-    lipsc_release(rows);
     lipsc_release(values);
     return status;
 }

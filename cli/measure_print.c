@@ -1,11 +1,14 @@
-/* measure_print.c - finished cells as rows, with the growth laws fitted to them. */
-#include "measure.h"
+/* measure_print.c - finished cells as rows, with the growth laws fitted to them, and what
+ * is said of them. */
+#define _POSIX_C_SOURCE 200809L
+#include <sys/resource.h>
 
-#include "core/mem.h"
+#include "core/clock.h"
+#include "measure.h"
 #include "out/table.h"
 #include "run/growth.h"
 
-enum { MOST = MEASURE_FIELDS };
+enum { MOST = 64 }; /* fields of a row */
 
 /* ---- Fits -------------------------------------------------------------------------- */
 
@@ -20,13 +23,13 @@ static void say_fits(const lipsc_growths *laws) {
                starts, LIPSC_FIT_STARTS);
 }
 
-static lipsc_status print_fits(const measure_job *job, const lipsc_growths *laws,
+static lipsc_status print_fits(const cli_command *self, const lipsc_growths *laws,
                                lipsc_error *err) {
     lipsc_column columns[MOST];
     const lipsc_fields fields = lipsc_growth_fields();
     size_t count = lipsc_table_columns(fields, 0, LIPSC_FORMAT_TABLE, columns);
     columns[count++] = (lipsc_column){"verdict", LIPSC_COLUMN_STRING};
-    lipsc_table *t = lipsc_table_new(job->self->name, LIPSC_FORMAT_TABLE, LIPSC_LAYOUT_WIDE,
+    lipsc_table *t = lipsc_table_new(self->name, LIPSC_FORMAT_TABLE, LIPSC_LAYOUT_WIDE,
                                      stdout, count, columns);
     if (!t) return LIPSC_E_NOMEM;
     for (size_t i = 0; i < laws->count; i++) {
@@ -42,24 +45,27 @@ static lipsc_status print_fits(const measure_job *job, const lipsc_growths *laws
 /* ---- Together ---------------------------------------------------------------------- */
 
 /* What is asked for: a table has no room for a column that is empty. */
-static size_t choose_columns(const measure_settings *s, lipsc_column *columns) {
+static size_t choose_columns(const measure_settings *s, unsigned parts,
+                             lipsc_column *columns) {
     const lipsc_format format = (lipsc_format)s->common.format;
-    unsigned parts = measure_parts(s);
     if (format == LIPSC_FORMAT_TABLE && !s->upper && !(s->certify.eps > 0.0))
         parts &= ~(unsigned)LIPSC_PART_UPPER;
     return lipsc_table_columns(lipsc_row_fields(), parts, format, columns);
 }
 
-static int print(const measure_job *job, size_t row_count, const lipsc_row *const *rows) {
-    const lipsc_format format = (lipsc_format)job->set->common.format;
+int measure_print(const cli_command *self, const measure_settings *s, unsigned parts,
+                  lipsc_study *study) {
+    const lipsc_format format = (lipsc_format)s->common.format;
     lipsc_column columns[MOST];
     lipsc_error err = {.text = "out of memory"};
-    lipsc_growths laws;
-    const size_t count = choose_columns(job->set, columns);
+    lipsc_growths laws = {.count = 0};
+    size_t row_count;
+    const lipsc_row *const *rows = lipsc_study_rows(study, &row_count);
+    const size_t count = choose_columns(s, parts, columns);
     lipsc_table *t =
-        lipsc_table_new(job->self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
-    lipsc_status status = lipsc_rows_fit(row_count, rows, job->set->seed, &laws);
-    if (!t) status = LIPSC_E_NOMEM;
+        lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
+    lipsc_status status = t && rows ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = lipsc_rows_fit(row_count, rows, s->seed, &laws);
     for (size_t i = 0; i < row_count && !status; i++)
         lipsc_table_record(t, lipsc_row_fields(), rows[i]);
     if (!status) {
@@ -67,20 +73,84 @@ static int print(const measure_job *job, size_t row_count, const lipsc_row *cons
         status = lipsc_table_end(t, &err);
     }
     if (!status && format == LIPSC_FORMAT_TABLE && laws.count)
-        status = print_fits(job, &laws, &err);
+        status = print_fits(self, &laws, &err);
     lipsc_growths_free(&laws);
     lipsc_table_free(t);
-    return status ? cli_failure(job->self, "%s", err.text) : CLI_DONE;
+    return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
 }
 
-int measure_print(const measure_job *job) {
-    const lipsc_row **rows = lipsc_alloc(job->cell_count, sizeof *rows);
+/* ---- What is said of them ---------------------------------------------------------- */
+
+size_t measure_finished(const lipsc_study *study) {
     size_t count = 0;
-    if (!rows) return cli_failure(job->self, "out of memory");
-    for (size_t i = 0; i < job->cell_count; i++)
-        if (job->cells[i].row) rows[count++] = job->cells[i].row;
-    lipsc_rows_sort(count, rows);
-    const int code = print(job, count, rows);
-    lipsc_release(rows);
-    return code;
+    for (size_t i = 0; i < lipsc_study_count(study); i++)
+        count += lipsc_study_cell(study, i).row != NULL;
+    return count;
+}
+
+/* One line for all cells above --max-sigma, with the worst of them. */
+static void say_above(const cli_command *self, const measure_settings *s,
+                      const lipsc_study *study, size_t above, size_t worst) {
+    char key[LIPSC_CELL_KEY];
+    const lipsc_row *row = lipsc_study_cell(study, worst).row;
+    lipsc_study_key(study, worst, key);
+    cli_failure(self, "%s: sigma %.17g exceeds --max-sigma %.17g (%s; %zu of %zu cells do)",
+                row->model, row->sigma, s->max_sigma, key, above, lipsc_study_count(study));
+}
+
+int measure_verdict(const cli_command *self, const measure_settings *s,
+                    lipsc_study *study) {
+    const size_t all = lipsc_study_count(study);
+    const char *spec = "";
+    size_t above = 0, loose = 0, open = 0, worst = 0;
+    for (size_t i = 0; i < all; i++) {
+        const lipsc_row *row = lipsc_study_cell(study, i).row;
+        if (!row) continue;
+        spec = row->model;
+        if (row->sigma > s->max_sigma &&
+            (!above++ || row->sigma > lipsc_study_cell(study, worst).row->sigma))
+            worst = i;
+        loose += row->converged != 1;
+        open += row->certified == 0;
+    }
+    if (above) {
+        say_above(self, s, study, above, worst);
+        return CLI_ABOVE_LIMIT;
+    }
+    if (!loose && !open) return CLI_DONE;
+    if (loose && !s->common.quiet)
+        cli_failure(self, "%s: %zu of %zu cells did not converge", spec, loose, all);
+    if (open && !s->common.quiet)
+        cli_failure(self, "%s: %zu of %zu cells have no certificate", spec, open, all);
+    return CLI_NOT_CONVERGED;
+}
+
+/* ---- Where the time went ----------------------------------------------------------- */
+
+/* Of the process, mapped files included. */
+static long peak_megabytes(void) {
+    struct rusage used;
+    return getrusage(RUSAGE_SELF, &used) ? 0 : (long)((double)used.ru_maxrss * 1024e-6);
+}
+
+measure_timer measure_timer_start(const lipsc_study *study) {
+    return (measure_timer){measure_finished(study), lipsc_seconds()};
+}
+
+void measure_timer_say(const measure_timer *timer, const cli_command *self,
+                       const lipsc_study *study, const lipsc_device *device) {
+    const lipsc_study_times t = lipsc_study_spent(study);
+    const double seconds = lipsc_seconds() - timer->begin;
+    const double busy = t.forward + t.prepare + t.solve + t.extras;
+    const size_t computed = measure_finished(study) - timer->before;
+    const int threads = lipsc_device_threads(device);
+    if (!computed) return;
+    fprintf(stderr,
+            "lipscope %s: %zu cells in %.3f s, %.1f cells/s; %d threads busy %.0f %%; "
+            "of that products %.1f %%, the rest of the solver %.1f %%, projections and row "
+            "statistics %.1f %%, forward pass %.1f %%, extras %.1f %%; %ld MB of memory\n",
+            self->name, computed, seconds, (double)computed / seconds, threads,
+            100.0 * busy / (seconds * threads), 100.0 * t.products / busy,
+            100.0 * (t.solve - t.products) / busy, 100.0 * t.prepare / busy,
+            100.0 * t.forward / busy, 100.0 * t.extras / busy, peak_megabytes());
 }

@@ -1,35 +1,15 @@
-/* source.h - where the windows of a measurement come from: a text, ids, or an image. */
+/* source.h - the options that say where the windows of a measurement come from. */
 #ifndef LIPSC_CLI_SOURCE_H
 #define LIPSC_CLI_SOURCE_H
 
 #include "args.h"
-#include "model/model.h"
-#include "token/token.h"
+#include "lipscope/source.h"
 
-typedef struct {
-    const char *path; /* as typed                                              */
-    uint32_t *ids;    /* NULL for an image                                     */
-    size_t count;
-    uint32_t *around;       /* special tokens of a window: `before` in front, `after` */
-    size_t before, after;   /* behind; none unless asked for                          */
-    size_t size, malformed; /* bytes of a text, and those that are not UTF-8          */
-    double *pixels;         /* (channels, height, width)                             */
-    size_t shape[3];
-    char hash[65];     /* SHA-256 of the bytes of the file                      */
-    char ids_hash[65]; /* of the ids, little-endian; empty for an image         */
-} cli_source;
+typedef lipsc_source cli_source;
+typedef lipsc_source_options cli_source_options;
+#define cli_source_read lipsc_source_read
 
-/* Exactly one of the three is not NULL.  What does not fit the model is refused: ids that
- * its embedding does not have, a tokenizer that could make such ids, an image for a model
- * of text. */
-typedef struct {
-    const char *text, *ids, *pixels, *tokenizer;
-    int special;   /* the model's special tokens around each window                */
-    size_t stride; /* from one window to the next; 0: the longest length asked for */
-    int tiled;     /* windows of length n follow one another: the stride is n      */
-} cli_source_options;
-
-/* The options that fill it; the settings have a cli_source_options source. */
+/* The options that fill it; the settings have a lipsc_source_options source. */
 #define CLI_SOURCE_OPTIONS(settings)                                                    \
     {.kind = CLI_TEXT,                                                                  \
      .name = "text",                                                                    \
@@ -72,15 +52,9 @@ typedef struct {
     }
 
 /* What has no meaning without the rest.  CLI_RUN, or the exit code after a sentence. */
-int cli_source_check(const cli_command *self, const cli_source_options *options);
+int cli_source_check(const cli_command *self, const lipsc_source_options *options);
 
-lipsc_status cli_source_read(const cli_source_options *options, const char *spec,
-                             const lipsc_model_info *info, cli_source *out,
-                             lipsc_error *err);
-void cli_source_free(cli_source *source);
-
-/* Remarks on standard error: bytes that are not UTF-8, special tokens that there are not.
- */
+/* What is worth knowing, on standard error. */
 void cli_source_say(const cli_command *self, const char *spec,
                     const cli_source_options *options, const cli_source *source);
 void cli_utf8_say(const cli_command *self, const char *path, size_t malformed, size_t size);

@@ -11,68 +11,100 @@
 #include "io/builtin.h"
 #include "law.h"
 #include "measure.h"
+#include "teller.h"
+
+enum { MOST_LENGTHS = 64 };
 
 /* ---- One sweep ----------------------------------------------------------------------- */
 
-static lipsc_status restore(measure_job *job, lipsc_error *err) {
-    lipsc_status status = LIPSC_OK;
-    for (size_t i = 0; i < job->cell_count && !status; i++) {
-        status = measure_restore(job, &job->cells[i], err);
-    }
-    return status;
-}
-
-static void fill_settings(const repro *r, const repro_curve *c, size_t layers,
-                          measure_settings *s, char *chosen, size_t room) {
-    lipsc_svd_settings defaults;
-    lipsc_svd_defaults(&defaults);
-    *s = (measure_settings){.common = r->set->common,
-                            .source = {.text = r->texts.items[c->text]},
-                            .windows = r->set->quick ? "2" : "10",
-                            .map = c->map,
-                            .mask = c->mask,
-                            .max_sigma = INFINITY,
-                            .probability = defaults.probability,
-                            .as_released = 1,
-                            .seed = r->set->seed};
-    snprintf(chosen, room, c->first && layers > 1 ? "0,%zu" : "%zu", layers / 2);
-    s->layers = chosen;
-}
-
 /* The paper's grids: 2, 4, ..., 98, and 2, 12, ..., 502 of a second text, where model and
- * text go as far with ten windows. */
-static int fill_lengths(const repro *r, const repro_curve *c, const measure_job *job,
-                        measure_settings *s) {
-    char longer[32];
-    size_t longest = job->source.count / 10;
-    if (job->info->positions && longest > job->info->positions)
-        longest = job->info->positions;
-    if (longest > 502) longest = 502;
-    snprintf(longer, sizeof longer, "2:%zu:10", longest);
-    return cli_sizes_parse(r->set->quick               ? "8,16,32"
-                           : c->longer && longest > 98 ? longer
-                                                       : "2:98:2",
-                           1, 1000, &s->lengths);
+ * text go as far with ten windows; `longest` is what they allow.  How many. */
+static size_t fill_lengths(const repro *r, const repro_curve *c, size_t longest,
+                           size_t lengths[MOST_LENGTHS]) {
+    static const size_t quick[] = {8, 16, 32};
+    const int longer = c->longer && longest > 98;
+    const size_t last = !longer ? 98 : longest < 502 ? longest : 502;
+    size_t count = 0;
+    if (r->set->quick) {
+        memcpy(lengths, quick, sizeof quick);
+        return sizeof quick / sizeof *quick;
+    }
+    for (size_t n = 2; n <= last; n += longer ? 10 : 2) lengths[count++] = n;
+    return count;
 }
 
-static void sweep(repro *r, const repro_curve *c, measure_settings *s, measure_job *job) {
+/* Tokens that ten windows of the text and the model's positions leave for one. */
+static lipsc_status longest_window(const repro *r, const repro_curve *c,
+                                   const lipsc_study_settings *set, size_t *longest,
+                                   lipsc_error *err) {
+    const lipsc_model_info *info = lipsc_model_describe(set->open);
+    lipsc_source source;
+    *longest = 0;
+    if (r->set->quick || !c->longer) return LIPSC_OK;
+    const lipsc_status status =
+        lipsc_source_read(&set->source, c->spec, info, &source, err);
+    if (status) return status;
+    *longest = source.count / 10;
+    if (info->positions && *longest > info->positions) *longest = info->positions;
+    lipsc_source_free(&source);
+    return LIPSC_OK;
+}
+
+/* One curve: its study, and what that points to. */
+typedef struct {
+    lipsc_study_settings set;
+    size_t lengths[MOST_LENGTHS], layers[2];
+    cli_teller teller;
+    lipsc_study *study; /* NULL: it failed */
+} curve;
+
+static void fill_settings(repro *r, const repro_curve *c, curve *out) {
+    static const lipsc_mask masks[] = {
+        [MEASURE_MASK_NONE] = LIPSC_MASK_NONE, [MEASURE_MASK_CAUSAL] = LIPSC_MASK_CAUSAL};
+    const size_t layers = lipsc_model_describe(out->set.open)->layers;
+    const int both = c->first && layers > 1;
+    lipsc_study_settings *set = &out->set;
+    set->model = c->spec;
+    set->source.text = r->texts.items[c->text];
+    set->window_count = r->set->quick ? 2 : 10;
+    out->layers[both] = layers / 2; /* behind layer 0 */
+    set->layers = (lipsc_sizes){both ? 2 : 1, out->layers};
+    set->map = (lipsc_map_kind)c->map;
+    if (c->mask != MEASURE_MASK_MODEL) set->mask_override = &masks[c->mask];
+    set->seed = r->set->seed;
+    set->as_released = 1;
+    set->run = r->run;
+    set->experiment = c->name;
+    set->device = r->device;
+}
+
+static void sweep(repro *r, const repro_curve *c, curve *out) {
     lipsc_error err = {.text = ""};
-    lipsc_status status = repro_model_open(r, c->spec, &job->model, &err);
-    char chosen[32];
+    size_t longest;
+    lipsc_study_settings *set = &out->set;
+    lipsc_study_defaults(set);
+    lipsc_status status = repro_model_open(r, c->spec, &set->open, &err);
     if (!status) {
-        job->info = lipsc_model_describe(job->model);
-        fill_settings(r, c, job->info->layers, s, chosen, sizeof chosen);
-        status = cli_source_read(&s->source, c->spec, job->info, &job->source, &err);
+        fill_settings(r, c, out);
+        status = longest_window(r, c, set, &longest, &err);
     }
-    if (!status && fill_lengths(r, c, job, s)) status = LIPSC_E_NOMEM;
-    if (!status && measure_plan(job) != CLI_RUN) { /* has said what is wrong */
-        snprintf(err.text, sizeof err.text, "%s: cannot be swept", c->spec);
-        status = LIPSC_E_ARG;
+    if (!status) {
+        set->lengths =
+            (lipsc_sizes){fill_lengths(r, c, longest, out->lengths), out->lengths};
+        cli_teller_begin(&out->teller, r->self, &r->set->common, set);
+        status = lipsc_study_open(set, &out->study, &err);
     }
-    if (!status) status = restore(job, &err);
-    if (!status) status = measure_sweep(job, &err);
-    s->layers = NULL;
+    if (!status) {
+        cli_teller_plan(&out->teller, out->study, r->device);
+        status = lipsc_study_run(out->study, &err);
+        cli_teller_end(&out->teller);
+    }
     if (status) repro_fail(r, status, &err);
+}
+
+static void curve_free(repro *r, curve *c) {
+    lipsc_study_close(c->study);
+    repro_model_close(r, c->set.open);
 }
 
 /* ---- Laws ---------------------------------------------------------------------------- */
@@ -89,18 +121,19 @@ static const lipsc_fit no_fit = {
     .exponent = NAN, .coefficient = NAN, .low = NAN, .high = NAN, .lack_of_fit = NAN};
 
 /* value ~ coefficient against^exponent, over the cells of a layer; NaN where too few. */
-static lipsc_fit fit(repro *r, const repro_curve *c, const measure_job *job, size_t layer,
+static lipsc_fit fit(repro *r, const repro_curve *c, const lipsc_study *study, size_t layer,
                      const char *value, const char *against) {
     lipsc_fit out = no_fit;
-    lipsc_fit_point *points = lipsc_alloc(job->cell_count, sizeof *points);
+    const size_t cells = lipsc_study_count(study);
+    lipsc_fit_point *points = lipsc_alloc(cells, sizeof *points);
     size_t count = 0;
-    for (size_t i = 0; points && i < job->cell_count; i++) {
-        const measure_cell *cell = &job->cells[i];
-        if (cell->layer != layer || !cell->row) continue;
-        points[count++] = (lipsc_fit_point){.n = cell->n,
-                                            .start = cell->start,
-                                            .x = number(cell->row, against),
-                                            .y = number(cell->row, value)};
+    for (size_t i = 0; points && i < cells; i++) {
+        const lipsc_cell cell = lipsc_study_cell(study, i);
+        if (cell.layer != layer || !cell.row) continue;
+        points[count++] = (lipsc_fit_point){.n = cell.n,
+                                            .start = cell.start,
+                                            .x = number(cell.row, against),
+                                            .y = number(cell.row, value)};
     }
     if (!points || lipsc_fit_power(count, points, r->set->seed, &out, NULL, NULL))
         out = no_fit;
@@ -108,7 +141,7 @@ static lipsc_fit fit(repro *r, const repro_curve *c, const measure_job *job, siz
     json_t *row = json_object();
     json_object_set_new(row, "experiment", json_string(c->name));
     json_object_set_new(row, "model", lipsc_json_text(c->spec));
-    json_object_set_new(row, "map", json_string(measure_map_names[c->map]));
+    json_object_set_new(row, "map", json_string(lipsc_map_name((lipsc_map_kind)c->map)));
     json_object_set_new(row, "layer", json_integer((json_int_t)layer));
     json_object_set_new(row, "value", json_string(value));
     json_object_set_new(row, "against", json_string(against));
@@ -125,12 +158,12 @@ static lipsc_fit fit(repro *r, const repro_curve *c, const measure_job *job, siz
 }
 
 /* Correlation of ln sigma with ln R over all cells of a layer, n >= 8. */
-static double correlation(const measure_job *job, size_t layer) {
+static double correlation(const lipsc_study *study, size_t layer) {
     double count = 0, sx = 0, sy = 0, xx = 0, yy = 0, xy = 0;
-    for (size_t i = 0; i < job->cell_count; i++) {
-        const measure_cell *cell = &job->cells[i];
-        if (cell->layer != layer || cell->n < 8) continue;
-        const double x = log(cell->row->radius_rms), y = log(cell->row->sigma);
+    for (size_t i = 0; i < lipsc_study_count(study); i++) {
+        const lipsc_cell cell = lipsc_study_cell(study, i);
+        if (cell.layer != layer || cell.n < 8) continue;
+        const double x = log(cell.row->radius_rms), y = log(cell.row->sigma);
         count += 1.0;
         sx += x;
         sy += y;
@@ -142,13 +175,13 @@ static double correlation(const measure_job *job, size_t layer) {
 }
 
 /* Returns the fit of sigma against n. */
-static lipsc_fit layer_lines(repro *r, const repro_curve *c, const measure_job *job,
+static lipsc_fit layer_lines(repro *r, const repro_curve *c, const lipsc_study *study,
                              size_t layer, int place) {
-    repro_laws laws = {.correlated = correlation(job, layer)};
-    laws.defined = fit(r, c, job, layer, "sigma", "n");
-    laws.released = fit(r, c, job, layer, "released", "n");
-    laws.radius = fit(r, c, job, layer, "radius_rms", "n");
-    fit(r, c, job, layer, "sigma", "radius_rms");
+    repro_laws laws = {.correlated = correlation(study, layer)};
+    laws.defined = fit(r, c, study, layer, "sigma", "n");
+    laws.released = fit(r, c, study, layer, "released", "n");
+    laws.radius = fit(r, c, study, layer, "radius_rms", "n");
+    fit(r, c, study, layer, "sigma", "radius_rms");
     repro_law_lines(r, c, layer, &c->drawn[place], &laws,
                     c->trained && c->map == LIPSC_MAP_ATTENTION &&
                         c->mask == MEASURE_MASK_MODEL);
@@ -156,14 +189,15 @@ static lipsc_fit layer_lines(repro *r, const repro_curve *c, const measure_job *
 }
 
 /* Median over windows of sigma at the longest length. */
-static double longest_median(const measure_job *job, size_t layer) {
+static double longest_median(const lipsc_study *study, size_t layer) {
+    const size_t cells = lipsc_study_count(study);
     double values[64];
     size_t count = 0, n = 0;
-    for (size_t i = 0; i < job->cell_count; i++)
-        if (job->cells[i].n > n) n = job->cells[i].n;
-    for (size_t i = 0; i < job->cell_count && count < 64; i++) {
-        if (job->cells[i].n != n || job->cells[i].layer != layer) continue;
-        values[count++] = job->cells[i].row->sigma;
+    for (size_t i = 0; i < cells; i++)
+        if (lipsc_study_cell(study, i).n > n) n = lipsc_study_cell(study, i).n;
+    for (size_t i = 0; i < cells && count < 64; i++) {
+        const lipsc_cell cell = lipsc_study_cell(study, i);
+        if (cell.n == n && cell.layer == layer) values[count++] = cell.row->sigma;
     }
     return lipsc_median(count, values);
 }
@@ -175,34 +209,21 @@ typedef struct {
 } outcome;
 
 static outcome draw_curve(repro *r, const repro_curve *c) {
-    measure_settings s;
-    measure_job job = {.self = r->self,
-                       .set = &s,
-                       .spec = c->spec,
-                       .experiment = c->name,
-                       .mask = c->mask == MEASURE_MASK_NONE ? LIPSC_MASK_NONE
-                                                            : LIPSC_MASK_CAUSAL,
-                       .dtype = LIPSC_F32,
-                       .threads = r->threads,
-                       .run = r->run};
+    curve drawn = {.study = NULL};
     outcome out = {NAN, no_fit};
     if (repro_stopped(r)) return out;
-    memset(&s, 0, sizeof s);
-    if (c->mask != MEASURE_MASK_MODEL) job.mask_override = &job.mask;
     if (!r->set->common.quiet) fprintf(stderr, "%s (%s)\n", c->name, c->spec);
-    sweep(r, c, &s, &job);
+    sweep(r, c, &drawn);
     if (!r->status) {
-        const size_t middle = job.info->layers / 2;
-        for (size_t i = 0; i < job.cell_count; i++)
-            r->loose += job.cells[i].row->converged != 1;
-        if (c->first && middle > 0) layer_lines(r, c, &job, 0, 0);
-        out.fit = layer_lines(r, c, &job, middle, 1);
-        out.median = longest_median(&job, middle);
+        const lipsc_study *study = drawn.study;
+        const size_t middle = lipsc_study_model(study)->layers / 2;
+        for (size_t i = 0; i < lipsc_study_count(study); i++)
+            r->loose += lipsc_study_cell(study, i).row->converged != 1;
+        if (c->first && middle > 0) layer_lines(r, c, study, 0, 0);
+        out.fit = layer_lines(r, c, study, middle, 1);
+        out.median = longest_median(study, middle);
     }
-    measure_cells_free(&job);
-    cli_source_free(&job.source);
-    cli_sizes_free(&s.lengths);
-    repro_model_close(r, job.model);
+    curve_free(r, &drawn);
     return out;
 }
 

@@ -98,11 +98,11 @@ static void tell(const repro_curve *c, size_t layer, const repro_drawn *drawn,
              "%s (%s), layer %zu, map %s. As defined, sigma ~ %.3g n^%.2f%s; as released, "
              "|J^T f|^(1/2) ~ %.3g n^%.2f%s; the paper: %s. The radius of the tokens goes "
              "like n^%.2f%s. %s",
-             c->name, c->spec, layer, measure_map_names[c->map], defined->coefficient,
-             tidy(defined->exponent), interval(defined, 2, room[0]), released->coefficient,
-             tidy(released->exponent), interval(released, 2, room[1]), origin,
-             tidy(laws->radius.exponent), interval(&laws->radius, 2, room[2]),
-             meaning(defined, released));
+             c->name, c->spec, layer, lipsc_map_name((lipsc_map_kind)c->map),
+             defined->coefficient, tidy(defined->exponent), interval(defined, 2, room[0]),
+             released->coefficient, tidy(released->exponent),
+             interval(released, 2, room[1]), origin, tidy(laws->radius.exponent),
+             interval(&laws->radius, 2, room[2]), meaning(defined, released));
 }
 
 /* ---- Lines ----------------------------------------------------------------------------

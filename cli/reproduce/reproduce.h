@@ -58,6 +58,7 @@ typedef struct {
         lipsc_model *model;
     } kept[3]; /* the models that were given, open: their files are hashed once         */
     int threads;
+    lipsc_device *device; /* with as many */
     lipsc_run *run;
     json_t *fits; /* growth laws of this call, as defined and as released            */
     cli_progress progress;

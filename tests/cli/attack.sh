@@ -157,7 +157,7 @@ first=$(row sigma) second=$(row sigma 2)
 near "$first" "$(window 8 8)" 1e-9
 near "$second" "$(window 16 16)" 1e-9
 run 2 attack $built --text builtin:lighthouse --length 8 --window 1 --tiled --stride 9
-has err "leave out one of --tiled and --stride"
+has err "leave out one of tiled and stride"
 run 2 attack $built --text builtin:lighthouse --length 8 --window 1 --stride 7
 run 1 attack $built --text builtin:lighthouse --length 8 --window 100000
 has err "window 100000 of length 8 is beyond its"

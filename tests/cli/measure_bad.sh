@@ -29,13 +29,13 @@ bad 2 "'--upper' is known for the maps heads and attention only" measure "$nano"
 bad 2 "'--layers' has no meaning with --map model" measure "$nano" --text "$text" \
     --map model --layer 1
 bad 2 "unknown option '--lenght'; did you mean '--length" measure "$nano" --lenght 3
-bad 2 "leave out one of --tiled and --stride" measure "$nano" --text "$text" --tiled --stride 64
+bad 2 "leave out one of tiled and stride" measure "$nano" --text "$text" --tiled --stride 64
 bad 2 "length 64 is longer than the stride 32: its windows would overlap" measure "$nano" \
     --text "$text" --lengths 8,64 --stride 32
 bad 2 "length 64 is longer than the stride 32" bounds "$nano" --text "$text" --length 64 --stride 32
 bad 2 "length 64 is longer than the stride 32" export "$nano" --text "$text" --length 64 \
     --stride 32 -o never
-bad 2 "'--layers' names 1 twice" measure "$nano" --text "$text" --layers 1,1
+bad 2 "layers: 1 is named twice" measure "$nano" --text "$text" --layers 1,1
 
 # the model
 bad 1 "nowhere" measure nowhere --text "$text"
@@ -128,7 +128,7 @@ echo "1 99999999999999999999999999 3" >ids
 bad 1 "is not an id" measure "$nano" --ids ids
 echo "1 2 3" >ids
 bad 1 "ids: 3 tokens are shorter than one window of length 4" measure "$nano" --ids ids --length 4
-bad 1 "ids: one window, number 0, not --windows 2" measure "$nano" --ids ids --windows 2
+bad 1 "ids: one window, number 0, not 2 windows" measure "$nano" --ids ids --windows 2
 : >ids
 bad 1 "ids: no tokens in it" measure "$nano" --ids ids
 

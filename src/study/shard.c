@@ -1,35 +1,27 @@
-/* measure_shard.c - a sweep in parts: which cells belong to the I-th of K.
+/* shard.c - a sweep in parts: which cells belong to the I-th of K.
  *
  * Windows stay whole, because their cells share a forward pass.  They are handed out by
  * falling cost, each to the part that has least so far: all parts know the same hand-out
  * without talking to each other. */
 #include <stdlib.h>
 
+#include "core/error.h"
 #include "core/mem.h"
-#include "measure.h"
+#include "study/study.h"
+
+enum { MOST_PARTS = 1000000 };
 
 typedef struct {
     size_t first, count; /* cells of one window and length, which stand together */
     double cost;
 } bundle;
 
-static int parse(const char *text, size_t *part, size_t *parts) {
-    char *end;
-    if (*text < '0' || *text > '9') return 0;
-    const unsigned long i = strtoul(text, &end, 10);
-    if (*end != '/' || end[1] < '0' || end[1] > '9') return 0;
-    const unsigned long k = strtoul(end + 1, &end, 10);
-    *part = i - 1;
-    *parts = k;
-    return !*end && i >= 1 && i <= k && k <= 1000000;
-}
-
-static size_t find_bundles(const measure_job *job, bundle *out) {
+static size_t find_bundles(const lipsc_study *study, bundle *out) {
     size_t found = 0;
-    for (size_t at = 0; at < job->cell_count; at += out[found++].count) {
-        const measure_cell *first = &job->cells[at];
+    for (size_t at = 0; at < study->cell_count; at += out[found++].count) {
+        const study_cell *first = &study->cells[at];
         bundle b = {.first = at};
-        while (at + b.count < job->cell_count && first[b.count].n == first->n &&
+        while (at + b.count < study->cell_count && first[b.count].n == first->n &&
                first[b.count].window == first->window)
             b.cost += first[b.count++].cost;
         out[found] = b;
@@ -67,24 +59,25 @@ static size_t choose(size_t count, bundle *bundles, size_t part, size_t parts,
     return kept;
 }
 
-int measure_shard(measure_job *job) {
-    size_t part, parts, used = 0;
-    if (!parse(job->set->shard, &part, &parts))
-        return cli_wrong_use(job->self,
-                             "invalid value '%s' for '--shard': expected I/K with "
-                             "1 <= I <= K",
-                             job->set->shard);
-    bundle *bundles = lipsc_alloc(job->cell_count, sizeof *bundles);
+lipsc_status study_shard(lipsc_study *study, lipsc_error *err) {
+    const size_t part = study->set.shard, parts = study->set.shards;
+    size_t used = 0;
+    if (part < 1 || part > parts || parts > MOST_PARTS)
+        return lipsc_fail(err, LIPSC_E_ARG, "there is no part %zu of %zu parts", part,
+                          parts);
+    bundle *bundles = lipsc_alloc(study->cell_count, sizeof *bundles);
     double *load = lipsc_alloc(parts, sizeof *load);
     const int good = bundles && load;
     if (good) {
-        const size_t kept = choose(find_bundles(job, bundles), bundles, part, parts, load);
+        const size_t kept =
+            choose(find_bundles(study, bundles), bundles, part - 1, parts, load);
         for (size_t b = 0; b < kept; b++)
             for (size_t c = 0; c < bundles[b].count; c++)
-                job->cells[used++] = job->cells[bundles[b].first + c];
-        job->cell_count = used;
+                study->cells[used++] = study->cells[bundles[b].first + c];
+        study->cell_count = used;
     }
     lipsc_release(bundles);
     lipsc_release(load);
-    return good ? CLI_RUN : cli_failure(job->self, "out of memory for so many cells");
+    return good ? LIPSC_OK
+                : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for so many cells");
 }

@@ -1,0 +1,65 @@
+/* teller.c - what commands say while a study runs: how far it is, and remarks. */
+#include "teller.h"
+
+#include <stdio.h>
+
+#include "interrupt.h"
+
+/* Shorter studies begin without a word. */
+static const double long_study = 30.0; /* seconds */
+
+static void time_text(double seconds, char text[32]) {
+    if (seconds < 100.0)
+        snprintf(text, 32, "%.0f s", seconds);
+    else if (seconds < 6000.0)
+        snprintf(text, 32, "%.0f min", seconds / 60.0);
+    else
+        snprintf(text, 32, "%.1f h", seconds / 3600.0);
+}
+
+static void show(void *ctx, const lipsc_study_progress *p) {
+    cli_teller *t = ctx;
+    char left[32];
+    time_text(p->seconds_left, left);
+    cli_progress_say(&t->progress, "%zu of %zu cells  %.3g cells/s  %s left", p->done,
+                     p->total, p->cells_per_second, left);
+}
+
+static void show_certificate(void *ctx, const char *rung, double done,
+                             double seconds_left) {
+    cli_teller *t = ctx;
+    if (done >= 1.0)
+        cli_progress_end(&t->progress);
+    else
+        cli_progress_say(&t->progress, "certificate (%s)  %.0f %%  %.0f s left", rung,
+                         100.0 * done, seconds_left);
+}
+
+static void say(void *ctx, const char *sentence) {
+    cli_teller *t = ctx;
+    cli_progress_end(&t->progress);
+    if (!t->common->quiet) cli_note(t->self, "%s", sentence);
+}
+
+void cli_teller_begin(cli_teller *t, const cli_command *self, const cli_common *common,
+                      lipsc_study_settings *set) {
+    *t = (cli_teller){.self = self, .common = common};
+    cli_progress_begin(&t->progress, common);
+    set->stop = cli_interrupted;
+    set->progress = show;
+    set->remark = say;
+    set->certificate = show_certificate;
+    set->ctx = t;
+}
+
+void cli_teller_plan(const cli_teller *t, lipsc_study *study, lipsc_device *device) {
+    char text[32];
+    if (t->common->quiet) return;
+    const lipsc_study_needs needs = lipsc_study_plan(study);
+    if (!(needs.seconds > long_study && needs.seconds < 1e12)) return;
+    time_text(needs.seconds, text);
+    cli_note(t->self, "%zu cells, about %s on %d threads and %.1f GB", needs.cells, text,
+             lipsc_device_threads(device), needs.bytes / 1e9);
+}
+
+void cli_teller_end(cli_teller *t) { cli_progress_end(&t->progress); }

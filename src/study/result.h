@@ -1,0 +1,35 @@
+/* result.h - what was found at one cell, on its way from the solve to the row. */
+#ifndef LIPSC_STUDY_RESULT_H
+#define LIPSC_STUDY_RESULT_H
+
+#include "bound/spread.h"
+#include "study/study.h"
+#include "value/influence.h"
+#include "value/sink.h"
+
+typedef struct {
+    double *sigma; /* (count) */
+    lipsc_svd_info info;
+    double lower, upper, released, seconds, routing_gap;
+    lipsc_spread spread;
+    int has_spread;
+    lipsc_influence influence;
+    lipsc_sink_share share;
+    double *u, *v; /* the directions, or NULL */
+    lipsc_certificate certificate;
+} study_result;
+
+/* Where the map is differentiated, (n, d). */
+const double *study_input(const lipsc_study *study, const study_cell *cell,
+                          const lipsc_acts *acts);
+
+/* fill.c: attn is the map's, NULL where it has none. */
+void study_fill(const lipsc_study *study, const study_cell *cell, const lipsc_acts *acts,
+                lipsc_attn *attn, const study_result *r, study_room *room, lipsc_row *row);
+
+/* save.c */
+lipsc_status study_save_direction(const lipsc_study *study, const study_cell *cell,
+                                  const lipsc_acts *acts, const lipsc_attn *attn,
+                                  const study_result *r, lipsc_error *err);
+
+#endif

@@ -1,0 +1,136 @@
+/* study.c - opens and closes a study, and says what came out. */
+#include "study/study.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/error.h"
+#include "core/mem.h"
+
+void lipsc_study_defaults(lipsc_study_settings *set) {
+    lipsc_svd_settings solver;
+    lipsc_certify_settings certify;
+    if (!set) return;
+    lipsc_svd_defaults(&solver);
+    lipsc_certify_defaults(&certify);
+    *set = (lipsc_study_settings){.map = LIPSC_MAP_ATTENTION,
+                                  .dtype = LIPSC_F32,
+                                  .method = solver.method,
+                                  .probability = solver.probability,
+                                  .seed = solver.seed,
+                                  .certify_seconds = certify.max_seconds,
+                                  .certify_memory =
+                                      (double)certify.max_bytes / (double)(1 << 30)};
+}
+
+/* ---- Who is told --------------------------------------------------------------------- */
+
+int study_stopped(const lipsc_study *study) {
+    return study->set.stop && study->set.stop(study->set.ctx);
+}
+
+void study_remark(const lipsc_study *study, const char *format, ...) {
+    char sentence[sizeof((lipsc_error *)0)->text + LIPSC_CELL_KEY];
+    va_list args;
+    if (!study->set.remark) return;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+#pragma omp critical(study_finish)
+    study->set.remark(study->set.ctx, sentence);
+}
+
+/* ---- Opening ------------------------------------------------------------------------- */
+
+static lipsc_status check(const lipsc_study_settings *s, lipsc_error *err) {
+    const int attention = s->map == LIPSC_MAP_HEADS || s->map == LIPSC_MAP_ATTENTION;
+    if (!s->model) return lipsc_fail(err, LIPSC_E_ARG, "a study needs a model");
+    if (s->upper && !attention)
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "upper is known for the maps heads and attention only");
+    if (s->mask_override && *s->mask_override != LIPSC_MASK_NONE &&
+        *s->mask_override != LIPSC_MASK_CAUSAL)
+        return lipsc_fail(err, LIPSC_E_ARG, "another mask can be none or causal");
+    return LIPSC_OK;
+}
+
+static lipsc_status begin(lipsc_study *study, lipsc_error *err) {
+    const lipsc_study_settings *s = &study->set;
+    lipsc_status status = check(s, err);
+    if (status) return status;
+    study->model = s->open;
+    if (!study->model)
+        status = lipsc_model_open_part(s->model, s->part, s->seed, &study->model, err);
+    if (status) return status;
+    study->info = lipsc_model_describe(study->model);
+    status = lipsc_source_read(&s->source, s->model, study->info, &study->source, err);
+    for (size_t i = 0; i < study->source.remark_count && !status; i++)
+        study_remark(study, "%s", study->source.remarks[i]);
+    if (!status) status = study_take_stride(study, err);
+    if (!status) status = study_plan(study, err);
+    if (!status) status = study_prepare_directions(study, err);
+    return status ? status : study_open_run(study, err);
+}
+
+lipsc_status lipsc_study_open(const lipsc_study_settings *set, lipsc_study **out,
+                              lipsc_error *err) {
+    if (!set || !out)
+        return lipsc_fail(err, LIPSC_E_ARG, "a study needs settings and a place");
+    lipsc_study *study = lipsc_alloc_zero(1, sizeof *study);
+    if (!study) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a study");
+    study->set = *set;
+    study->threads = lipsc_device_threads(set->device);
+    const lipsc_status status = begin(study, err);
+    if (status)
+        lipsc_study_close(study);
+    else
+        *out = study;
+    return status;
+}
+
+void lipsc_study_close(lipsc_study *study) {
+    if (!study) return;
+    if (!study->set.run) lipsc_run_close(study->run);
+    lipsc_release(study->cells);
+    lipsc_release(study->rows);
+    lipsc_release(study->sorted);
+    lipsc_pool_free(&study->pool);
+    lipsc_source_free(&study->source);
+    if (!study->set.open) lipsc_model_free(study->model);
+    lipsc_release(study);
+}
+
+/* ---- What it is ---------------------------------------------------------------------- */
+
+const lipsc_model_info *lipsc_study_model(const lipsc_study *study) { return study->info; }
+
+const lipsc_source *lipsc_study_source(const lipsc_study *study) { return &study->source; }
+
+size_t lipsc_study_count(const lipsc_study *study) { return study->cell_count; }
+
+lipsc_cell lipsc_study_cell(const lipsc_study *study, size_t i) {
+    const study_cell *cell = &study->cells[i];
+    return (lipsc_cell){.layer = cell->layer,
+                        .head = cell->head,
+                        .n = cell->n,
+                        .window = cell->window,
+                        .start = cell->start,
+                        .row = cell->row};
+}
+
+void lipsc_study_key(const lipsc_study *study, size_t i, char key[LIPSC_CELL_KEY]) {
+    study_key(study, &study->cells[i], key);
+}
+
+lipsc_study_times lipsc_study_spent(const lipsc_study *study) { return study->times; }
+
+const lipsc_row *const *lipsc_study_rows(lipsc_study *study, size_t *count) {
+    *count = 0;
+    if (!study->sorted)
+        study->sorted = lipsc_alloc(study->cell_count, sizeof *study->sorted);
+    if (!study->sorted) return NULL;
+    for (size_t i = 0; i < study->cell_count; i++)
+        if (study->cells[i].row) study->sorted[(*count)++] = study->cells[i].row;
+    lipsc_rows_sort(*count, study->sorted);
+    return study->sorted;
+}

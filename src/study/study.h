@@ -1,0 +1,95 @@
+/* study.h - a study inside: what was asked, its cells, their rows.
+ *
+ *     study.c     opens and closes one; what came out
+ *     source.c    what is read: a text, ids, an image
+ *     window.c    how windows are cut from it
+ *     plan.c      which cells there are
+ *     shard.c     and which of them are this part's
+ *     store.c     the run file: what is there already, what is added
+ *     needs.c     the memory that a sweep keeps to, and the time
+ *     sweep.c     computes the cells, on all cores
+ *     cell.c      one cell: the map at a window and its solve
+ *     fill.c      its row
+ *     save.c      its direction, as a layer file */
+#ifndef LIPSC_STUDY_STUDY_H
+#define LIPSC_STUDY_STUDY_H
+
+#include "core/pool.h"
+#include "study/api.h"
+#include "model/model.h"
+#include "row/row.h"
+#include "run/run.h"
+#include "study/window.h"
+
+typedef struct {
+    size_t layer; /* LIPSC_NONE: no layer  */
+    size_t head;  /* LIPSC_NONE: all heads */
+    size_t n, window, start;
+    double cost;          /* floating-point operations of a pair of products, roughly */
+    const lipsc_row *row; /* of lipsc_study.rows; NULL: not finished                   */
+    int passing; /* the row is told but not stored: its certificate was refused       */
+} study_cell;
+
+struct lipsc_study {
+    lipsc_study_settings set;
+    lipsc_model *model;
+    const lipsc_model_info *info;
+    lipsc_source source;
+    int threads;
+    size_t cell_count;
+    study_cell *cells; /* in the order of the computation                              */
+    lipsc_row *rows;   /* (cell_count) room for a row of each                           */
+    lipsc_pool pool;   /* what is written in them                                       */
+    size_t stride;     /* from window to window; 0: tiled, or one window only           */
+    lipsc_run *run;    /* NULL: none                                                    */
+    const lipsc_row **sorted;
+    lipsc_study_times times;
+};
+
+/* study.c */
+int study_stopped(const lipsc_study *study);
+/* To whoever listens, one at a time. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void study_remark(const lipsc_study *study, const char *format, ...);
+
+/* plan.c: whether there is one window only: an image, or ids without a length. */
+int study_is_single(const lipsc_study_settings *set);
+/* Fills cells; a stride that is set already is that of the run file. */
+lipsc_status study_plan(lipsc_study *study, lipsc_error *err);
+
+/* shard.c: keeps the cells of this part. */
+lipsc_status study_shard(lipsc_study *study, lipsc_error *err);
+
+/* store.c: what a run file says of its stride is taken over before the plan. */
+lipsc_status study_take_stride(lipsc_study *study, lipsc_error *err);
+/* Opens the run file, and takes the rows that are there. */
+lipsc_status study_open_run(lipsc_study *study, lipsc_error *err);
+lipsc_status study_store(lipsc_study *study, const study_cell *cell, lipsc_error *err);
+
+/* cell.c */
+double study_tol(const lipsc_study_settings *set); /* residual to stop at             */
+double study_value_tol(
+    const lipsc_study_settings *set); /* value's error to stop at; 0: any */
+void study_key(const lipsc_study *study, const study_cell *cell, char key[LIPSC_CELL_KEY]);
+
+/* What a row says that belongs to no other than this one. */
+typedef struct {
+    char rounding[sizeof((lipsc_svd_info *)0)->unknown];
+    double *sigmas; /* lipsc_release */
+} study_room;
+
+/* Safe to call from several threads.  *row is the finished row, whose texts are the
+ * study's or stand in room; cell->passing says that it shall not be stored. */
+lipsc_status study_compute(const lipsc_study *study, study_cell *cell,
+                           const lipsc_acts *acts, int threads, lipsc_study_times *times,
+                           study_room *room, lipsc_row *row, lipsc_error *err);
+
+/* save.c: the file for the direction of this cell.  0: the path is too long. */
+int study_direction_path(const lipsc_study *study, const study_cell *cell, char *path,
+                         size_t room);
+/* Makes the folder for several of them. */
+lipsc_status study_prepare_directions(const lipsc_study *study, lipsc_error *err);
+
+#endif

@@ -1,0 +1,14 @@
+/* window.h - the window of a source on its way through a model, beyond lipscope/source.h.
+ */
+#ifndef LIPSC_STUDY_WINDOW_H
+#define LIPSC_STUDY_WINDOW_H
+
+#include "lipscope/source.h"
+#include "model/model.h"
+
+/* The window, or the image, before block 0. */
+lipsc_status lipsc_window_begin(const lipsc_source *source, size_t start, size_t n,
+                                lipsc_model *model, lipsc_dtype dtype, lipsc_acts **acts,
+                                lipsc_error *err);
+
+#endif
