@@ -21,6 +21,7 @@ from .errors import (ArgumentError, CallbackError, DeviceError, FileError, Forma
                      NoMemory, NotConverged, NotFinite, RangeError, Refused, Stopped, Unusable)
 from .derivatives import Jacobian, attention_modules, jacobian
 from .layers import Attention, Device, Layer, attention
+from .models import Map, Model, Tokenizer
 from .meanfield import Distance, Measure, push, split, wasserstein
 from .operators import Operator, Sigma, Sigmas, operator
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 __version__ = text(lib.lipsc_version()) or ""
 
 __all__ = ["ArgumentError", "Attention", "CallbackError", "Device", "DeviceError", "Distance", "FileError", "FormatError",
-           "Jacobian", "KindError", "Layer", "LipscopeError", "Measure", "Missing", "NoMemory", "NotConverged", "NotFinite",
-           "Operator", "RangeError", "Record", "Refused", "Sigma", "Sigmas", "Stopped", "Unusable", "attention",
+           "Jacobian", "KindError", "Layer", "LipscopeError", "Map", "Measure", "Missing", "Model", "NoMemory", "NotConverged", "NotFinite",
+           "Operator", "RangeError", "Record", "Refused", "Sigma", "Sigmas", "Stopped", "Tokenizer", "Unusable", "attention",
            "attention_modules", "errors", "jacobian", "operator", "push", "split", "torch", "wasserstein"]
 
 
