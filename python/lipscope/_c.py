@@ -108,8 +108,10 @@ class Work:
 
 
 def _keep(kind: Any, error: BaseException, trace: Any) -> None:
-    """An exception that a callback met, kept for the caller of C."""
-    work = _works.stack[-1]
+    """An exception that a callback met, kept for the caller of C.  Callbacks come from C's own threads too; each has the
+    handle of its work as ctx."""
+    ctx = trace.tb_frame.f_locals.get("ctx") if trace is not None else None
+    work = ffi.from_handle(ctx) if ctx else _works.stack[-1]
     if work.error is None:
         work.error = error
 
