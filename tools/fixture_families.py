@@ -1,5 +1,6 @@
 """The small models of tests/data/fixtures.  `model`: class of transformers; `config`: what differs from its defaults;
 `blocks`: the list of blocks; `attention`: the module of a block; `then`: the output projection where it is a module beside it; `scale`: factors of some parameters; `image`: reads pixels;
+`last`: the module whose output is the last hidden state of the width of the blocks;
 `part`: the part of the model that is run; `chosen`: as --part names it; `cache`: whether it takes use_cache."""
 
 
@@ -72,6 +73,7 @@ FAMILIES = {
     "gpt_neox_serial": decoder("GPTNeoXModel", text(24, 2, 40, use_parallel_residual=False,
                                                     **rope(20000.0, partial_rotary_factor=0.5)), attention="attention"),
     "opt": {"model": "OPTModel", "blocks": "decoder.layers", "attention": "self_attn", "seed": 1,
+            "last": "decoder.final_layer_norm",
             "config": {"hidden_size": 24, "num_attention_heads": 3, "ffn_dim": 40, "num_hidden_layers": 2, "vocab_size": 53,
                        "max_position_embeddings": 48, "word_embed_proj_dim": 24, "dropout": 0.0}},
     "phi": decoder("PhiModel", text(24, 3, 40, **rope(10000.0, partial_rotary_factor=0.5))),

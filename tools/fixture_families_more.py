@@ -67,6 +67,8 @@ FAMILIES = {
                                                                            "rope_theta": 1000000.0}})),
     "mixtral_top3": decoder("MixtralModel", sizes(24, 2, 16, num_key_value_heads=1, num_local_experts=5,
                                                   num_experts_per_tok=3, sliding_window=3, **rope(1e5))),
+    "mixtral_one": decoder("MixtralModel", sizes(12, 2, 9, layers=1, num_key_value_heads=1, num_local_experts=1,
+                                                 num_experts_per_tok=1, **rope(1e4))),
     "phi3_longrope": decoder("Phi3Model", sizes(24, 3, 36, num_key_value_heads=3, pad_token_id=0, sliding_window=5,
                                                 original_max_position_embeddings=16,
                                                 **rope(10000.0, "longrope", short_factor=[1.0, 1.25, 1.5, 3.0],

@@ -141,8 +141,12 @@ def run(model, family, c, tensors):
     for block in blocks:
         then = at(block, family["then"]) if family.get("then") else None
         recorders.append((Recorder(block), Recorder(at(block, family["attention"]), then)))
+    last = Recorder(at(part, family["last"])) if family.get("last") else None
     with torch.no_grad():
         tensors[f"{c}.output"] = part(**inputs).last_hidden_state[0]
+    if last:
+        tensors[f"{c}.output"] = last.output[0].clone()
+        last.close()
     entry["layers"] = []
     for l, (block, attention) in enumerate(recorders):  # copied before the modules run again
         for name, value in (("block_input", block.input()), ("block_output", block.output),

@@ -242,9 +242,13 @@ static int of_experts(const lipsc_config *c, lipsc_role role) {
     return c->experts && role >= LIPSC_MLP_ROLES && role < LIPSC_ROUTER;
 }
 
-size_t lipsc_tensor_copies(const lipsc_config *c, lipsc_role role) {
+int lipsc_tensor_is_own(const lipsc_config *c, lipsc_role role) {
     const char *pattern = c->family->tensor[role];
-    return pattern && of_experts(c, role) && strchr(pattern, '@') ? c->experts : 1;
+    return pattern && of_experts(c, role) && strchr(pattern, '@');
+}
+
+size_t lipsc_tensor_copies(const lipsc_config *c, lipsc_role role) {
+    return lipsc_tensor_is_own(c, role) ? c->experts : 1;
 }
 
 int lipsc_tensor_expert(const lipsc_config *c, lipsc_role role, size_t layer, size_t expert,
@@ -253,7 +257,7 @@ int lipsc_tensor_expert(const lipsc_config *c, lipsc_role role, size_t layer, si
     if (!pattern || !has_role(c, role, layer)) return 0;
     make_name(pattern, layer, expert, out->name, sizeof out->name);
     set_shape(c, role, out);
-    if (of_experts(c, role) && !strchr(pattern, '@')) stack_experts(c, out);
+    if (of_experts(c, role) && !lipsc_tensor_is_own(c, role)) stack_experts(c, out);
     set_start(c, role, out);
     return 1;
 }

@@ -27,6 +27,8 @@ int lipsc_tensor_describe(const lipsc_config *config, lipsc_role role, size_t la
                           lipsc_tensor *out);
 int lipsc_tensor_expert(const lipsc_config *config, lipsc_role role, size_t layer,
                         size_t expert, lipsc_tensor *out);
+/* Whether each expert, were it the only one, has a tensor of its own in that role. */
+int lipsc_tensor_is_own(const lipsc_config *config, lipsc_role role);
 /* How many tensors there are of a role in a layer: one per expert where they have their
  * own, else one. */
 size_t lipsc_tensor_copies(const lipsc_config *config, lipsc_role role);

@@ -142,7 +142,7 @@ static lipsc_status load_expert(const lipsc_model *m, lipsc_role role, size_t la
     lipsc_tensor tensor;
     *out = NULL;
     if (!lipsc_tensor_expert(c, role, layer, expert, &tensor)) return LIPSC_OK;
-    const int own = lipsc_tensor_copies(c, role) > 1;
+    const int own = lipsc_tensor_is_own(c, role);
     const size_t count = own ? tensor.count : tensor.count / c->experts;
     *out = lipsc_alloc(count, sizeof **out);
     if (!*out) return no_memory(m, err);
@@ -167,7 +167,7 @@ lipsc_status lipsc_model_load_expert(const lipsc_model *m, size_t layer, size_t 
     const lipsc_config *c = &m->config;
     const int fused = c->family->tensor[LIPSC_GATE_UP] && what != LIPSC_DENSE_DOWN;
     const lipsc_role role = (lipsc_role)((fused ? LIPSC_GATE_UP : roles[what]) + bias);
-    *transposed = lipsc_tensor_copies(c, role) == 1;
+    *transposed = !lipsc_tensor_is_own(c, role);
     const lipsc_status status = load_expert(m, role, layer, expert, out, err);
     if (!status && *out && fused)
         take_alternate(bias ? c->ffn : c->ffn * c->d, what == LIPSC_DENSE_UP, *out);
