@@ -11,7 +11,6 @@
 
 #include "lipscope.h"
 #include "numbers.h"
-#include "out/table.h"
 
 /* What the program returns (see also `lipscope --help`). */
 enum {

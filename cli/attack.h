@@ -8,7 +8,6 @@
 
 #include <jansson.h>
 
-#include "attack/attack.h"
 #include "bounds.h"
 #include "run/run.h"
 

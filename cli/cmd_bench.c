@@ -256,6 +256,16 @@ static lipsc_status bench_row(const settings *s, size_t n, lipsc_mask mask,
     return status;
 }
 
+/* Members of the JSON object behind the rows. */
+#define BENCH_LIST(X)                                         \
+    X(isa, TEXT, 0, 0, "", "instruction set of the products") \
+    X(repeats, COUNT, 0, 0, "", "each figure is the median of so many")
+
+typedef struct {
+    BENCH_LIST(LIPSC_FIELD_MEMBER)
+} record;
+static const lipsc_field fields[] = {BENCH_LIST(LIPSC_FIELD_ENTRY)};
+
 static int bench(const cli_command *self, const settings *s, lipsc_table *t) {
     cli_progress progress;
     lipsc_error err = {.text = ""};
@@ -279,8 +289,8 @@ static int bench(const cli_command *self, const settings *s, lipsc_table *t) {
             }
     if (status && status != LIPSC_E_STOPPED)
         return cli_failure(self, "%s", *err.text ? err.text : lipsc_strerror(status));
-    lipsc_table_member(t, "isa", lipsc_json_text(lipsc_cpu_isa()));
-    lipsc_table_member(t, "repeats", json_integer((json_int_t)s->repeats));
+    lipsc_table_members(t, (lipsc_fields){sizeof fields / sizeof *fields, fields},
+                        &(record){lipsc_cpu_isa(), s->repeats});
     if (lipsc_table_end(t, &err)) return cli_failure(self, "%s", err.text);
     if (status) return cli_failure(self, "interrupted");
     return CLI_DONE;

@@ -1,12 +1,9 @@
 /* cmd_compare.c - lipscope compare: how much larger is sigma in one run than in another? */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "args.h"
-#include "core/mem.h"
-#include "report/report.h"
-#include "run/compare.h"
-#include "run/rows_file.h"
 
 typedef struct {
     cli_common common;
@@ -33,30 +30,6 @@ static const cli_option options[] = {
 };
 
 enum { MOST = 16 }; /* columns */
-
-/* ---- What the runs differ in --------------------------------------------------------- */
-
-static const json_t *setting(const lipsc_rows_file *file, const char *name) {
-    return json_object_get(json_object_get(file->head, "settings"), name);
-}
-
-/* "model and text", or NULL: nothing that decides a value. */
-static const char *differences(const lipsc_rows_file *a, const lipsc_rows_file *b,
-                               char *room, size_t size) {
-    static const char *const names[][2] = {{"model_hash", "model"}, {"text_hash", "text"},
-                                           {"mask", "mask"},        {"dtype", "dtype"},
-                                           {"heads", "heads"},      {"stride", "stride"},
-                                           {"tiled", "tiling"},     {"seed", "seed"}};
-    size_t used = 0;
-    *room = '\0';
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const json_t *x = setting(a, names[i][0]), *y = setting(b, names[i][0]);
-        if (x == y || (x && y && json_equal(x, y)) || used >= size) continue;
-        used += (size_t)snprintf(room + used, size - used, "%s%s", used ? ", " : "",
-                                 names[i][1]);
-    }
-    return used ? room : NULL;
-}
 
 /* ---- Words --------------------------------------------------------------------------- */
 
@@ -98,14 +71,7 @@ static void say(size_t count, const lipsc_change *changes, const char *differ) {
 
 /* ---- Together ------------------------------------------------------------------------ */
 
-typedef struct {
-    size_t count;
-    lipsc_change *changes;
-    char differ[160];
-    const char *path;
-} comparison;
-
-static int has_heads(size_t count, const comparison *all) {
+static int has_heads(size_t count, const lipsc_comparison *all) {
     for (size_t k = 0; k < count; k++)
         for (size_t i = 0; i < all[k].count; i++)
             if (all[k].changes[i].head != LIPSC_NONE) return 1;
@@ -123,7 +89,7 @@ static size_t choose_columns(lipsc_format format, int heads, lipsc_column *colum
 }
 
 static int print(const cli_command *self, const settings *s, size_t count,
-                 const comparison *all) {
+                 const lipsc_comparison *all) {
     const lipsc_format format = (lipsc_format)s->common.format;
     const lipsc_fields fields = lipsc_change_fields();
     lipsc_column columns[MOST];
@@ -135,7 +101,7 @@ static int print(const cli_command *self, const settings *s, size_t count,
         const int people = format == LIPSC_FORMAT_TABLE;
         if (people) {
             if (count > 1 && k) putchar('\n');
-            if (count > 1) cli_put_plain(stdout, all[k].path);
+            if (count > 1) cli_put_plain(stdout, all[k].changes->run);
             if (count > 1) putchar('\n');
             say(all[k].count, all[k].changes, *all[k].differ ? all[k].differ : NULL);
         }
@@ -155,9 +121,8 @@ static int print(const cli_command *self, const settings *s, size_t count,
 }
 
 static int verdict(const cli_command *self, const settings *s, size_t count,
-                   const comparison *all) {
+                   const lipsc_comparison *all) {
     const lipsc_change *worst = NULL;
-    const char *path = NULL;
     size_t above = 0;
     char place[64];
     for (size_t k = 0; k < count; k++)
@@ -167,36 +132,20 @@ static int verdict(const cli_command *self, const settings *s, size_t count,
             above++;
             if (worst && c->ratio <= worst->ratio) continue;
             worst = c;
-            path = all[k].path;
         }
     if (!worst) return CLI_DONE;
     place_words(worst, place, sizeof place);
     cli_failure(self, "%s: ratio %.6g of %s exceeds --fail-above %.6g (%zu in all do)",
-                path, worst->ratio, place, s->fail_above, above);
+                worst->run, worst->ratio, place, s->fail_above, above);
     return CLI_ABOVE_LIMIT;
 }
 
 static int compare(const cli_command *self, const settings *s, size_t count,
-                   const char *const *paths, lipsc_rows_file *files, comparison *all) {
+                   const char *const *paths, lipsc_comparison *all) {
     lipsc_error err;
-    for (size_t i = 0; i < count; i++)
-        if (lipsc_rows_file_open(paths[i], &files[i], &err))
+    for (size_t k = 1; k < count; k++)
+        if (lipsc_runs_compare(paths[0], paths[k], &all[k - 1], &err))
             return cli_failure(self, "%s", err.text);
-    for (size_t k = 1; k < count; k++) {
-        comparison *c = &all[k - 1];
-        const json_t *x = setting(&files[0], "map"), *y = setting(&files[k], "map");
-        if (x && y && !json_equal(x, y))
-            return cli_failure(self, "%s is of the map %s, %s of the map %s: not the same",
-                               paths[0], json_string_value(x), paths[k],
-                               json_string_value(y));
-        if (lipsc_rows_compare(files[0].count, files[0].rows, files[k].count, files[k].rows,
-                               &c->count, &c->changes, &err))
-            return cli_failure(self, "%s and %s: %s", paths[0], paths[k], err.text);
-        c->path = paths[k];
-        for (size_t i = 0; i < c->count; i++) c->changes[i].run = paths[k];
-        if (!differences(&files[0], &files[k], c->differ, sizeof c->differ))
-            *c->differ = '\0';
-    }
     if (s->out && lipsc_report_write(count, paths, s->out, &err))
         return cli_failure(self, "%s", err.text);
     if (s->out && !s->common.quiet) cli_note(self, "wrote %s", s->out);
@@ -210,16 +159,11 @@ static int run(const cli_command *self, int argc, char **argv) {
     int code = cli_parse(self, argc, argv, &s, &operands);
     if (code != CLI_RUN) return code;
     const size_t count = (size_t)operands;
-    lipsc_rows_file *files = lipsc_alloc_zero(count, sizeof *files);
-    comparison *all = lipsc_alloc_zero(count, sizeof *all);
-    code = files && all ? compare(self, &s, count, (const char *const *)argv, files, all)
-                        : cli_failure(self, "out of memory");
-    for (size_t i = 0; i < count; i++) {
-        if (files) lipsc_rows_file_close(&files[i]);
-        if (all) lipsc_release(all[i].changes);
-    }
-    lipsc_release(files);
-    lipsc_release(all);
+    lipsc_comparison *all = calloc(count, sizeof *all);
+    code = all ? compare(self, &s, count, (const char *const *)argv, all)
+               : cli_failure(self, "out of memory");
+    for (size_t i = 0; all && i < count; i++) lipsc_comparison_free(&all[i]);
+    free(all);
     return code;
 }
 

@@ -16,7 +16,6 @@
 #include "golden.h"
 #include "interrupt.h"
 #include "io/show.h"
-#include "report/report.h"
 #include "teller.h"
 
 typedef struct {

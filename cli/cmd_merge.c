@@ -1,8 +1,6 @@
 /* cmd_merge.c - lipscope merge: run files of one sweep, made in several places, become one.
  */
 #include "args.h"
-#include "core/mem.h"
-#include "run/merge.h"
 
 typedef struct {
     const char *out;

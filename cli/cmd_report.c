@@ -1,6 +1,5 @@
 /* cmd_report.c - lipscope report: one self-contained HTML page from run files. */
 #include "args.h"
-#include "report/report.h"
 
 typedef struct {
     const char *out;

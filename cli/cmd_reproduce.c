@@ -8,7 +8,6 @@
 #include "core/mem.h"
 #include "core/sha256.h"
 #include "interrupt.h"
-#include "report/report.h"
 #include "reproduce/reproduce.h"
 #include "source.h"
 

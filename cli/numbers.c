@@ -1,8 +1,6 @@
 /* numbers.c - numbers, lists and ranges as people type them. */
 #include "numbers.h"
 
-#include "core/real.h"
-
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +28,7 @@ int cli_number_size(const char *text, size_t min, size_t max, size_t *out) {
 int cli_number_real(const char *text, double min, double max, double *out) {
     char *end;
     if (!text[0] || !strchr("+-.0123456789", text[0])) return -1; /* no "nan", no " 1" */
-    double v = lipsc_real_parse(text, &end);
+    double v = strtod(text, &end);
     if (*end || end == text || !isfinite(v) || v < min || v > max) return -1;
     *out = v;
     return 0;

@@ -54,6 +54,13 @@
 #include "lipscope/bound.h"     /* proved upper bounds                                */
 #include "lipscope/model.h"     /* checkpoints, activations, the maps of a model      */
 #include "lipscope/tokens.h"    /* text to token ids                                  */
+#include "lipscope/row.h"       /* a row of results: a struct and its list of fields  */
+#include "lipscope/table.h"     /* rows on a screen, as TSV or as JSON                */
+#include "lipscope/run.h"       /* run files: rows that are kept                      */
+#include "lipscope/fit.h"       /* growth laws                                        */
+#include "lipscope/compare.h"   /* two sets of rows against each other                */
+#include "lipscope/report.h"    /* a page of run files                                */
+#include "lipscope/attack.h"    /* the worst input                                    */
 #include "lipscope/file.h"      /* layer files                                        */
 #include "lipscope/meanfield.h" /* measures, their distances, attention on them       */
 

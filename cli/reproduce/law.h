@@ -4,7 +4,7 @@
 #define LIPSC_CLI_REPRODUCE_LAW_H
 
 #include "reproduce.h"
-#include "run/fit.h"
+#include "lipscope/fit.h"
 
 /* What the paper draws, for layer 0 and the middle one: coefficient, exponent.  0: no line
  * in the figure, or another model than the paper's. */

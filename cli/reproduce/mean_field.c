@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "attack/attack.h"
 #include "core/mem.h"
 #include "reproduce.h"
 

@@ -15,6 +15,11 @@ void lipsc_attack_defaults(lipsc_attack_settings *set) {
     *set = (lipsc_attack_settings){.radius = NAN, .iterations = 200, .seed = 1};
 }
 
+const char *lipsc_attack_domain_name(lipsc_attack_domain domain) {
+    static const char *const names[] = {"ball", "sphere", "norm", "around"};
+    return (size_t)domain < sizeof names / sizeof *names ? names[domain] : "unknown";
+}
+
 void lipsc_attack_result_free(lipsc_attack_result *result) {
     lipsc_release(result->X);
     lipsc_release(result->weights);
@@ -242,6 +247,7 @@ lipsc_status lipsc_attack_run(const lipsc_layer *layer, const lipsc_attack_setti
     lipsc_search s;
     lipsc_attack_settings used = *set;
     if (used.tol == 0.0) used.tol = 1e-8;
+    if (!used.threads) used.threads = lipsc_device_threads(used.device);
     memset(out, 0, sizeof *out);
     lipsc_status status = lipsc_search_open(layer, &used, &s, err), outcome = status;
     if (!status) {

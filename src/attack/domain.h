@@ -10,7 +10,7 @@
 #ifndef LIPSC_ATTACK_DOMAIN_H
 #define LIPSC_ATTACK_DOMAIN_H
 
-#include "attack/attack.h"
+#include "lipscope/attack.h"
 
 /* e^-100: the lightest atom beside the heaviest, within what f32 takes. */
 #define LIPSC_MASS_SPAN 100.0

@@ -113,15 +113,15 @@ typedef struct {
     double tau2[LIPSC_VIEWS], rho2[LIPSC_VIEWS];
     double query[LIPSC_VIEWS]; /* largest query term of the tokens seen so far         */
     double cover; /* largest bound by traces of them: the scale of their rounding errors */
-} lipsc_row;
+} lipsc_head_row;
 
-lipsc_status lipsc_row_new(const lipsc_head *head, lipsc_row *row);
-void lipsc_row_free(lipsc_row *row);
+lipsc_status lipsc_head_row_new(const lipsc_head *head, lipsc_head_row *row);
+void lipsc_head_row_free(lipsc_head_row *row);
 
 /* tau2 of token i, and its query term, which raises row->query.  A value that overflows
  * is LIPSC_E_RANGE. */
-lipsc_status lipsc_row_columns(const lipsc_head *head, size_t i, lipsc_row *row);
+lipsc_status lipsc_head_row_columns(const lipsc_head *head, size_t i, lipsc_head_row *row);
 /* rho2 of token i */
-lipsc_status lipsc_row_rows(const lipsc_head *head, size_t i, lipsc_row *row);
+lipsc_status lipsc_head_row_rows(const lipsc_head *head, size_t i, lipsc_head_row *row);
 
 #endif

@@ -69,12 +69,12 @@ static lipsc_status columns_of(const lipsc_head *head, size_t first, size_t coun
     lipsc_status status = LIPSC_OK;
 #pragma omp parallel num_threads(head->threads)
     {
-        lipsc_row row;
-        lipsc_status mine = lipsc_row_new(head, &row);
+        lipsc_head_row row;
+        lipsc_status mine = lipsc_head_row_new(head, &row);
 #pragma omp for schedule(dynamic, 4)
         for (size_t i = first; i < first + count; i++) {
             if (mine) continue;
-            mine = lipsc_row_columns(head, i, &row);
+            mine = lipsc_head_row_columns(head, i, &row);
             for (int v = 0; v < LIPSC_VIEWS; v++) sums->tau2[v][i] = row.tau2[v];
             sums->largest[i] = row.p[row.top - head->rows->lo[i]];
             memcpy(sums->P + (i - first) * head->n, row.p,
@@ -87,7 +87,7 @@ static lipsc_status columns_of(const lipsc_head *head, size_t first, size_t coun
                 query[v] = larger_of(query[v], row.query[v]);
             *cover = larger_of(*cover, row.cover);
         }
-        lipsc_row_free(&row);
+        lipsc_head_row_free(&row);
     }
     return status;
 }
@@ -127,17 +127,17 @@ static lipsc_status rows_of(const lipsc_head *head, size_t first, size_t count,
     lipsc_status status = LIPSC_OK;
 #pragma omp parallel num_threads(head->threads)
     {
-        lipsc_row row;
-        lipsc_status mine = lipsc_row_new(head, &row);
+        lipsc_head_row row;
+        lipsc_status mine = lipsc_head_row_new(head, &row);
 #pragma omp for schedule(dynamic, 4)
         for (size_t i = first; i < first + count; i++) {
             if (mine) continue;
-            mine = lipsc_row_rows(head, i, &row);
+            mine = lipsc_head_row_rows(head, i, &row);
             for (int v = 0; v < LIPSC_VIEWS; v++) sums->rho2[v][i] = row.rho2[v];
         }
 #pragma omp critical(lipsc_upper_merge)
         if (mine && !status) status = mine;
-        lipsc_row_free(&row);
+        lipsc_head_row_free(&row);
     }
     return status;
 }

@@ -42,9 +42,9 @@ static double *times_of_places(size_t n) {
     return times;
 }
 
-lipsc_status lipsc_field_new(const lipsc_layer *layer, const lipsc_measure *mu,
-                             lipsc_field *out, lipsc_error *err) {
-    lipsc_field field = {0};
+lipsc_status lipsc_atom_field_new(const lipsc_layer *layer, const lipsc_measure *mu,
+                                  lipsc_atom_field *out, lipsc_error *err) {
+    lipsc_atom_field field = {0};
     lipsc_measure given = *mu;
     lipsc_status status = lipsc_measure_check(mu, "given", err);
     if (!status) status = check_layer(layer, mu, &field.layer, err);
@@ -60,7 +60,7 @@ lipsc_status lipsc_field_new(const lipsc_layer *layer, const lipsc_measure *mu,
     if (!status) status = lipsc_measure_merge(&given, &field.atoms, field.place, err);
     lipsc_release(times);
     if (status) {
-        lipsc_field_free(&field);
+        lipsc_atom_field_free(&field);
         return status;
     }
     field.first = field.place + mu->n;
@@ -69,19 +69,19 @@ lipsc_status lipsc_field_new(const lipsc_layer *layer, const lipsc_measure *mu,
     return LIPSC_OK;
 }
 
-void lipsc_field_free(lipsc_field *field) {
+void lipsc_atom_field_free(lipsc_atom_field *field) {
     lipsc_cloud_free(&field->atoms);
     lipsc_release(field->place);
     memset(field, 0, sizeof *field);
 }
 
-lipsc_input lipsc_field_input(const lipsc_field *field) {
+lipsc_input lipsc_atom_field_input(const lipsc_atom_field *field) {
     const lipsc_measure *m = &field->atoms.measure;
     return (lipsc_input){
         .n = m->n, .X = m->points, .weights = m->weights, .times = m->times};
 }
 
-int lipsc_field_threads(const lipsc_field *field, int threads) {
+int lipsc_atom_field_threads(const lipsc_atom_field *field, int threads) {
     const lipsc_layer *l = &field->layer;
     const double n = (double)field->atoms.measure.n;
     const double scores = n * n * (double)l->heads * (double)(l->key_dim + l->value_dim);

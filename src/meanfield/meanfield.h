@@ -20,16 +20,16 @@ typedef struct {
     size_t *place;     /* (given n) which atom each given one became              */
     size_t *first;     /* (atoms n) the first of the given ones that became it    */
     int sequence;      /* the layer was causal: times are those of the places     */
-} lipsc_field;
+} lipsc_atom_field;
 
 /* layer's arrays must outlive it; mu is copied.  Nothing to free on failure. */
-lipsc_status lipsc_field_new(const lipsc_layer *layer, const lipsc_measure *mu,
-                             lipsc_field *out, lipsc_error *err);
-void lipsc_field_free(lipsc_field *field);
-lipsc_input lipsc_field_input(const lipsc_field *field);
+lipsc_status lipsc_atom_field_new(const lipsc_layer *layer, const lipsc_measure *mu,
+                                  lipsc_atom_field *out, lipsc_error *err);
+void lipsc_atom_field_free(lipsc_atom_field *field);
+lipsc_input lipsc_atom_field_input(const lipsc_atom_field *field);
 /* threads as asked for; where that is 0 and the work is small, one: the others would take
  * longer to wake up. */
-int lipsc_field_threads(const lipsc_field *field, int threads);
+int lipsc_atom_field_threads(const lipsc_atom_field *field, int threads);
 double lipsc_time_of(size_t i, size_t n); /* of place i in a sequence of n: (i+1)/n */
 
 /* ---- Query path: paths.c ------------------------------------------------------------ */
@@ -81,12 +81,12 @@ typedef struct {
 } lipsc_teleport;
 
 /* norm and direction as lipsc_halves_find gave them. */
-lipsc_status lipsc_teleport_find(const lipsc_field *field, lipsc_packed *paths,
+lipsc_status lipsc_teleport_find(const lipsc_atom_field *field, lipsc_packed *paths,
                                  const lipsc_slope_settings *set, const double *norm,
                                  const double *direction, lipsc_teleport *out,
                                  lipsc_error *err);
 /* sup over z of |V C_z A|, from above: sum over heads of |W V| |A| R^2, or with |O|.  NaN
  * with query/key norms. */
-lipsc_status lipsc_teleport_cover(const lipsc_field *field, double *cover);
+lipsc_status lipsc_teleport_cover(const lipsc_atom_field *field, double *cover);
 
 #endif

@@ -5,12 +5,13 @@
 #include <string.h>
 
 /* Outputs of the different atoms, (atoms, width). */
-static lipsc_status outputs(const lipsc_field *field, int threads, double *y,
+static lipsc_status outputs(const lipsc_atom_field *field, int threads, double *y,
                             lipsc_error *err) {
-    const lipsc_input input = lipsc_field_input(field);
+    const lipsc_input input = lipsc_atom_field_input(field);
     lipsc_attn *attn;
-    lipsc_status status = lipsc_attn_new(&field->layer, &input, LIPSC_F64,
-                                         lipsc_field_threads(field, threads), &attn, err);
+    lipsc_status status =
+        lipsc_attn_new(&field->layer, &input, LIPSC_F64,
+                       lipsc_atom_field_threads(field, threads), &attn, err);
     if (status) return status;
     status = lipsc_attn_output(attn, y);
     lipsc_attn_free(attn);
@@ -19,10 +20,10 @@ static lipsc_status outputs(const lipsc_field *field, int threads, double *y,
 
 lipsc_status lipsc_measure_push(const lipsc_layer *layer, const lipsc_measure *mu,
                                 int threads, lipsc_cloud *out, lipsc_error *err) {
-    lipsc_field field;
+    lipsc_atom_field field;
     lipsc_cloud image = {.storage = NULL};
     lipsc_cloud_parts parts = {0};
-    lipsc_status status = lipsc_field_new(layer, mu, &field, err);
+    lipsc_status status = lipsc_atom_field_new(layer, mu, &field, err);
     if (status) return status;
     const size_t width = lipsc_layer_width(&field.layer);
     double *y = lipsc_alloc(field.atoms.measure.n, width * sizeof *y);
@@ -36,7 +37,7 @@ lipsc_status lipsc_measure_push(const lipsc_layer *layer, const lipsc_measure *m
         if (mu->times) parts.times[i] = mu->times[i];
     }
     lipsc_release(y);
-    lipsc_field_free(&field);
+    lipsc_atom_field_free(&field);
     if (status)
         lipsc_cloud_free(&image);
     else

@@ -38,10 +38,10 @@ static size_t largest(size_t count, const double *x) {
 /* ---- Moving ------------------------------------------------------------------------- */
 
 /* direction (n, d) with sum a_i |h_i|^2 = 1, from the unit vector v = sqrt(a) h. */
-static lipsc_status find_move(const lipsc_acting *acting, const lipsc_field *field,
+static lipsc_status find_move(const lipsc_acting *acting, const lipsc_atom_field *field,
                               const lipsc_slope_settings *set, lipsc_slopes *s,
                               lipsc_error *err) {
-    const lipsc_input input = lipsc_field_input(field);
+    const lipsc_input input = lipsc_atom_field_input(field);
     lipsc_svd_settings solve;
     lipsc_svd_info info;
     lipsc_attn *attn;
@@ -72,7 +72,8 @@ static lipsc_status find_move(const lipsc_acting *acting, const lipsc_field *fie
 }
 
 /* The causal sequence with every token twice, one after the other. */
-static lipsc_status find_duplicate(const lipsc_acting *acting, const lipsc_field *field,
+static lipsc_status find_duplicate(const lipsc_acting *acting,
+                                   const lipsc_atom_field *field,
                                    const lipsc_slope_settings *set, double *sigma,
                                    lipsc_error *err) {
     const lipsc_measure *mu = &field->atoms.measure;
@@ -105,10 +106,10 @@ static lipsc_status find_duplicate(const lipsc_acting *acting, const lipsc_field
 /* ---- Splitting and teleporting
  * ------------------------------------------------------------ */
 
-static lipsc_status find_parts(lipsc_packed *paths, const lipsc_field *field,
+static lipsc_status find_parts(lipsc_packed *paths, const lipsc_atom_field *field,
                                const lipsc_slope_settings *set, double tol, lipsc_slopes *s,
                                lipsc_error *err) {
-    const lipsc_input input = lipsc_field_input(field);
+    const lipsc_input input = lipsc_atom_field_input(field);
     lipsc_attn *attn = NULL;
     lipsc_teleport far = {.target = s->target};
     double *norm = lipsc_alloc(s->n, sizeof *norm);
@@ -145,9 +146,9 @@ static lipsc_status find_parts(lipsc_packed *paths, const lipsc_field *field,
 /* ---- Finite perturbations
  * ------------------------------------------------------------------ */
 
-static lipsc_status measure(const lipsc_field *field, int threads, const lipsc_slopes *s,
-                            lipsc_perturbation kind, double step, double *ratio,
-                            lipsc_error *err) {
+static lipsc_status measure(const lipsc_atom_field *field, int threads,
+                            const lipsc_slopes *s, lipsc_perturbation kind, double step,
+                            double *ratio, lipsc_error *err) {
     lipsc_cloud near;
     lipsc_ratio found;
     const lipsc_measure *mu = &field->atoms.measure;
@@ -163,8 +164,9 @@ static lipsc_status measure(const lipsc_field *field, int threads, const lipsc_s
 /* Where others look at the target much more than at anything else, even a small part of an
  * atom changes what they see: the part is made smaller until the ratio stands still, at
  * most so much that rounding stays far away. */
-static lipsc_status measure_far(const lipsc_field *field, const lipsc_slope_settings *set,
-                                lipsc_slopes *s, lipsc_error *err) {
+static lipsc_status measure_far(const lipsc_atom_field *field,
+                                const lipsc_slope_settings *set, lipsc_slopes *s,
+                                lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     double last = 0.0, step = set->step;
     for (int k = 0; k < 4 && !status; k++, step *= 0.1) {
@@ -176,8 +178,9 @@ static lipsc_status measure_far(const lipsc_field *field, const lipsc_slope_sett
     return status;
 }
 
-static lipsc_status measure_all(const lipsc_field *field, const lipsc_slope_settings *set,
-                                lipsc_slopes *s, lipsc_error *err) {
+static lipsc_status measure_all(const lipsc_atom_field *field,
+                                const lipsc_slope_settings *set, lipsc_slopes *s,
+                                lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     const int far = s->teleport > s->halves;
     if (set->step == 0.0 || s->n > set->measured) return LIPSC_OK;
@@ -214,7 +217,7 @@ void lipsc_slopes_free(lipsc_slopes *slopes) {
 }
 
 /* From the different atoms to the given ones. */
-static lipsc_status hand_over(const lipsc_field *field, size_t n, lipsc_slopes *s) {
+static lipsc_status hand_over(const lipsc_atom_field *field, size_t n, lipsc_slopes *s) {
     double *direction = lipsc_alloc(n, s->d * sizeof *direction);
     if (!direction) return LIPSC_E_NOMEM;
     for (size_t i = 0; i < n; i++)
@@ -230,13 +233,13 @@ static lipsc_status hand_over(const lipsc_field *field, size_t n, lipsc_slopes *
     return LIPSC_OK;
 }
 
-static lipsc_status find(const lipsc_acting *acting, const lipsc_field *field,
+static lipsc_status find(const lipsc_acting *acting, const lipsc_atom_field *field,
                          const lipsc_slope_settings *asked, lipsc_slopes *s,
                          lipsc_error *err) {
     lipsc_slope_settings used = *asked;
     const lipsc_slope_settings *set = &used;
     const double tol = set->tol > 0.0 ? set->tol : 1e-8;
-    used.threads = lipsc_field_threads(field, asked->threads);
+    used.threads = lipsc_atom_field_threads(field, asked->threads);
     s->masked = field->layer.mask == LIPSC_MASK_TIMES;
     const lipsc_status moved = find_move(acting, field, set, s, err);
     if (moved && moved != LIPSC_E_NOCONV) return moved;
@@ -258,9 +261,9 @@ lipsc_status lipsc_slopes_with(const lipsc_acting *acting, const lipsc_layer *la
                                lipsc_slopes *out, lipsc_error *err) {
     const double started = lipsc_seconds();
     lipsc_slopes s;
-    lipsc_field field;
+    lipsc_atom_field field;
     lipsc_status status = check_settings(set, err);
-    if (!status) status = lipsc_field_new(layer, mu, &field, err);
+    if (!status) status = lipsc_atom_field_new(layer, mu, &field, err);
     if (status) return status;
     status = slopes_new(field.atoms.measure.n, mu->d, &s);
     if (!status) status = find(acting, &field, set, &s, err);
@@ -268,7 +271,7 @@ lipsc_status lipsc_slopes_with(const lipsc_acting *acting, const lipsc_layer *la
         const lipsc_status given = hand_over(&field, mu->n, &s);
         if (given) status = given;
     }
-    lipsc_field_free(&field);
+    lipsc_atom_field_free(&field);
     s.seconds = lipsc_seconds() - started;
     if (!status || status == LIPSC_E_NOCONV)
         *out = s;

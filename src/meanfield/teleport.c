@@ -28,7 +28,7 @@ static const double no_weight = 1e-40;   /* of a probe, beside that of its atom 
 static const double nearest = 1e-5;      /* of the radius: closer is |V C A| itself  */
 
 typedef struct {
-    const lipsc_field *field;
+    const lipsc_atom_field *field;
     lipsc_packed *paths;
     int threads;
     size_t n, d, width, count; /* atoms, probes                                       */
@@ -226,7 +226,7 @@ static lipsc_status run(climb *k, const lipsc_slope_settings *set, const double 
     return status;
 }
 
-lipsc_status lipsc_teleport_find(const lipsc_field *field, lipsc_packed *paths,
+lipsc_status lipsc_teleport_find(const lipsc_atom_field *field, lipsc_packed *paths,
                                  const lipsc_slope_settings *set, const double *norm,
                                  const double *direction, lipsc_teleport *out,
                                  lipsc_error *err) {
@@ -287,7 +287,7 @@ static double squared_radius(const lipsc_measure *mu, double *middle) {
     return radius * radius;
 }
 
-lipsc_status lipsc_teleport_cover(const lipsc_field *field, double *cover) {
+lipsc_status lipsc_teleport_cover(const lipsc_atom_field *field, double *cover) {
     const double margin = 1.0 + 1e-10; /* rounding of the norms */
     const lipsc_layer *layer = &field->layer;
     *cover = NAN;

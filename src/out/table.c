@@ -123,6 +123,29 @@ void lipsc_table_member(lipsc_table *t, const char *name, json_t *value) {
         keep_first(t, LIPSC_E_NOMEM);
 }
 
+void lipsc_table_members(lipsc_table *t, lipsc_fields fields, const void *record) {
+    for (size_t f = 0; f < fields.count; f++)
+        lipsc_table_member(t, fields.at[f].name, lipsc_field_json(&fields.at[f], record));
+}
+
+void lipsc_table_object(lipsc_table *t, const char *name, lipsc_fields fields,
+                        const void *record) {
+    lipsc_table_member(t, name,
+                       record ? lipsc_fields_json(fields, record, ~0u) : json_null());
+}
+
+void lipsc_table_list(lipsc_table *t, const char *name, lipsc_fields fields, size_t count,
+                      size_t size, const void *records) {
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < count; i++) {
+        json_t *object = lipsc_fields_json(fields, (const char *)records + i * size, ~0u);
+        if (object && !json_array_append_new(list, object)) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    lipsc_table_member(t, name, list);
+}
+
 void lipsc_table_flush(lipsc_table *t) {
     if (t->format == LIPSC_FORMAT_TABLE) lipsc_print_table(t, 1);
     if (t->format == LIPSC_FORMAT_TSV) lipsc_print_tsv(t);

@@ -1,5 +1,5 @@
 /* absent.c - stands in where the page is not built. */
-#include "report/report.h"
+#include "lipscope/report.h"
 
 #include "core/error.h"
 

@@ -8,7 +8,7 @@
  * whatever quotes surround it.  "<" occurs in JSON only inside strings, where \u003c means
  * the same: with it written so no text of a file can leave the element. */
 #define _POSIX_C_SOURCE 200809L
-#include "report/report.h"
+#include "lipscope/report.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -163,12 +163,12 @@ static json_t *describe(const char *path, const lipsc_rows_file *s) {
     const lipsc_row **rows = lipsc_alloc(s->count, sizeof *rows);
     json_t **stored = lipsc_alloc(s->count, sizeof *stored), *out = NULL, *fits = NULL;
     for (size_t i = 0; rows && i < s->count; i++) rows[i] = &s->rows[i];
-    if (rows && stored) fits = fit_groups(s->count, rows, lipsc_rows_file_seed(s));
-    if (fits) out = json_incref(s->head);
+    if (rows && stored) fits = fit_groups(s->count, rows, s->seed);
+    if (fits) out = json_incref(lipsc_rows_file_head(s));
     if (out) {
         /* in the order of the fits, which is that of the curves */
         for (size_t i = 0; i < s->count; i++)
-            stored[i] = json_array_get(s->stored, (size_t)(rows[i] - s->rows));
+            stored[i] = lipsc_rows_file_stored(s, (size_t)(rows[i] - s->rows));
         json_object_set_new(out, "file", lipsc_json_text(path));
         json_object_set_new(out, "count", json_integer((json_int_t)s->count));
         json_object_set_new(out, "fits", fits);
@@ -186,7 +186,7 @@ static json_t *describe_texts(size_t count, const lipsc_rows_file *sources) {
     if (!rows) return NULL;
     for (size_t s = 0; s < count; s++)
         for (size_t i = 0; i < sources[s].count; i++) rows[used++] = &sources[s].rows[i];
-    json_t *all = fit_texts(total, rows, lipsc_rows_file_seed(&sources[0]));
+    json_t *all = fit_texts(total, rows, sources[0].seed);
     lipsc_release(rows);
     return all;
 }

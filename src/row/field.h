@@ -1,78 +1,17 @@
-/* field.h - what a record is made of: a list of fields that describes a struct.
+/* field.h - records, which a list of fields describes, on their way to and from JSON.
  *
  * Whatever shows, stores, reads or documents a record goes through such a list and knows
- * nothing of the struct: tables, TSV, JSON, the run file and its view, docs/row.md.
- *
- * A member that has no value holds its kind's empty value, and is null in JSON:
- *
- *     TEXT   const char *    NULL
- *     COUNT  size_t          LIPSC_NONE
- *     WHOLE  long long       LIPSC_NO_WHOLE
- *     REAL   double          not finite
- *     FLAG   int             negative
- *     REALS  lipsc_reals     .at NULL; items that are not finite are null in the list */
+ * nothing of the struct: tables, TSV, JSON, the run file and its view, docs/row.md. */
 #ifndef LIPSC_ROW_FIELD_H
 #define LIPSC_ROW_FIELD_H
 
 #include <jansson.h>
-#include <limits.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "core/pool.h"
-#include "lipscope.h"
-
-#define LIPSC_NONE     SIZE_MAX
-#define LIPSC_NO_WHOLE LLONG_MIN
-
-typedef struct {
-    size_t count;
-    const double *at;
-} lipsc_reals;
-
-typedef enum {
-    LIPSC_FIELD_TEXT,
-    LIPSC_FIELD_COUNT,
-    LIPSC_FIELD_WHOLE,
-    LIPSC_FIELD_REAL,
-    LIPSC_FIELD_FLAG,
-    LIPSC_FIELD_REALS
-} lipsc_field_kind;
-
-typedef struct {
-    const char *name;
-    lipsc_field_kind kind;
-    size_t offset;    /* of the member in its struct                                    */
-    unsigned part;    /* 0: in every record, else the bit of the part that it belongs to */
-    int shown;        /* in tables for people, which have no room for what is the same in
-                       * every row or said twice                                        */
-    const char *unit; /* "", or what its numbers count                                */
-    const char *says; /* one line on what it is                                       */
-} lipsc_field;
-
-typedef struct {
-    size_t count;
-    const lipsc_field *at;
-} lipsc_fields;
-
-/* A list of fields is a macro of lines X(member, kind, part, shown, unit, what it says).
- * LIPSC_FIELD_MEMBER makes the struct of it, LIPSC_FIELD_ENTRY the list, in a file where
- * `record` is that struct. */
-typedef const char *lipsc_type_TEXT;
-typedef size_t lipsc_type_COUNT;
-typedef long long lipsc_type_WHOLE;
-typedef double lipsc_type_REAL;
-typedef int lipsc_type_FLAG;
-typedef lipsc_reals lipsc_type_REALS;
-#define LIPSC_FIELD_MEMBER(name, kind, part, shown, unit, says) lipsc_type_##kind name;
-#define LIPSC_FIELD_ENTRY(name, kind, part, shown, unit, says) \
-    {#name, LIPSC_FIELD_##kind, offsetof(record, name), part, shown, unit, says},
+#include "lipscope/row.h"
 
 /* names: room for all of them. */
 void lipsc_fields_names(lipsc_fields fields, const char **names);
-
-/* Every member empty. */
-void lipsc_fields_clear(lipsc_fields fields, void *record);
 
 /* The member as JSON, null where it is empty; NULL when memory is short. */
 json_t *lipsc_field_json(const lipsc_field *field, const void *record);

@@ -1,14 +1,17 @@
 /* compare.c - ratios of sigma between two sets of rows, with intervals over starts. */
-#include "run/compare.h"
+#include "lipscope/compare.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/median.h"
 #include "core/mem.h"
+#include "row/row.h"
 #include "run/distribution.h"
+#include "run/rows_file.h"
 
 /* What a value of a solve is good to, relative: twice this between two of them. */
 static const double value_error = 1e-6;
@@ -279,4 +282,60 @@ lipsc_status lipsc_rows_compare(size_t before_count, const lipsc_row *before,
     if (status) lipsc_release(found);
     *changes = status ? NULL : found;
     return status;
+}
+
+/* ---- Two run files ------------------------------------------------------------------- */
+
+static int same(const json_t *x, const json_t *y) {
+    return x == y || (x && y && json_equal(x, y));
+}
+
+static void name_differences(const lipsc_rows_file *a, const lipsc_rows_file *b, char *room,
+                             size_t size) {
+    static const char *const names[][2] = {{"model_hash", "model"}, {"text_hash", "text"},
+                                           {"mask", "mask"},        {"dtype", "dtype"},
+                                           {"heads", "heads"},      {"stride", "stride"},
+                                           {"tiled", "tiling"},     {"seed", "seed"}};
+    size_t used = 0;
+    *room = '\0';
+    for (size_t i = 0; i < sizeof names / sizeof *names && used < size; i++)
+        if (!same(lipsc_rows_file_setting(a, names[i][0]),
+                  lipsc_rows_file_setting(b, names[i][0])))
+            used += (size_t)snprintf(room + used, size - used, "%s%s", used ? ", " : "",
+                                     names[i][1]);
+}
+
+static lipsc_status compare_files(const char *before, const lipsc_rows_file *a,
+                                  const char *after, const lipsc_rows_file *b,
+                                  lipsc_comparison *out, lipsc_error *err) {
+    const json_t *x = lipsc_rows_file_setting(a, "map"),
+                 *y = lipsc_rows_file_setting(b, "map");
+    lipsc_error why;
+    if (json_is_string(x) && json_is_string(y) && !json_equal(x, y))
+        return lipsc_fail(err, LIPSC_E_REFUSED,
+                          "%s is of the map %s, %s of the map %s: not the same", before,
+                          json_string_value(x), after, json_string_value(y));
+    const lipsc_status status = lipsc_rows_compare(a->count, a->rows, b->count, b->rows,
+                                                   &out->count, &out->changes, &why);
+    if (status) return lipsc_fail(err, status, "%s and %s: %s", before, after, why.text);
+    for (size_t i = 0; i < out->count; i++) out->changes[i].run = after;
+    name_differences(a, b, out->differ, sizeof out->differ);
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_runs_compare(const char *before, const char *after,
+                                lipsc_comparison *out, lipsc_error *err) {
+    lipsc_rows_file a = {0}, b = {0};
+    *out = (lipsc_comparison){0};
+    lipsc_status status = lipsc_rows_file_open(before, &a, err);
+    if (!status) status = lipsc_rows_file_open(after, &b, err);
+    if (!status) status = compare_files(before, &a, after, &b, out, err);
+    lipsc_rows_file_close(&a);
+    lipsc_rows_file_close(&b);
+    return status;
+}
+
+void lipsc_comparison_free(lipsc_comparison *comparison) {
+    lipsc_release(comparison->changes);
+    *comparison = (lipsc_comparison){0};
 }

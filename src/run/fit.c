@@ -9,7 +9,7 @@
  * its windows share their beginning.  The interval is exponent +- 0.95 t s with s the
  * standard deviation over resamplings and t Student's quantile: percentiles of so few
  * starts are too narrow, and the factor is what simulations ask for (docs/maths.md 9). */
-#include "run/fit.h"
+#include "lipscope/fit.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "run/fit.h"
+#include "lipscope/fit.h"
 
 typedef lipsc_growth record;
 static const lipsc_field fields[] = {LIPSC_GROWTH_LIST(LIPSC_FIELD_ENTRY)};

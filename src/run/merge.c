@@ -1,6 +1,6 @@
 /* merge.c - several run files of one sweep become one, or nothing changes. */
 #define _POSIX_C_SOURCE 200809L
-#include "run/merge.h"
+#include "lipscope/run.h"
 
 #include <string.h>
 #include <sys/stat.h>

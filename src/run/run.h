@@ -1,21 +1,11 @@
-/* run.h - the run file: one SQLite database that keeps what a long run has finished.
- *
- * A cell is a text key with a JSON object, its row.  Each is stored in a transaction of its
- * own: the process may be killed at any moment and every cell stored before is there.  The
- * same settings open the file again; other ones are refused, because rows that were not
- * computed alike must not stand in one file.
- *
- *     table run      one row: schema, version, created, command, command_line, settings
- *     table cells    key, created, version, row (JSON)
- *     view results   key and the fields of the rows as columns, for people with SQL */
+/* run.h - the run file with rows of any kind, as JSON (lipscope/run.h has those of cells).
+ */
 #ifndef LIPSC_RUN_RUN_H
 #define LIPSC_RUN_RUN_H
 
 #include <jansson.h>
 
-#include "lipscope.h"
-
-typedef struct lipsc_run lipsc_run;
+#include "lipscope/run.h"
 
 typedef struct {
     const char *command;       /* "measure"                                          */
@@ -33,18 +23,13 @@ typedef struct {
  * open: a lock on PATH-lock says so, which the system takes back however a process ends. */
 lipsc_status lipsc_run_open(const char *path, const lipsc_run_options *options,
                             lipsc_run **out, lipsc_error *err);
-void lipsc_run_close(lipsc_run *run); /* NULL does nothing */
 
 /* The settings of the run file at path (json_decref them), before it is opened: some may be
  * taken over.  NULL when there is no such file or it is no run file of this command, which
  * lipsc_run_open then says. */
 json_t *lipsc_run_settings(const char *path, const char *command);
 
-/* Cells that are stored. */
-lipsc_status lipsc_run_count(lipsc_run *run, size_t *count, lipsc_error *err);
-
-/* Stores a cell, or replaces the one of the same key.  When it returns LIPSC_OK the cell
- * survives the end of this process; when it fails (a full disk) nothing has changed. */
+/* lipsc_run_put_row of any object. */
 lipsc_status lipsc_run_put(lipsc_run *run, const char *key, const json_t *row,
                            lipsc_error *err);
 

@@ -1,7 +1,7 @@
 /* test_around.c - the bound over a neighbourhood against LAPACK's norm of the Jacobian at
  * inputs inside it: random ones on its wall, and those that an attack finds. */
 #include "core/extreme.h"
-#include "attack/attack.h"
+#include "lipscope/attack.h"
 #include "layers.h"
 #include "linalg/dense.h"
 

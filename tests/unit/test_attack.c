@@ -1,7 +1,7 @@
 /* test_attack.c - the search for the worst input: values that others found by search are
  * met or beaten, what it returns lies in its domain and is what the definition says, and
  * what cannot be searched ends as it should. */
-#include "attack/attack.h"
+#include "lipscope/attack.h"
 #include "attack/domain.h"
 #include "layers.h"
 #include "small_layer.h"

@@ -8,7 +8,7 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
-#include "run/compare.h"
+#include "lipscope/compare.h"
 
 enum { LENGTHS = 4, MOST = 20 * LENGTHS };
 

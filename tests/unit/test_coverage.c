@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "run/fit.h"
+#include "lipscope/fit.h"
 
 enum { MOST_POINTS = 20 * 7 * 2, ROWS = 9 };
 static const double truth = 0.4;

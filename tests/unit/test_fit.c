@@ -10,7 +10,7 @@
 
 #include "core/rng.h"
 #include "run/distribution.h"
-#include "run/fit.h"
+#include "lipscope/fit.h"
 
 /* Relative; logarithms, sums of a few numbers and exp lose a few units in the last place.
  */

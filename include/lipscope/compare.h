@@ -5,10 +5,14 @@
  * logarithms of their ratios are averaged over the lengths of each start, and the interval
  * is Student's over starts; else each side is averaged so on its own, and the interval is
  * Welch's.  Below six starts there is none. */
-#ifndef LIPSC_RUN_COMPARE_H
-#define LIPSC_RUN_COMPARE_H
+#ifndef LIPSCOPE_COMPARE_H
+#define LIPSCOPE_COMPARE_H
 
-#include "row/row.h"
+#include "lipscope/row.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* X(member, kind, part, shown, unit, what it says) */
 #define LIPSC_CHANGE_LIST(X)                                                              \
@@ -31,7 +35,7 @@ typedef struct {
     LIPSC_CHANGE_LIST(LIPSC_FIELD_MEMBER)
 } lipsc_change;
 
-lipsc_fields lipsc_change_fields(void);
+LIPSC_API lipsc_fields lipsc_change_fields(void);
 
 enum { LIPSC_COMPARE_STARTS = 6 /* fewest for an interval */ };
 
@@ -39,8 +43,25 @@ enum { LIPSC_COMPARE_STARTS = 6 /* fewest for an interval */ };
  * *changes (count of them; lipsc_release it).  Sigmas that are not positive and finite are
  * left out.  Found values are good to about 1e-6, which every interval contains.
  * LIPSC_E_REFUSED: nothing in common. */
-lipsc_status lipsc_rows_compare(size_t before_count, const lipsc_row *before,
-                                size_t after_count, const lipsc_row *after, size_t *count,
-                                lipsc_change **changes, lipsc_error *err);
+LIPSC_API lipsc_status lipsc_rows_compare(size_t before_count, const lipsc_row *before,
+                                          size_t after_count, const lipsc_row *after,
+                                          size_t *count, lipsc_change **changes,
+                                          lipsc_error *err);
 
+/* Two run files. */
+typedef struct {
+    size_t count;
+    lipsc_change *changes;
+    char differ[128]; /* what differs of model, text, mask, dtype, heads, stride, tiling and
+                       * seed, separated by commas; may be empty                         */
+} lipsc_comparison;
+
+/* Refuses files of different maps.  after is kept in the changes, not copied. */
+LIPSC_API lipsc_status lipsc_runs_compare(const char *before, const char *after,
+                                          lipsc_comparison *out, lipsc_error *err);
+LIPSC_API void lipsc_comparison_free(lipsc_comparison *comparison);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,14 +1,18 @@
 /* attack.h - the input of given length in a given domain at which sigma is largest, as far
  * as a search finds it.
  *
- * Starts: the constructions of bound/construct.h for every head, random inputs, a given
+ * Starts: the constructions of docs/maths.md 5 for every head, random inputs, a given
  * input.  From the best of them projected ascent along the gradient of sigma.  Whatever
  * comes out is an input with a direction that certifies its value: a lower bound of the
  * largest sigma over the domain, and never less than the best construction. */
-#ifndef LIPSC_ATTACK_ATTACK_H
-#define LIPSC_ATTACK_ATTACK_H
+#ifndef LIPSCOPE_ATTACK_H
+#define LIPSCOPE_ATTACK_H
 
-#include "lipscope.h"
+#include "lipscope/layer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef enum {
     LIPSC_ATTACK_BALL,   /* every |x_i| <= radius                                       */
@@ -17,6 +21,8 @@ typedef enum {
                           * for tokens large against its eps                            */
     LIPSC_ATTACK_AROUND  /* every |x_i - centre_i| <= radius                            */
 } lipsc_attack_domain;
+
+LIPSC_API const char *lipsc_attack_domain_name(lipsc_attack_domain domain);
 
 typedef struct {
     size_t n;
@@ -35,7 +41,8 @@ typedef struct {
     size_t iterations; /* of the longest climb.  Default 200                            */
     uint64_t seed;     /* Default 1                                                     */
     lipsc_dtype dtype; /* of the search; the value found is computed in double           */
-    int threads;
+    int threads;       /* 0: those of the device                                      */
+    lipsc_device *device; /* NULL: the CPU                                               */
     double tol; /* residual of the final value.  Default 0: 1e-8                        */
     int (*stop)(void *ctx); /* nonzero: end with LIPSC_E_STOPPED and the best so far     */
     void (*progress)(void *ctx, const char *doing, long evaluations, double best);
@@ -57,12 +64,16 @@ typedef struct {
     double seconds;
 } lipsc_attack_result;
 
-void lipsc_attack_defaults(lipsc_attack_settings *set);
+LIPSC_API void lipsc_attack_defaults(lipsc_attack_settings *set);
 
 /* Free *out on LIPSC_OK and LIPSC_E_STOPPED.  LIPSC_E_RANGE: scores as large as this radius
  * allows have no digits left behind the point. */
-lipsc_status lipsc_attack_run(const lipsc_layer *layer, const lipsc_attack_settings *set,
-                              lipsc_attack_result *out, lipsc_error *err);
-void lipsc_attack_result_free(lipsc_attack_result *result);
+LIPSC_API lipsc_status lipsc_attack_run(const lipsc_layer *layer,
+                                        const lipsc_attack_settings *set,
+                                        lipsc_attack_result *out, lipsc_error *err);
+LIPSC_API void lipsc_attack_result_free(lipsc_attack_result *result);
 
+#ifdef __cplusplus
+}
+#endif
 #endif
