@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "bound/joint.h"
+#include "bound/sink_move.h"
 #include "bound/slices.h"
 #include "bound/zoo.h"
 #include "core/error.h"
@@ -34,8 +35,6 @@ typedef struct {
     double factor[BLOCK][SUMS];
     double *column[SUMS]; /* (n) of one head                         */
     double *query;        /* (n) of one head, after O                */
-    double sink2;         /* of one head: sum_i (a_i/a_s) sink_move_i^2      */
-    double joint_sink2;   /* of all heads                                    */
     double *joint[SUMS];  /* (n) of all heads, V times the unit of the first */
     double unit;          /* that one */
     double *storage;
@@ -48,7 +47,7 @@ typedef struct {
 
 /* Sums over the rows of a block, in their order. */
 typedef struct {
-    double rho2[LIPSC_VIEWS][BLOCK], sink2[BLOCK];
+    double rho2[LIPSC_VIEWS][BLOCK];
 } block_sums;
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
@@ -87,13 +86,12 @@ static void keep_row(const lipsc_around_row *row, size_t place, column_sums *sum
         mine->query[v] = lipsc_max(mine->query[v], row->query_term[v]);
         block->rho2[v][place] = row->rho[v] * row->rho[v];
     }
-    block->sink2[place] = row->sink_move * row->sink_move;
     mine->change = lipsc_max(mine->change, row->query_change);
 }
 
 static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
                                size_t first, size_t count, lipsc_around_row *rows,
-                               column_sums *sums, head_rows *all) {
+                               column_sums *sums, lipsc_sink *sink, head_rows *all) {
     lipsc_status status = LIPSC_OK;
     block_sums block;
 #pragma omp parallel num_threads(head->threads)
@@ -109,6 +107,7 @@ static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
             mine = lipsc_around_row_make(head, reach, first + place, row);
             if (!mine) keep_row(row, place, sums, &own, &block);
             if (!mine) sums->query[first + place] = row->query_term[1];
+            if (!mine) lipsc_sink_row(head, row, first + place, sink);
         }
 #pragma omp critical(lipsc_around_merge)
         {
@@ -118,13 +117,8 @@ static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
             all->change = lipsc_max(all->change, own.change);
         }
     }
-    const double *root = head->rows->root_weight;
-    for (size_t place = 0; !status && place < count; place++) {
+    for (size_t place = 0; !status && place < count; place++)
         for (int v = 0; v < LIPSC_VIEWS; v++) all->rho2[v] += block.rho2[v][place];
-        const double ratio =
-            root && reach->sink < head->n ? root[first + place] / root[reach->sink] : 1.0;
-        sums->sink2 += ratio * ratio * block.sink2[place];
-    }
     return status;
 }
 
@@ -153,23 +147,23 @@ static void add_block(const lipsc_head *head, const lipsc_reach *reach, size_t f
 }
 
 static lipsc_status head_pass(const lipsc_head *head, const lipsc_reach *reach,
-                              lipsc_around_row *rows, column_sums *sums, head_rows *all) {
+                              lipsc_around_row *rows, column_sums *sums, lipsc_sink *sink,
+                              head_rows *all) {
     if (sums->unit == 0.0) sums->unit = head->unit;
     /* at least 1e-140: its square stays a number, and a larger one does no harm */
     const double ratio = lipsc_max(sums->unit / head->unit, 1e-140);
     memset(all, 0, sizeof *all);
-    sums->sink2 = 0.0;
     for (int s = 0; s < SUMS; s++) memset(sums->column[s], 0, head->n * sizeof(double));
     for (size_t first = 0; first < head->n; first += BLOCK) {
         const size_t count = smaller(BLOCK, head->n - first);
-        const lipsc_status status = block_rows(head, reach, first, count, rows, sums, all);
+        const lipsc_status status =
+            block_rows(head, reach, first, count, rows, sums, sink, all);
         if (status) return status;
         add_block(head, reach, first, count, sums);
     }
     for (int s = 0; s < SUMS; s++)
         for (size_t j = 0; j < head->n; j++)
             sums->joint[s][j] += ratio * ratio * sums->column[s][j];
-    sums->joint_sink2 += ratio * ratio * sums->sink2;
     return LIPSC_OK;
 }
 
@@ -219,15 +213,14 @@ static double smallest(double a, double b) { return isnan(b) || a <= b ? a : b; 
 
 /* The result of all heads; out_norm NULL: heads side by side. */
 static void finish(const layer_sums *all, const column_sums *sums, const double *out_norm,
-                   double slices, const lipsc_joint_choice *choice, double margin,
-                   lipsc_around *out) {
+                   double slices, const lipsc_joint_choice *choice, double sink_moved,
+                   double margin, lipsc_around *out) {
     const double O = out_norm ? *out_norm : 1.0;
     double ends = all->best_root, change = all->change_root;
     ends = smallest(ends, all->query_root + joint_root(sums, BY_HEAD));
     if (!out_norm) {
         const double rest = all->query_root + joint_root(sums, BY_WEIGHT);
-        const double sink =
-            choice->column + sqrt(sums->joint_sink2) / sums->unit + all->query_root;
+        const double sink = choice->column + sink_moved / sums->unit + all->query_root;
         ends = smallest(ends, choice->sink < sums->n ? hypot(sink, rest) : rest);
     }
     change += joint_root(sums, BY_EPS) + joint_root(sums, BY_MOVE);
@@ -339,7 +332,8 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, double rounding,
     column_sums sums = {0};
     layer_sums all = {0};
     lipsc_slices slices = {0};
-    double out_norm = 1.0, joint = NAN;
+    lipsc_sink sink = {0};
+    double out_norm = 1.0, joint = NAN, sink_moved = 0.0;
     lipsc_status status = lipsc_head_new(attn, &head);
     if (!status) status = lipsc_reach_new(n, &reach);
     if (!status) status = rows_new(&head, &rows);
@@ -350,21 +344,26 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, double rounding,
     if (!status) status = choose(attn, &head, rows, &sums, &reach, &choice);
     choice.column += rounding;
     reach.sink = choice.sink;
+    if (!status) /* heads behind an O that is too wide for slices have no use for it */
+        status =
+            lipsc_sink_new(layer, n, layer->O && !slices.heads ? n : choice.sink, &sink);
     for (size_t h = 0; !status && h < layer->heads; h++) {
         head_rows found;
         status = lipsc_head_enter(attn, h, &head);
         if (!status) status = lipsc_reach_make(attn, h, &head, r, &reach);
-        if (!status) status = head_pass(&head, &reach, rows, &sums, &found);
+        if (!status) status = head_pass(&head, &reach, rows, &sums, &sink, &found);
         if (!status) add_head(&head, &sums, &found, equal, &all);
         const double *const columns[] = {sums.column[BY_OUT], sums.column[BY_WEIGHT]};
         if (!status)
-            status = lipsc_slices_keep(layer, &head, h, columns, sums.query,
-                                       sqrt(sums.sink2), &slices);
+            status = lipsc_slices_keep(layer, &head, h, columns, sums.query, &slices);
+        if (!status) lipsc_sink_keep(layer, &head, h, &sink);
     }
     if (!status && layer->O)
         status = lipsc_dense_norm(layer->heads * layer->value_dim, layer->out_dim, layer->O,
                                   &out_norm);
-    if (!status) status = lipsc_slices_bound(&slices, choice.sink, choice.column, &joint);
+    if (!status) status = lipsc_slices_bound(&slices, &sink, choice.column, &joint);
+    if (!status && !layer->O && sink.heads)
+        status = lipsc_sink_bound(&sink, NULL, &sink_moved);
     if (!status) {
         /* U_h F_h is the slice up to rounding */
         joint += 64.0 * (double)(layer->out_dim + layer->value_dim) * DBL_EPSILON *
@@ -372,12 +371,14 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, double rounding,
         const size_t widths = layer->d + layer->key_dim + layer->value_dim +
                               layer->out_dim + layer->heads * layer->value_dim;
         const double margin = 1.0 + (8.0 * (double)(n + widths) + 1000.0) * DBL_EPSILON;
-        finish(&all, &sums, layer->O ? &out_norm : NULL, joint, &choice, margin, out);
+        finish(&all, &sums, layer->O ? &out_norm : NULL, joint, &choice, sink_moved, margin,
+               out);
     }
     rows_free(&head, rows);
     lipsc_head_free(&head);
     lipsc_reach_free(&reach);
     lipsc_slices_free(&slices);
+    lipsc_sink_free(&sink);
     lipsc_release(choice.weight);
     lipsc_release(sums.storage);
     return status;

@@ -1,7 +1,8 @@
 /* around.h - what tokens that move by at most r can do to one head: inside bound/ only.
  *
  *     reach.c        how far queries, keys and values move, and how wrong they are computed
- *     around_row.c   one softmax row: the ends of its weights, and its part of the bounds
+ *     around_ends.c  one softmax row: the ends of its weights
+ *     around_row.c   its part of the bounds
  *     around.c       heads, columns, all together; the largest radius below a limit */
 #ifndef LIPSC_BOUND_AROUND_H
 #define LIPSC_BOUND_AROUND_H
@@ -51,6 +52,7 @@ typedef struct {
     size_t lo, count, top;
     double bends; /* r^2 second-order parts                             */
     /* per view, for every input of the neighbourhood */
+    double drift[LIPSC_VIEWS];      /* |sum_j P'_ij y_j|, y_j as it was                  */
     double query_term[LIPSC_VIEWS]; /* |Cov'_i(z, k) Dq'_i|                              */
     double tau[LIPSC_VIEWS];        /* |(B'h)_i|^2 <= tau^2 sum_j hi_ij |h_j|^2          */
     double rho[LIPSC_VIEWS];        /* |row i of B'|                                     */
@@ -61,12 +63,18 @@ typedef struct {
     /* |(B'h)_i|^2 <= tau_weighted^2 sum_j hi_ij |h_j|^2 / weight_j, after O where there is
      * one                                                                               */
     double tau_weighted;
-    /* block (i, sink), without the query term, moves by at most that, in the same view  */
-    double sink_move;
+    /* block (i, sink), without the query term, moves by at most change |T g| + shift |w.g|
+     * + turn |g| in a direction g, in the same view: sink_move.h                        */
+    double sink_change, sink_shift, sink_turn;
 } lipsc_around_row;
 
 lipsc_status lipsc_around_row_new(const lipsc_head *head, lipsc_around_row *row);
 void lipsc_around_row_free(lipsc_around_row *row);
+/* p, y and their like of row i. */
+void lipsc_around_attend(const lipsc_head *head, size_t i, lipsc_around_row *row);
+/* And everything else down to w, hi and eps. */
+lipsc_status lipsc_around_ends(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+                               lipsc_around_row *row);
 /* Only row->p, and in *size about how much this row can do. */
 void lipsc_around_row_weigh(const lipsc_head *head, const lipsc_reach *reach, size_t i,
                             lipsc_around_row *row, double *size);

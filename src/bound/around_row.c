@@ -1,13 +1,6 @@
 /* around_row.c - one softmax row over all inputs whose tokens moved by at most r, and its
  * part of the bounds (docs/maths.md 3.15).
  *
- * Scores.  Up to a number that is the same for all j,
- *     s'_ij - s_ij = (q'_i - q_i).(k_j - kbar_i) + q_i.(k'_j - k_j) + (q'_i - q_i).(k'_j -
- * k_j), at most query_j + move_j in size, with mean zero of the first part under P_i.  By
- * Jensen's inequality for the other keys P'_ij <= P e^E / (P e^E + 1 - P),   E =
- * query_j/(1-P) + move_j + mean of move over l != j, and P'_ij >= P / (1 + N), N = sum_{l
- * != j} P_il (e^{e_l + e_j} - 1), e = query + move.
- *
  * Matrices.  Y has the rows y_j = z_j - o_i, B the rows b_j = Dq_i^T (k_j - kbar_i), and
  * S' = diag(P') - P' P'^T does not see what all rows have in common.  The moved rows are
  * Y + H, B + G with |S'^{1/2} H| <= eta and |S'^{1/2} G| <= theta, and
@@ -26,6 +19,7 @@
 #include <string.h>
 
 #include "bound/around.h"
+#include "bound/around_sums.h"
 #include "bound/psd.h"
 #include "core/extreme.h"
 #include "core/mem.h"
@@ -34,182 +28,6 @@
 enum { EXACT = 40, LOOSE = 3 }; /* squarings: to the last digit; within a few percent */
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-
-static double length_of(size_t width, const double *x) {
-    double sum = 0.0;
-    for (size_t c = 0; c < width; c++) sum += x[c] * x[c];
-    return sqrt(sum);
-}
-
-/* What a sum over the row may have lost, relatively. */
-static double row_rounding(const lipsc_around_row *row) {
-    return (4.0 * (double)row->count + 64.0) * DBL_EPSILON;
-}
-
-/* ---- The row and what is attached to its keys -------------------------------------------
- */
-
-static void softmax(const lipsc_head *head, size_t i, lipsc_around_row *row) {
-    const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
-    double *s = row->log_p, total = 0.0;
-    row->lo = lo;
-    row->count = count;
-    row->top = 0;
-    lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
-                     s, count);
-    lipsc_head_finish(head, i, s, NULL);
-    for (size_t j = 1; j < count; j++)
-        if (s[j] > s[row->top]) row->top = j;
-    const double largest = s[row->top];
-    for (size_t j = 0; j < count; j++) total += row->p[j] = exp(s[j] -= largest);
-    const double log_total = log(total);
-    for (size_t j = 0; j < count; j++) {
-        row->p[j] /= total;
-        s[j] -= log_total;
-    }
-}
-
-/* y_j - mean of the row, found from differences to the row's largest entry. */
-static void centre(const lipsc_around_row *row, size_t width, const double *values,
-                   double *mean, double *to, double *length) {
-    const double *base = values + row->lo * width, *top = base + row->top * width;
-    memset(mean, 0, width * sizeof *mean);
-    for (size_t j = 0; j < row->count; j++)
-        for (size_t c = 0; c < width; c++)
-            mean[c] += row->p[j] * (base[j * width + c] - top[c]);
-    for (size_t j = 0; j < row->count; j++) {
-        for (size_t c = 0; c < width; c++)
-            to[j * width + c] = base[j * width + c] - top[c] - mean[c];
-        length[j] = length_of(width, to + j * width);
-    }
-}
-
-/* to (count, rank) = factor F from (count, k), and the lengths */
-static void through_factor(const lipsc_factor *F, double factor, size_t count,
-                           const double *from, double *to, double *length) {
-    lipsc_dense_gemm(0, 0, F->rank, count, F->cols, factor, F->values, F->rank, from,
-                     F->cols, 0.0, to, F->rank);
-    for (size_t j = 0; j < count; j++) length[j] = length_of(F->rank, to + j * F->rank);
-}
-
-/* b_j = Dq_i^T g_j and w_ij */
-static void gradients(const lipsc_head *head, size_t i, lipsc_around_row *row) {
-    const size_t k = head->k, count = row->count;
-    const double *g = row->g;
-    if (head->query_turn.gain || head->query_turn.half) {
-        memcpy(row->pack_a, row->g, count * k * sizeof *row->g);
-        for (size_t j = 0; j < count; j++)
-            lipsc_turn_back(&head->query_turn, i, row->pack_a + j * k);
-        g = row->pack_a;
-    }
-    through_factor(&head->Qt, head->scale, count, g, row->b, row->b_length);
-    const size_t different = head->keys_differ ? count : 1;
-    for (size_t j = 0; j < different; j++) {
-        memcpy(row->w + j * k, head->q + i * k, k * sizeof *row->w);
-        lipsc_turn_back(&head->key_turn, row->lo + j, row->w + j * k);
-    }
-    through_factor(&head->Kt, 1.0, different, row->w, row->pack_a, row->w_length);
-    for (size_t j = different; j < count; j++) row->w_length[j] = row->w_length[0];
-}
-
-static double weighted(size_t count, const double *p, const double *x) {
-    double sum = 0.0;
-    for (size_t j = 0; j < count; j++) sum += p[j] * x[j];
-    return sum;
-}
-
-static double weighted_squares(size_t count, const double *p, const double *x) {
-    double sum = 0.0;
-    for (size_t j = 0; j < count; j++) sum += p[j] * x[j] * x[j];
-    return sum;
-}
-
-/* ---- The ends of the weights ------------------------------------------------------------
- */
-
-/* |k'_j - k_j| |q'_i - q_i| / r^2 */
-static double cross_slope(const lipsc_reach *reach, size_t i) {
-    return isnan(reach->cross) ? reach->query.slope[i] * reach->key.largest_slope
-                               : reach->cross;
-}
-
-/* Of the numbers that are added to the scores of a row. */
-static double largest_term(const double *x, size_t from, size_t count) {
-    double largest = 0.0;
-    for (size_t j = 0; x && j < count; j++) largest = lipsc_max(largest, fabs(x[from + j]));
-    return largest;
-}
-
-/* How far the scores of row i move, rounding included. */
-static void score_moves(const lipsc_head *head, const lipsc_reach *reach, size_t i,
-                        lipsc_around_row *row) {
-    const lipsc_side *query = &reach->query, *key = &reach->key;
-    const double r = reach->r, slope = query->slope[i], q = query->length[i];
-    const double key_error =
-        2.0 * key->largest_error + 8.0 * DBL_EPSILON * key->largest_length;
-    const double weight = largest_term(head->rows->log_weight, row->lo, row->count) +
-                          largest_term(head->bias, head->n - 1 + row->lo - i, row->count);
-    const double mean_error =
-        row_rounding(row) *
-        (weighted(row->count, row->p, row->g_length) + row->g_length[row->top]);
-    const double fixed =
-        r * r * cross_slope(reach, i) +
-        query->error[i] * (key->largest_length + key->largest_error) +
-        q * key->largest_error +
-        (8.0 * (double)head->k + 32.0) * DBL_EPSILON * (q * key->largest_length + weight) +
-        row_rounding(row) + r * slope * (key_error + mean_error);
-    for (size_t j = 0; j < row->count; j++) {
-        const double g = row->g_length[j], w = row->w_length[j];
-        const double lost = reach->factor * g + key_error;
-        row->query[j] = r * (row->b_length[j] + slope * lost) +
-                        0.5 * r * r * query->bend[i] * (g + key_error);
-        row->move[j] =
-            r * (w + key->slope[row->lo + j] * (query->error[i] + reach->factor * q)) +
-            0.5 * r * r * key->bend[row->lo + j] * (q + query->error[i]) + fixed;
-    }
-}
-
-/* hi and eps of one key.  Of the others: rest = 1 - P_j, moves = sum P_l move_l,
- * growth = sum P_l (e^{e_l} - 1). */
-static void weight_ends(lipsc_around_row *row, size_t j, double rest, double moves,
-                        double growth) {
-    const double p = row->p[j], up = 1.0 + row_rounding(row);
-    double hi = 1.0, above = 0.0, below = 0.0;
-    if (rest > 0.0) {
-        const double own = row->query[j] + row->move[j];
-        const double E = row->query[j] / rest + row->move[j] + moves / rest;
-        const double odds = rest * exp(-(row->log_p[j] + E)); /* of not being j */
-        hi = 1.0 / (1.0 + odds);
-        above = p > 0.0 ? hi * rest * -expm1(-E) : hi;
-        const double N = exp(own) * growth + rest * expm1(own);
-        below = N < INFINITY ? p * N / (1.0 + N) : p;
-    }
-    row->hi[j] = lipsc_max(lipsc_min(hi * up, 1.0), DBL_MIN);
-    row->eps[j] = lipsc_max(above, below) * up + (up - 1.0) * p + DBL_MIN;
-}
-
-static lipsc_status ends(lipsc_around_row *row) {
-    const size_t count = row->count, top = row->top;
-    double moves = 0.0, growth = 0.0, rest = 0.0; /* of all but the top */
-    for (size_t j = 0; j < count; j++) {
-        if (j == top) continue;
-        rest += row->p[j];
-        moves += row->p[j] * row->move[j];
-        growth += row->p[j] * expm1(row->query[j] + row->move[j]);
-    }
-    const double top_moves = row->p[top] * row->move[top];
-    const double top_growth = row->p[top] * expm1(row->query[top] + row->move[top]);
-    if (!(moves + top_moves < INFINITY)) return LIPSC_E_RANGE; /* a NaN too */
-    for (size_t j = 0; j < count; j++)
-        if (j == top)
-            weight_ends(row, j, rest, moves, growth);
-        else /* a little more than the others: its own growth too */
-            weight_ends(row, j, 1.0 - row->p[j],
-                        top_moves + lipsc_max(moves - row->p[j] * row->move[j], 0.0) +
-                            row_rounding(row) * moves,
-                        top_growth + growth);
-    return LIPSC_OK;
-}
 
 /* ---- Sums of matrices over the row
  * -------------------------------------------------------- */
@@ -232,7 +50,7 @@ static void outer_sum(lipsc_around_row *row, const double *weight, const double 
 
 /* What a sum over the row may have lost whose parts have traces of `size` in all. */
 static double sum_slack(const lipsc_head *head, const lipsc_around_row *row, double size) {
-    return (2.0 * row_rounding(row) + 8.0 * (double)(head->d + head->dv) * DBL_EPSILON) *
+    return (2.0 * lipsc_row_loss(row) + 8.0 * (double)(head->d + head->dv) * DBL_EPSILON) *
            size;
 }
 
@@ -260,7 +78,7 @@ static lipsc_status roots_of(const lipsc_head *head, const double *a, double sla
 static double spread_sum(const lipsc_head *head, const double *weight,
                          lipsc_around_row *row) {
     outer_sum(row, weight, NULL, head->dv, row->y, head->dv, row->y, row->sum);
-    return sum_slack(head, row, weighted_squares(row->count, weight, row->y_length));
+    return sum_slack(head, row, lipsc_weighted_squares(row->count, weight, row->y_length));
 }
 
 /* sum_j weight_j V w_ij y_j^T into row->half, (dv, dv) */
@@ -300,8 +118,9 @@ static double value_sum(const lipsc_head *head, const double *weight, double w_e
             row->sum[e + c * dv] += mass * head->VVt[e + c * dv] + row->half[e + c * dv] +
                                     row->half[c + e * dv];
     return sum_slack(head, row, 2.0 * size) +
-           4.0 * sqrt(trace) * w_error * weighted(count, weight, row->y_length) +
-           (2.0 * w + w_error) * w_error * weighted_squares(count, weight, row->y_length);
+           4.0 * sqrt(trace) * w_error * lipsc_weighted(count, weight, row->y_length) +
+           (2.0 * w + w_error) * w_error *
+               lipsc_weighted_squares(count, weight, row->y_length);
 }
 
 /* ---- The query term
@@ -352,10 +171,9 @@ static void query_terms(const lipsc_head *head, const double *here, const row_si
         const double out = view ? head->out.norm : 1.0;
         const double root = sqrt(s->eps);
         const double change =
-            s->y_eps[view] * s->b_eps +
-            (root * s->y_eps[view] + out * s->y_mean) * (root * s->b_eps + s->b_mean) +
+            s->y_eps[view] * s->b_eps + row->drift[view] * (root * s->b_eps + s->b_mean) +
             s->eta[view] * s->b_hi + s->theta * s->y_hi[view] + s->eta[view] * s->theta +
-            out * row_rounding(row) * s->y_spread * s->b_spread;
+            out * lipsc_row_loss(row) * s->y_spread * s->b_spread;
         row->query_term[view] = here[view] + change;
         if (view == 0) row->query_change = change;
     }
@@ -371,31 +189,59 @@ static lipsc_status sizes_of(const lipsc_head *head, const lipsc_reach *reach, s
     const double r = reach->r, slope = query->slope[i];
     const double key_error =
         2.0 * key->largest_error + 8.0 * DBL_EPSILON * key->largest_length;
-    const double g_hi = sqrt(weighted_squares(count, row->hi, row->g_length));
+    const double g_hi = sqrt(lipsc_weighted_squares(count, row->hi, row->g_length));
     double value = 0.0;
     s->eps = 0.0;
     for (size_t j = 0; j < count; j++) s->eps += row->eps[j];
     for (int v = 0; v < LIPSC_VIEWS; v++)
         s->eta[v] = r * reach->value[v] + reach->value_error[v];
-    s->theta = r * cross_slope(reach, i) + slope * (key_error + reach->factor * g_hi) +
+    s->theta = r * lipsc_cross_slope(reach, i) +
+               slope * (key_error + reach->factor * g_hi) +
                r * query->bend[i] * (g_hi + r * key->largest_slope + key_error);
-    s->b_hi = sqrt(weighted_squares(count, row->hi, row->b_length));
-    const double b_square = weighted_squares(count, row->eps, row->b_length);
+    s->b_hi = sqrt(lipsc_weighted_squares(count, row->hi, row->b_length));
+    const double b_square = lipsc_weighted_squares(count, row->eps, row->b_length);
     outer_sum(row, row->eps, NULL, rank, row->b, rank, row->b, row->gram);
     lipsc_status status = lipsc_psd_norm(rank, row->gram, LOOSE, row->room, &value);
-    s->b_eps = sqrt(value + 2.0 * row_rounding(row) * b_square);
-    const double around = row_rounding(row);
-    s->y_mean = around * (weighted(count, row->p, row->y_length) + row->y_length[row->top]);
+    s->b_eps = sqrt(value + 2.0 * lipsc_row_loss(row) * b_square);
+    const double around = lipsc_row_loss(row);
+    s->y_mean =
+        around * (lipsc_weighted(count, row->p, row->y_length) + row->y_length[row->top]);
     s->b_mean =
-        around * (weighted(count, row->p, row->b_length) + row->b_length[row->top]) +
-        slope * reach->factor * weighted(count, row->p, row->g_length);
-    s->y_spread = sqrt(weighted_squares(count, row->p, row->y_length));
-    s->b_spread = sqrt(weighted_squares(count, row->p, row->b_length));
+        around * (lipsc_weighted(count, row->p, row->b_length) + row->b_length[row->top]) +
+        slope * reach->factor * lipsc_weighted(count, row->p, row->g_length);
+    s->y_spread = sqrt(lipsc_weighted_squares(count, row->p, row->y_length));
+    s->b_spread = sqrt(lipsc_weighted_squares(count, row->p, row->b_length));
     if (!status) {
         const double slack = spread_sum(head, row->eps, row);
         status = roots_of(head, row->sum, slack, LOOSE, row, s->y_eps);
     }
     return status;
+}
+
+/* |sum_j P'_ij y_j|, which is zero for P: by Cauchy's inequality with eps, and to first
+ * order in the scores, y moving with the query as the query term says. */
+static void find_drift(const lipsc_head *head, const lipsc_reach *reach, const double *here,
+                       const row_sizes *s, lipsc_around_row *row) {
+    const double r = reach->r;
+    double mean = 0.0, moves = 0.0, lost = 0.0, bends = 0.0; /* under P */
+    for (size_t j = 0; j < row->count; j++) {
+        const double p = row->p[j], e = row->query[j] + row->move[j];
+        const double beside = lipsc_max(row->query[j] - r * row->b_length[j], 0.0);
+        const double bend = 0.5 * e * e * exp(e);
+        mean += p * row->move[j];
+        moves += p * row->move[j] * row->move[j];
+        lost += p * beside * beside;
+        bends += p * bend * bend;
+    }
+    for (int v = 0; v < LIPSC_VIEWS; v++) {
+        const double out = v ? head->out.norm : 1.0;
+        const double query =
+            here[v] + out * lipsc_row_loss(row) * s->y_spread * s->b_spread;
+        const double first =
+            exp(mean) * (r * query + s->y_hi[v] * (sqrt(moves) + sqrt(lost) + sqrt(bends)));
+        const double by_eps = sqrt(s->eps) * s->y_eps[v];
+        row->drift[v] = (first < by_eps ? first : by_eps) + out * s->y_mean; /* no NaN */
+    }
 }
 
 static double largest_of(size_t count, const double *x) {
@@ -405,11 +251,11 @@ static double largest_of(size_t count, const double *x) {
 }
 
 /* P' T' - P T at the sink: (P' - P) T + P' (T' - T), and T' - T = (what y moves by) w^T +
- * y' (w' - w)^T. */
+ * y' (w' - w)^T.  What y moves by is (1 - P') times two tokens, and the drift. */
 static void sink_moves(const lipsc_head *head, const lipsc_reach *reach, double eta,
                        double drift, double omega, lipsc_around_row *row) {
     const size_t l = reach->sink - row->lo, dv = head->dv, rank = head->out.rank;
-    const double *y = row->y + l * dv, w = row->w_length[l];
+    const double *y = row->y + l * dv;
     double size = row->y_length[l], others = row->eps[l]; /* 1 - P' at most */
     for (size_t j = 0; j < row->count; j++)
         if (j != l) others += row->p[j];
@@ -417,15 +263,44 @@ static void sink_moves(const lipsc_head *head, const lipsc_reach *reach, double 
     if (rank) {
         lipsc_dense_gemm(0, 0, rank, 1, dv, 1.0, head->out.values, rank, y, dv, 0.0,
                          row->mean, rank);
-        size = length_of(rank, row->mean) +
+        size = lipsc_length(rank, row->mean) +
                8.0 * (double)dv * DBL_EPSILON * head->out.norm * size;
     }
-    row->sink_move = row->eps[l] * (reach->value[rank ? 1 : 0] + size * (w + omega)) +
-                     row->hi[l] * (w * shift + (size + shift) * omega);
+    row->sink_change = row->eps[l];
+    row->sink_shift = row->hi[l] * shift;
+    row->sink_turn = row->hi[l] * (size + shift) * omega;
+}
+
+/* |sum_j P'_ij weight_j T_ij w_ij|, at most, in a view. */
+static double mean_pull(const lipsc_head *head, const lipsc_reach *reach, int view,
+                        lipsc_around_row *row) {
+    const size_t k = head->k, dv = head->dv, rank = head->out.rank;
+    const double out = view ? head->out.norm : 1.0, *weight = reach->weight + row->lo;
+    double *w = row->cross, *sum = row->mean, sizes = 0.0, others = 0.0;
+    memset(w, 0, k * sizeof *w);
+    memset(sum, 0, dv * sizeof *sum);
+    for (size_t j = 0; j < row->count; j++) {
+        const double p = row->p[j] * weight[j], length = row->w_length[j];
+        const double *own = row->w + (head->keys_differ ? j * k : 0);
+        const double size = reach->value[view] + out * length * row->y_length[j];
+        for (size_t l = 0; l < k; l++) w[l] += p * own[l];
+        for (size_t c = 0; c < dv; c++) sum[c] += p * length * length * row->y[j * dv + c];
+        sizes += p * length * size;
+        others += row->eps[j] * weight[j] * length * size;
+    }
+    lipsc_dense_gemm(0, 0, dv, 1, k, 1.0, head->VKt, dv, w, k, 1.0, sum, dv);
+    if (view)
+        lipsc_dense_gemm(0, 0, rank, 1, dv, 1.0, head->out.values, rank, sum, dv, 0.0, w,
+                         rank);
+    return lipsc_length(view ? rank : dv, view ? w : sum) + others +
+           sum_slack(head, row, sizes) +
+           64.0 * (double)(head->d + k) * (double)(dv + k) * DBL_EPSILON * out *
+               reach->value[0] * head->Kt.norm * reach->query.largest_length;
 }
 
 /* tau_weighted: as tau with the weights hi_ij weight_j.  Here the mixed terms stay, and
- * y_j + eta_j less the mean at X' is y_j up to 2 eta and the move of the mean. */
+ * y_j + eta_j less the mean at X' is y_j up to 2 eta and the drift of the mean, which is
+ * the same for all j: its square, and its product with a mean. */
 static lipsc_status weighted_terms(const lipsc_head *head, const lipsc_reach *reach,
                                    const row_sizes *s, double w_error, double omega,
                                    lipsc_around_row *row) {
@@ -440,15 +315,15 @@ static lipsc_status weighted_terms(const lipsc_head *head, const lipsc_reach *re
     const double slack = value_sum(head, weight, w_error, row);
     const lipsc_status status = roots_of(head, row->sum, slack, EXACT, row, root);
     const double spread = lipsc_min(
-        s->y_hi[view], out * sqrt(weighted_squares(count, weight, row->y_length)));
-    /* z'_j - o'_i less y_j is the move of z_j less its mean, and of the mean by the weights
-     */
-    const double drift = sqrt(s->eps) * s->y_eps[view] + out * s->y_mean;
-    const double shift =
-        lipsc_min(2.0 * sqrt(mass), 1.0) * s->eta[view] + sqrt(mass) * drift;
-    row->tau_weighted =
-        root[view] + (largest_of(count, row->w_length) + omega) * shift + omega * spread;
-    row->sink_move = 0.0;
+        s->y_hi[view], out * sqrt(lipsc_weighted_squares(count, weight, row->y_length)));
+    const double drift = row->drift[view], w = largest_of(count, row->w_length);
+    const double apart = root[view] + w * sqrt(mass) * drift;
+    const double pull = mean_pull(head, reach, view, row);
+    const double joint =
+        sqrt(root[view] * root[view] + 2.0 * drift * pull + w * w * mass * drift * drift);
+    row->tau_weighted = (joint < apart ? joint : apart) + /* no NaN */
+                        (w + omega) * lipsc_min(2.0 * sqrt(mass), 1.0) * s->eta[view] +
+                        omega * (spread + sqrt(mass) * drift);
     if (reach->sink >= row->lo && reach->sink < row->lo + count)
         sink_moves(head, reach, s->eta[view], drift, omega, row);
     return status;
@@ -456,24 +331,23 @@ static lipsc_status weighted_terms(const lipsc_head *head, const lipsc_reach *re
 
 /* tau, rho and the changes; row_sizes without y_hi, which is filled in. */
 static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach, size_t i,
-                                row_sizes *s, lipsc_around_row *row) {
+                                const double *here, row_sizes *s, lipsc_around_row *row) {
     const size_t count = row->count, dv = head->dv;
     const lipsc_side *query = &reach->query, *key = &reach->key;
     const double r = reach->r, q = query->length[i];
     const double w = largest_of(count, row->w_length);
     const double w_error = key->largest_slope * (query->error[i] + reach->factor * q);
     const double omega =
-        r * (cross_slope(reach, i) + key->largest_bend * (q + query->error[i])) + w_error;
+        r * (lipsc_cross_slope(reach, i) + key->largest_bend * (q + query->error[i])) +
+        w_error;
     double moved[LIPSC_VIEWS], root[LIPSC_VIEWS];
 
     double slack = spread_sum(head, row->hi, row);
     lipsc_status status = roots_of(head, row->sum, slack, LOOSE, row, s->y_hi);
     if (status) return status;
-    for (int v = 0; v < LIPSC_VIEWS; v++) {
-        const double out = v ? head->out.norm : 1.0;
-        moved[v] = w * (s->eta[v] + sqrt(s->eps) * s->y_eps[v] + out * s->y_mean) +
-                   omega * (s->y_hi[v] + s->eta[v]);
-    }
+    find_drift(head, reach, here, s, row);
+    for (int v = 0; v < LIPSC_VIEWS; v++)
+        moved[v] = w * (s->eta[v] + row->drift[v]) + omega * (s->y_hi[v] + s->eta[v]);
     row->tau_move = moved[0];
 
     if (head->keys_differ) {
@@ -512,26 +386,21 @@ void lipsc_around_row_weigh(const lipsc_head *head, const lipsc_reach *reach, si
     const int view = head->out.rank ? 1 : 0;
     const double out = view ? head->out.norm / head->out_unit : 1.0;
     const double V = reach->value[view] / (view ? head->out_unit : 1.0);
-    softmax(head, i, row);
-    centre(row, head->dv, head->z, row->mean, row->y, row->y_length);
+    lipsc_around_attend(head, i, row);
     const double w = head->Kt.norm * reach->query.length[i] * out;
-    *size = (V * V + 0.05 * w * w * weighted_squares(row->count, row->p, row->y_length)) /
-            head->unit / head->unit;
+    *size =
+        (V * V + 0.05 * w * w * lipsc_weighted_squares(row->count, row->p, row->y_length)) /
+        head->unit / head->unit;
 }
 
 lipsc_status lipsc_around_row_make(const lipsc_head *head, const lipsc_reach *reach,
                                    size_t i, lipsc_around_row *row) {
     double here[LIPSC_VIEWS];
     row_sizes sizes;
-    softmax(head, i, row);
-    centre(row, head->dv, head->z, row->mean, row->y, row->y_length);
-    centre(row, head->k, head->key, row->mean, row->g, row->g_length);
-    gradients(head, i, row);
-    score_moves(head, reach, i, row);
-    lipsc_status status = ends(row);
+    lipsc_status status = lipsc_around_ends(head, reach, i, row);
     if (!status) status = sizes_of(head, reach, i, row, &sizes);
     if (!status) status = query_here(head, row, here);
-    if (!status) status = value_terms(head, reach, i, &sizes, row);
+    if (!status) status = value_terms(head, reach, i, here, &sizes, row);
     if (!status) query_terms(head, here, &sizes, row);
     return status;
 }

@@ -30,7 +30,7 @@ lipsc_status lipsc_slices_new(const lipsc_layer *layer, size_t n, lipsc_slices *
     size_t rows, bases;
     memset(out, 0, sizeof *out);
     if (!layer->O || heads * rank > WIDEST) return LIPSC_OK;
-    if (!lipsc_mul_size(3 * heads, n + 1, &rows) ||
+    if (!lipsc_mul_size(3 * heads, n, &rows) ||
         !lipsc_mul_size(layer->out_dim, heads * rank, &bases))
         return LIPSC_E_NOMEM;
     out->storage = lipsc_alloc_zero(rows + bases, sizeof *out->storage);
@@ -42,8 +42,7 @@ lipsc_status lipsc_slices_new(const lipsc_layer *layer, size_t n, lipsc_slices *
     out->column[0] = out->storage;
     out->column[1] = out->column[0] + heads * n;
     out->query = out->column[1] + heads * n;
-    out->sink_move = out->query + heads * n;
-    out->bases = out->sink_move + heads;
+    out->bases = out->query + heads * n;
     return LIPSC_OK;
 }
 
@@ -68,7 +67,7 @@ static lipsc_status find_basis(const lipsc_layer *layer, const lipsc_head *head,
 
 lipsc_status lipsc_slices_keep(const lipsc_layer *layer, const lipsc_head *head, size_t h,
                                const double *const column[2], const double *query,
-                               double sink_move, lipsc_slices *slices) {
+                               lipsc_slices *slices) {
     if (slices->heads == 0) return LIPSC_OK;
     if (h == 0) slices->unit = head->unit * head->out_unit;
     /* at least 1e-140: its square stays a number, and a larger one does no harm */
@@ -78,7 +77,6 @@ lipsc_status lipsc_slices_keep(const lipsc_layer *layer, const lipsc_head *head,
             slices->column[k][h * slices->n + j] = ratio * ratio * column[k][j];
         slices->query[h * slices->n + j] = ratio * query[j];
     }
-    slices->sink_move[h] = ratio * sink_move;
     return find_basis(layer, head, h, slices->bases + h * slices->rank * slices->out_dim);
 }
 
@@ -123,13 +121,6 @@ static double largest_query(const lipsc_slices *s, size_t but, double bases) {
     return largest;
 }
 
-/* What the column of blocks of the sink moves by, under weights of the heads. */
-static double sink_moves(const lipsc_slices *s, const double *c, double square) {
-    double sum = 0.0;
-    for (size_t h = 0; h < s->heads; h++) sum += s->sink_move[h] * s->sink_move[h] / c[h];
-    return sqrt(square) * sqrt(sum);
-}
-
 /* c_h = (largest column of head h)^power, at most 1 */
 static void choose_weights(const lipsc_slices *s, const double *column, double power,
                            double *c) {
@@ -143,9 +134,9 @@ static void choose_weights(const lipsc_slices *s, const double *column, double p
         c[h] = lipsc_max(pow(c[h] / most, power), 1e-6); /* any weights will do */
 }
 
-lipsc_status lipsc_slices_bound(const lipsc_slices *s, size_t sink, double sink_column,
-                                double *value) {
-    static const double powers[] = {0.0, 0.5, 1.0};
+lipsc_status lipsc_slices_bound(const lipsc_slices *s, const lipsc_sink *sink,
+                                double sink_column, double *value) {
+    static const double powers[] = {0.0, 0.25, 0.5, 0.75, 1.0};
     enum { POWERS = sizeof powers / sizeof *powers };
     const size_t width = s->heads * s->rank;
     *value = NAN;
@@ -166,14 +157,18 @@ lipsc_status lipsc_slices_bound(const lipsc_slices *s, size_t sink, double sink_
         const double found = sqrt(square) * sqrt(largest_column(s, column, c));
         double *best = &path[p / POWERS];
         if (!(found >= *best)) *best = found; /* a NaN stays */
-        const double moves = sink_moves(s, c, square);
+        if (status || sink->heads == 0 || p < POWERS) continue;
+        double moves;
+        status = lipsc_sink_bound(sink, c, &moves);
+        moves *= sqrt(square);
         if (!(moves >= moved)) moved = moves;
     }
     if (!status) {
         const double whole = path[0] + largest_query(s, s->n, bases);
         const double own =
-            sink < s->n ? s->unit * sink_column + moved + query_of(s, sink, bases) : 0.0;
-        const double apart = hypot(own, path[1] + largest_query(s, sink, bases));
+            sink->heads ? s->unit * sink_column + moved + query_of(s, sink->sink, bases)
+                        : 0.0;
+        const double apart = hypot(own, path[1] + largest_query(s, sink->sink, bases));
         *value = (apart <= whole ? apart : whole) / s->unit;
     }
     lipsc_release(gram);

@@ -16,8 +16,9 @@ static inline double length_of(size_t d, const double *x) {
     return sqrt(sum);
 }
 
-static inline double sigma_at(const lipsc_layer *layer, const double *X, double *gradient) {
-    const size_t n = LENGTH, d = layer->d, width = lipsc_layer_width(layer);
+static inline double sigma_at(const lipsc_layer *layer, size_t n, const double *X,
+                              double *gradient) {
+    const size_t d = layer->d, width = lipsc_layer_width(layer);
     const lipsc_input input = {.n = n, .X = X};
     double *u = malloc(n * (width + d) * sizeof *u), *v = u + n * width, sigma = NAN;
     lipsc_attn *attn = NULL;
@@ -36,21 +37,22 @@ static inline double sigma_at(const lipsc_layer *layer, const double *X, double 
     return sigma;
 }
 
-/* Every token goes to the wall of its ball along the gradient of sigma, five times: the
+/* Every token goes to the wall of its ball along the gradient of sigma, three times: the
  * best input for sigma linearised, which for small R is sigma itself. */
-static inline double climb(const lipsc_layer *layer, const double *centre, double R) {
-    const size_t n = LENGTH, d = layer->d;
+static inline double climb(const lipsc_layer *layer, size_t n, const double *centre,
+                           double R) {
+    const size_t d = layer->d;
     double *X = malloc(2 * n * d * sizeof *X), *gradient = X + n * d;
     assert_non_null(X);
     memcpy(X, centre, n * d * sizeof *X);
-    double best = sigma_at(layer, X, gradient);
+    double best = sigma_at(layer, n, X, gradient);
     for (int step = 0; step < 3; step++) {
         for (size_t i = 0; i < n; i++) {
             const double length = length_of(d, gradient + i * d);
             for (size_t c = 0; c < d && length > 0.0; c++)
                 X[i * d + c] = centre[i * d + c] + R * gradient[i * d + c] / length;
         }
-        best = lipsc_max(best, sigma_at(layer, X, gradient));
+        best = lipsc_max(best, sigma_at(layer, n, X, gradient));
     }
     free(X);
     return best;
@@ -70,7 +72,7 @@ static inline void check_layer(const char *name, size_t index, const lipsc_layer
         lipsc_around found;
         if (lipsc_attn_around(attn, relative[k] * mean, &found, &err))
             fail_msg("%s", err.text);
-        const double sigma = climb(layer, X, relative[k] * mean);
+        const double sigma = climb(layer, LENGTH, X, relative[k] * mean);
         print_message(
             "%s layer %zu, R %g of the mean token: sigma %.4g, bound %.4g, at the "
             "point %.4g, ball %.4g\n",

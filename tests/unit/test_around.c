@@ -230,32 +230,38 @@ static void below(void **state) {
     }
 }
 
-/* No token can reach another: sigma does not change, and every radius does. */
+/* The first token as long as that, along the keys that the query biases like. */
+static void make_sink(test_layer *t, double length) {
+    const lipsc_layer *l = &t->layer;
+    double *x = (double *)t->input.X;
+    for (size_t c = 0; c < l->d; c++) {
+        x[c] = 0.0;
+        for (size_t r = 0; r < l->heads * l->key_dim; r++)
+            x[c] += l->K[r * l->d + c] * l->bq[r];
+    }
+    const double now = vector_norm(l->d, x);
+    for (size_t c = 0; c < l->d; c++) x[c] *= length / now;
+}
+
 /* A token that every row looks at: the column of its blocks, exact at the point, is the
  * same nearby up to what it moves by, so that the ends alone tend to the bound by all heads
  * together.  Judged at inputs inside, sink moved too. */
 static void sinks(void **state) {
     (void)state;
     int apart = 0;
+    double worst = 0.0;
     for (uint64_t seed = 1; seed <= 12; seed++) {
         const layer_sizes sizes = {.n = 24, .d = 6, .heads = 3};
         const unsigned kinds[] = {0, FEATURE_CAUSAL, FEATURE_WEIGHTS, FEATURE_NO_OUTPUT};
         test_layer t = random_layer_of(seed, FEATURE_BIASES | kinds[seed % 4], sizes);
-        const lipsc_layer *l = &t.layer;
-        double *x = (double *)t.input.X, length;
-        for (size_t c = 0; c < l->d; c++) { /* along the keys that the query biases like */
-            x[c] = 0.0;
-            for (size_t r = 0; r < l->heads * l->key_dim; r++)
-                x[c] += l->K[r * l->d + c] * l->bq[r];
-        }
-        length = vector_norm(l->d, x);
-        for (size_t c = 0; c < l->d; c++) x[c] *= 8.0 / length;
+        make_sink(&t, 8.0);
         const lipsc_around here = around(&t, 0.0, 1);
         assert_true(here.ends <= 1.25 * here.point);
         apart += here.ends <= 1.02 * here.point;
-        for (int k = 0; k < 3; k++) {
-            const double R = (const double[]){1e-4, 1e-2, 0.3}[k] * mean_length(&t);
+        for (int k = 0; k < 4; k++) {
+            const double R = (const double[]){1e-4, 1e-3, 1e-2, 0.3}[k] * mean_length(&t);
             const lipsc_around found = around(&t, R, 2);
+            if (k == 1) worst = lipsc_max(worst, found.value / here.point);
             for (uint64_t s = 0; s < 2; s++)
                 check(random_sigma(&t, R, 0.999, seed + 7 * s), found.value, "a sink",
                       "random");
@@ -263,10 +269,32 @@ static void sinks(void **state) {
         }
         test_layer_free(&t);
     }
-    print_message("sinks: the ends tend to the bound at the point in %d of 12\n", apart);
+    print_message("sinks: the ends tend to the bound at the point in %d of 12; R 0.001: at "
+                  "most %.4f times it\n",
+                  apart, worst);
     assert_true(apart >= 8);
+    assert_true(worst <= 1.2);
 }
 
+/* Eight heads, a sink: heads and rows pull in different directions, which sums of lengths
+ * do not see (1.22 times the bound at the point by them). */
+static void many_heads(void **state) {
+    (void)state;
+    double worst = 0.0;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        const layer_sizes sizes = {.n = 64, .d = 32, .heads = 8};
+        test_layer t = random_layer_of(seed, FEATURE_BIASES, sizes);
+        make_sink(&t, 12.0);
+        const lipsc_around found = around(&t, 3e-3 * mean_length(&t), 2);
+        worst = lipsc_max(worst, found.value / found.point);
+        test_layer_free(&t);
+    }
+    print_message("eight heads, R 0.003: at most %.4f times the bound at the point\n",
+                  worst);
+    assert_true(worst <= 1.16);
+}
+
+/* No token can reach another: sigma does not change, and every radius does. */
 static void no_scores(void **state) {
     (void)state;
     const double zero = 0.0, one = 1.0, X[] = {1.0, 2.0};
@@ -322,6 +350,7 @@ int main(void) {
         cmocka_unit_test(two_tokens),    cmocka_unit_test(below),
         cmocka_unit_test(no_scores),     cmocka_unit_test(refused),
         cmocka_unit_test(threads),       cmocka_unit_test(sinks),
+        cmocka_unit_test(many_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

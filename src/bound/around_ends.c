@@ -1,0 +1,192 @@
+/* around_ends.c - one softmax row whose scores move: the ends of its weights (docs/maths.md
+ * 3.15, "Weights").
+ *
+ * Up to a number that is the same for all j,
+ *     s'_ij - s_ij = (q'_i - q_i).(k_j - kbar_i) + q_i.(k'_j - k_j) + (q'_i - q_i).(k'_j -
+ * k_j), at most query_j + move_j = e_j in size, with mean zero of the first part under P_i.
+ * By Jensen's inequality for the other keys
+ *     P'_ij <= P e^E / (P e^E + 1 - P),    E = query_j/(1-P) + move_j + mean of move over
+ * l != j, and with N = sum_{l != j} P_il (e^{e_l + e_j} - 1),
+ *     P'_ij >= P / (1 + N),    P'_ij >= P e^-L,    L = query_j + (1-P) move_j
+ *         + sum_{l != j} P_il move_l + sum_l P_il e_l^2 e^{e_l} / 2. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "bound/around.h"
+#include "bound/around_sums.h"
+#include "core/extreme.h"
+#include "linalg/dense.h"
+
+/* ---- The row and what is attached to its keys -------------------------------------------
+ */
+
+static void softmax(const lipsc_head *head, size_t i, lipsc_around_row *row) {
+    const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
+    double *s = row->log_p, total = 0.0;
+    row->lo = lo;
+    row->count = count;
+    row->top = 0;
+    lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
+                     s, count);
+    lipsc_head_finish(head, i, s, NULL);
+    for (size_t j = 1; j < count; j++)
+        if (s[j] > s[row->top]) row->top = j;
+    const double largest = s[row->top];
+    for (size_t j = 0; j < count; j++) total += row->p[j] = exp(s[j] -= largest);
+    const double log_total = log(total);
+    for (size_t j = 0; j < count; j++) {
+        row->p[j] /= total;
+        s[j] -= log_total;
+    }
+}
+
+/* y_j - mean of the row, found from differences to the row's largest entry. */
+static void centre(const lipsc_around_row *row, size_t width, const double *values,
+                   double *mean, double *to, double *length) {
+    const double *base = values + row->lo * width, *top = base + row->top * width;
+    memset(mean, 0, width * sizeof *mean);
+    for (size_t j = 0; j < row->count; j++)
+        for (size_t c = 0; c < width; c++)
+            mean[c] += row->p[j] * (base[j * width + c] - top[c]);
+    for (size_t j = 0; j < row->count; j++) {
+        for (size_t c = 0; c < width; c++)
+            to[j * width + c] = base[j * width + c] - top[c] - mean[c];
+        length[j] = lipsc_length(width, to + j * width);
+    }
+}
+
+/* to (count, rank) = factor F from (count, k), and the lengths */
+static void through_factor(const lipsc_factor *F, double factor, size_t count,
+                           const double *from, double *to, double *length) {
+    lipsc_dense_gemm(0, 0, F->rank, count, F->cols, factor, F->values, F->rank, from,
+                     F->cols, 0.0, to, F->rank);
+    for (size_t j = 0; j < count; j++) length[j] = lipsc_length(F->rank, to + j * F->rank);
+}
+
+/* b_j = Dq_i^T g_j and w_ij */
+static void gradients(const lipsc_head *head, size_t i, lipsc_around_row *row) {
+    const size_t k = head->k, count = row->count;
+    const double *g = row->g;
+    if (head->query_turn.gain || head->query_turn.half) {
+        memcpy(row->pack_a, row->g, count * k * sizeof *row->g);
+        for (size_t j = 0; j < count; j++)
+            lipsc_turn_back(&head->query_turn, i, row->pack_a + j * k);
+        g = row->pack_a;
+    }
+    through_factor(&head->Qt, head->scale, count, g, row->b, row->b_length);
+    const size_t different = head->keys_differ ? count : 1;
+    for (size_t j = 0; j < different; j++) {
+        memcpy(row->w + j * k, head->q + i * k, k * sizeof *row->w);
+        lipsc_turn_back(&head->key_turn, row->lo + j, row->w + j * k);
+    }
+    through_factor(&head->Kt, 1.0, different, row->w, row->pack_a, row->w_length);
+    for (size_t j = different; j < count; j++) row->w_length[j] = row->w_length[0];
+}
+
+/* ---- The ends of the weights ------------------------------------------------------------
+ */
+
+/* Of the numbers that are added to the scores of a row. */
+static double largest_term(const double *x, size_t from, size_t count) {
+    double largest = 0.0;
+    for (size_t j = 0; x && j < count; j++) largest = lipsc_max(largest, fabs(x[from + j]));
+    return largest;
+}
+
+/* How far the scores of row i move, rounding included. */
+static void score_moves(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+                        lipsc_around_row *row) {
+    const lipsc_side *query = &reach->query, *key = &reach->key;
+    const double r = reach->r, slope = query->slope[i], q = query->length[i];
+    const double key_error =
+        2.0 * key->largest_error + 8.0 * DBL_EPSILON * key->largest_length;
+    const double weight = largest_term(head->rows->log_weight, row->lo, row->count) +
+                          largest_term(head->bias, head->n - 1 + row->lo - i, row->count);
+    const double mean_error =
+        lipsc_row_loss(row) *
+        (lipsc_weighted(row->count, row->p, row->g_length) + row->g_length[row->top]);
+    const double fixed =
+        r * r * lipsc_cross_slope(reach, i) +
+        query->error[i] * (key->largest_length + key->largest_error) +
+        q * key->largest_error +
+        (8.0 * (double)head->k + 32.0) * DBL_EPSILON * (q * key->largest_length + weight) +
+        lipsc_row_loss(row) + r * slope * (key_error + mean_error);
+    for (size_t j = 0; j < row->count; j++) {
+        const double g = row->g_length[j], w = row->w_length[j];
+        const double lost = reach->factor * g + key_error;
+        row->query[j] = r * (row->b_length[j] + slope * lost) +
+                        0.5 * r * r * query->bend[i] * (g + key_error);
+        row->move[j] =
+            r * (w + key->slope[row->lo + j] * (query->error[i] + reach->factor * q)) +
+            0.5 * r * r * key->bend[row->lo + j] * (q + query->error[i]) + fixed;
+    }
+}
+
+/* Sums over keys: of P move, of P (e^e - 1), and over all of P e^2 exp(e) / 2. */
+typedef struct {
+    double moves, growth, bend;
+} end_sums;
+
+/* hi and eps of one key; rest = 1 - P_j and the sums are of the others. */
+static void weight_ends(lipsc_around_row *row, size_t j, double rest,
+                        const end_sums *others) {
+    const double p = row->p[j], up = 1.0 + lipsc_row_loss(row);
+    double hi = 1.0, above = 0.0, below = 0.0;
+    if (rest > 0.0) {
+        const double own = row->query[j] + row->move[j];
+        const double E = row->query[j] / rest + row->move[j] + others->moves / rest;
+        const double L = row->query[j] + rest * row->move[j] + others->moves + others->bend;
+        const double odds = rest * exp(-(row->log_p[j] + E)); /* of not being j */
+        hi = 1.0 / (1.0 + odds);
+        above = p > 0.0 ? hi * rest * -expm1(-E) : hi;
+        const double N = exp(own) * others->growth + rest * expm1(own);
+        below = N < INFINITY ? p * N / (1.0 + N) : p;
+        if (L < INFINITY) below = lipsc_min(below, p * -expm1(-L)); /* no NaN */
+    }
+    row->hi[j] = lipsc_max(lipsc_min(hi * up, 1.0), DBL_MIN);
+    row->eps[j] = lipsc_max(above, below) * up + (up - 1.0) * p + DBL_MIN;
+}
+
+static lipsc_status find_ends(lipsc_around_row *row) {
+    const size_t count = row->count, top = row->top;
+    double rest = 0.0, bend = 0.0;
+    end_sums most = {0}, one = {0}; /* of all but the top, of the top */
+    for (size_t j = 0; j < count; j++) {
+        const double p = row->p[j], e = row->query[j] + row->move[j];
+        end_sums *to = j == top ? &one : &most;
+        to->moves += p * row->move[j];
+        to->growth += p * expm1(e);
+        bend += 0.5 * p * e * e * exp(e);
+        if (j != top) rest += p;
+    }
+    most.bend = bend;
+    if (!(most.moves + one.moves < INFINITY)) return LIPSC_E_RANGE; /* a NaN too */
+    for (size_t j = 0; j < count; j++) {
+        if (j == top) {
+            weight_ends(row, j, rest, &most);
+            continue;
+        }
+        /* a little more than the others: its own growth too */
+        const double own = most.moves - row->p[j] * row->move[j];
+        const end_sums others = {one.moves + lipsc_max(own, 0.0) +
+                                     lipsc_row_loss(row) * most.moves,
+                                 one.growth + most.growth, bend};
+        weight_ends(row, j, 1.0 - row->p[j], &others);
+    }
+    return LIPSC_OK;
+}
+
+void lipsc_around_attend(const lipsc_head *head, size_t i, lipsc_around_row *row) {
+    softmax(head, i, row);
+    centre(row, head->dv, head->z, row->mean, row->y, row->y_length);
+}
+
+lipsc_status lipsc_around_ends(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+                               lipsc_around_row *row) {
+    lipsc_around_attend(head, i, row);
+    centre(row, head->k, head->key, row->mean, row->g, row->g_length);
+    gradients(head, i, row);
+    score_moves(head, reach, i, row);
+    return find_ends(row);
+}

@@ -1,0 +1,40 @@
+/* around_sums.h - sums over the keys of one row: inside around_*.c only. */
+#ifndef LIPSC_BOUND_AROUND_SUMS_H
+#define LIPSC_BOUND_AROUND_SUMS_H
+
+#include <float.h>
+#include <math.h>
+
+#include "bound/around.h"
+
+static inline double lipsc_length(size_t width, const double *x) {
+    double sum = 0.0;
+    for (size_t c = 0; c < width; c++) sum += x[c] * x[c];
+    return sqrt(sum);
+}
+
+static inline double lipsc_weighted(size_t count, const double *p, const double *x) {
+    double sum = 0.0;
+    for (size_t j = 0; j < count; j++) sum += p[j] * x[j];
+    return sum;
+}
+
+static inline double lipsc_weighted_squares(size_t count, const double *p,
+                                            const double *x) {
+    double sum = 0.0;
+    for (size_t j = 0; j < count; j++) sum += p[j] * x[j] * x[j];
+    return sum;
+}
+
+/* What a sum over the row may have lost, relatively. */
+static inline double lipsc_row_loss(const lipsc_around_row *row) {
+    return (4.0 * (double)row->count + 64.0) * DBL_EPSILON;
+}
+
+/* |k'_j - k_j| |q'_i - q_i| / r^2 */
+static inline double lipsc_cross_slope(const lipsc_reach *reach, size_t i) {
+    return isnan(reach->cross) ? reach->query.slope[i] * reach->key.largest_slope
+                               : reach->cross;
+}
+
+#endif
