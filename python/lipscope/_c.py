@@ -4,6 +4,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
+import weakref
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Type
@@ -152,11 +153,17 @@ def lipsc_py_begin(ctx: Any, plan: Any) -> int:
 
 class Handle:
     """A pointer that one thread uses at a time and that is freed once: by close, by a with statement, or with the last
-    reference to it."""
+    reference to it.  What it stands on, `under`, lives until then; a handle that is closed closes first those above it."""
 
-    def __init__(self, pointer: Any, free: Callable[[Any], None], what: str):
-        self._pointer = ffi.gc(pointer, free)
+    def __init__(self, pointer: Any, free: Callable[[Any], None], what: str, under: Any = None):
+        def free_first(found: Any, kept: Any = under) -> None:  # kept: freed after
+            free(found)
+
+        self._pointer = ffi.gc(pointer, free_first)
         self._what = what
+        self._above: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+        if isinstance(under, Handle):
+            under._above.add(self)
         self._lock = threading.Lock()
         self._owner: Optional[int] = None
 
@@ -174,6 +181,8 @@ class Handle:
                 self._owner = None
 
     def close(self) -> None:
+        for handle in list(self._above):
+            handle.close()
         with self._lock:
             if self._pointer is not None:
                 ffi.release(self._pointer)

@@ -185,7 +185,7 @@ class Model:
 
     def __init__(self, model: Any, *, part: str = "whole", seed: int = 1):
         which = choose(part, PARTS, "part")
-        self._kept: List[Any] = []
+        kept: List[Any] = []
         out = ffi.new("lipsc_model **")
         if isinstance(model, (str, os.PathLike)):
             self.name = os.fspath(model)
@@ -193,11 +193,11 @@ class Model:
             found = out[0]
         elif hasattr(model, "state_dict") and hasattr(model, "config"):
             self.name = getattr(model.config, "_name_or_path", "") or type(model).__name__
-            found, self._kept = _from_memory(model, which, self.name)
+            found, kept = _from_memory(model, which, self.name)
         else:
             raise errors.KindError(f"a {type(model).__name__} is no model: a name, a folder or a transformers object is "
                                    "needed")
-        self._handle = _c.Handle(found, lib.lipsc_model_free, "the model")
+        self._handle = _c.Handle(found, lib.lipsc_model_free, "the model", kept)
         self.info = Record.of(lib.lipsc_model_describe(found))
         self.layers = int(self.info.layers)
 
@@ -211,7 +211,7 @@ class Model:
         return Map(self, ids, layer, map, head, mask, dtype, threads)
 
     def close(self) -> None:
-        """Frees the model now; no Jacobian of it may be used after."""
+        """Frees the model now, and closes its Jacobians."""
         self._handle.close()
 
     def __enter__(self) -> Model:
@@ -264,38 +264,33 @@ class Map(Solvable):
             acts = _activations(found, ids, precision, 0 if kind == lib.LIPSC_MAP_MODEL else number + 1)
             n = int(lib.lipsc_acts_length(acts))
             _c.call(lib.lipsc_map_new, found, acts, options, out)
-        self._handle = _c.Handle(out[0], lib.lipsc_map_free, "the map")
+        self._handle = _c.Handle(out[0], lib.lipsc_map_free, "the map", model._handle)
         op = lib.lipsc_map_op(out[0])
         self.in_shape, self.out_shape = (n, op.n // n), (n, op.m // n)
 
     def _products(self, trans: int, x: Array) -> Array:
         x = np.ascontiguousarray(x)
         y = np.zeros((len(x), self.shape[trans]))
-        with self._use() as found:
+        with self._handle.use() as found:
             op = lib.lipsc_map_op(found)
             if op.apply(op.ctx, trans, len(x), pointer(x), pointer(y)):
                 raise errors.NotFinite("a NaN or an infinity appeared in a product")
         return y
 
-    def _use(self) -> Any:
-        with self._model._handle.use():  # refuses a model that is closed
-            pass
-        return self._handle.use()
-
     def _solve(self, settings: Any, values: Array, u: Array, v: Array, info: Any, work: _c.Work) -> int:
-        with self._use() as found:
+        with self._handle.use() as found:
             status, _ = _c.attempt(lib.lipsc_map_sigma, found, settings, pointer(values), pointer(u), pointer(v), info,
                                    err=False)
         return int(status)
 
     def _prove(self, v: Array, settings: Any, out: Any, work: _c.Work, lower: float) -> Any:
-        with self._use() as found:
+        with self._handle.use() as found:
             return _c.attempt(lib.lipsc_map_certify, found, pointer(v), settings, out)
 
     def upper(self) -> Record:
         """A proved upper bound of sigma of the attention inside, at this window (lipsc_upper)."""
         out = ffi.new("lipsc_upper *")
-        with self._use() as found:
+        with self._handle.use() as found:
             attn = lib.lipsc_map_attn(found)
             if not attn or self.map not in ("heads", "attention"):
                 raise errors.Refused(f"there is no such bound for the map {self.map}: certify it")
