@@ -102,17 +102,31 @@ static lipsc_status check_f32_weights(const lipsc_input *input, lipsc_error *err
 
 /* ---- Life of a handle -------------------------------------------------------------- */
 
-/* The state that the products work with. */
-static lipsc_status open_state(lipsc_attn *attn, lipsc_error *err) {
+/* The states that the products work with, made together where the device can. */
+static lipsc_status open_states(size_t count, lipsc_attn *const *attn, lipsc_error *err) {
+    const lipsc_device *device = attn[0]->device;
+    const lipsc_device_ops *ops = lipsc_device_table(device);
     const void *weights;
-    const lipsc_status status =
-        lipsc_packed_weights(attn->packed, attn->device, attn->dtype, &weights, err);
-    if (status) return status;
-    return lipsc_device_table(attn->device)
-        ->input_new(attn->device, weights, &attn->rows, &attn->state, err);
+    lipsc_status status =
+        lipsc_packed_weights(attn[0]->packed, device, attn[0]->dtype, &weights, err);
+    for (size_t i = 0; !status && i < count && (count == 1 || !ops->batch_new); i++)
+        status = ops->input_new(device, weights, &attn[i]->rows, &attn[i]->state, err);
+    if (status || count == 1 || !ops->batch_new) return status;
+
+    lipsc_rows *rows = lipsc_alloc(count, sizeof *rows);
+    void **states = lipsc_alloc(count, sizeof *states);
+    if (!rows || !states)
+        status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for %zu inputs", count);
+    for (size_t i = 0; !status && i < count; i++) rows[i] = attn[i]->rows;
+    if (!status) status = ops->batch_new(device, weights, count, rows, states, err);
+    for (size_t i = 0; !status && i < count; i++) attn[i]->state = states[i];
+    lipsc_release(rows);
+    lipsc_release(states);
+    return status;
 }
 
-static lipsc_status build(lipsc_attn *attn, const lipsc_input *input, lipsc_error *err) {
+/* Everything of a handle but its state. */
+static lipsc_status prepare(lipsc_attn *attn, const lipsc_input *input, lipsc_error *err) {
     lipsc_arena a = {0};
     rows_storage rows;
     place(&a, input, attn, &rows);
@@ -125,10 +139,9 @@ static lipsc_status build(lipsc_attn *attn, const lipsc_input *input, lipsc_erro
                           input->n);
     a = (lipsc_arena){.base = attn->storage};
     place(&a, input, attn, &rows);
-
     if (prepare_rows(attn, &rows))
         return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory to sort %zu times", input->n);
-    return open_state(attn, err);
+    return LIPSC_OK;
 }
 
 lipsc_status lipsc_attn_as(const lipsc_attn *attn, lipsc_dtype dtype,
@@ -138,7 +151,7 @@ lipsc_status lipsc_attn_as(const lipsc_attn *attn, lipsc_dtype dtype,
     own->storage = own->state = NULL;
     own->dtype = dtype;
     own->device = device;
-    return open_state(own, NULL);
+    return open_states(1, &own, NULL);
 }
 
 void lipsc_attn_close(lipsc_attn *own) {
@@ -146,9 +159,10 @@ void lipsc_attn_close(lipsc_attn *own) {
     own->state = NULL;
 }
 
-lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
-                           const lipsc_input *input, lipsc_dtype dtype,
-                           const lipsc_device *device, lipsc_attn **out, lipsc_error *err) {
+static lipsc_status new_handle(lipsc_packed *packed, const lipsc_mask *mask,
+                               const lipsc_input *input, lipsc_dtype dtype,
+                               const lipsc_device *device, lipsc_attn **out,
+                               lipsc_error *err) {
     lipsc_layer layer = *lipsc_packed_layer(packed);
     if (mask) layer.mask = *mask;
     lipsc_status status = lipsc_input_check(&layer, input, err);
@@ -162,13 +176,34 @@ lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
     attn->layer = layer;
     attn->dtype = dtype;
     attn->device = device;
-    status = build(attn, input, err);
-    if (status) {
-        lipsc_attn_free(attn);
-        return status;
-    }
     *out = attn;
-    return LIPSC_OK;
+    return prepare(attn, input, err);
+}
+
+lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, size_t count,
+                                 const lipsc_input *inputs, lipsc_dtype dtype,
+                                 const lipsc_device *device, lipsc_attn **out,
+                                 lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < count; i++) out[i] = NULL;
+    for (size_t i = 0; !status && i < count; i++)
+        status = new_handle(packed, mask, &inputs[i], dtype, device, &out[i], err);
+    if (!status && count) status = open_states(count, out, err);
+    for (size_t i = 0; status && i < count; i++) {
+        lipsc_attn_free(out[i]);
+        out[i] = NULL;
+    }
+    return status;
+}
+
+lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
+                           const lipsc_input *input, lipsc_dtype dtype,
+                           const lipsc_device *device, lipsc_attn **out, lipsc_error *err) {
+    lipsc_attn *attn;
+    const lipsc_status status =
+        lipsc_attn_batch_at(packed, mask, 1, input, dtype, device, &attn, err);
+    if (!status) *out = attn;
+    return status;
 }
 
 lipsc_status lipsc_attn_new(const lipsc_layer *layer, const lipsc_input *input,
@@ -209,6 +244,28 @@ static lipsc_status linop_apply(void *ctx, int trans, size_t k, const void *x, v
     lipsc_attn *attn = ctx;
     return lipsc_device_table(attn->device)
         ->product(attn->device, attn->state, trans, k, x, y);
+}
+
+lipsc_status lipsc_attn_products(int trans, size_t count, const lipsc_product *product) {
+    enum { FEW = 32 };
+    lipsc_product few[FEW], *of_states = few;
+    if (!count) return LIPSC_OK;
+    const lipsc_device *device = ((const lipsc_attn *)product->of)->device;
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; !ops->products && !status && i < count; i++)
+        status =
+            linop_apply(product[i].of, trans, product[i].k, product[i].x, product[i].y);
+    if (!ops->products) return status;
+    if (count > FEW && !(of_states = lipsc_alloc(count, sizeof *of_states)))
+        return LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        of_states[i] = product[i];
+        of_states[i].of = ((const lipsc_attn *)product[i].of)->state;
+    }
+    status = ops->products(device, trans, count, of_states);
+    if (of_states != few) lipsc_release(of_states);
+    return status;
 }
 
 lipsc_linop lipsc_attn_linop(lipsc_attn *attn) {

@@ -44,6 +44,17 @@ lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
                            const lipsc_input *input, lipsc_dtype dtype,
                            const lipsc_device *device, lipsc_attn **out, lipsc_error *err);
 
+/* The same at several inputs, whose lengths may differ: handles whose products can be made
+ * together.  Each is, to the last bit, what it would be alone, and is freed on its own; but
+ * they share their work memory, so that only one thread at a time may use any of them. */
+lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, size_t count,
+                                 const lipsc_input *inputs, lipsc_dtype dtype,
+                                 const lipsc_device *device, lipsc_attn **out,
+                                 lipsc_error *err);
+
+/* Products with handles of one batch, each the `of` of at most one product. */
+lipsc_status lipsc_attn_products(int trans, size_t count, const lipsc_product *product);
+
 /* *own: attn in another precision or on another device, borrowing layer, weights, input and
  * rows from attn.  To be closed, also after a failure. */
 lipsc_status lipsc_attn_as(const lipsc_attn *attn, lipsc_dtype dtype,

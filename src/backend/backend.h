@@ -108,6 +108,15 @@ typedef struct {
 
     void (*close)(lipsc_device *device); /* NULL: nothing to do */
 
+    /* input_new and product for several inputs at once, whose lengths may differ: both or
+     * none.  Each input is freed on its own, but they share work memory: one thread at a
+     * time may use any of them.  What is found for an input does not depend on the others,
+     * to the last bit.  products: each with another input of one batch. */
+    lipsc_status (*batch_new)(const lipsc_device *device, const void *weights, size_t count,
+                              const lipsc_rows *rows, void **inputs, lipsc_error *err);
+    lipsc_status (*products)(const lipsc_device *device, int trans, size_t count,
+                             const lipsc_product *product);
+
     /* Gradients of <u, J(X) v> for k pairs held fixed, in the caller's order like the
      * vectors of product: in X, grad (n, d), and in the log weight that the scores of key j
      * share, grad_score (n) or NULL. */

@@ -107,6 +107,14 @@ typedef struct {
     void *ctx;
 } lipsc_linop;
 
+/* One of several products that are made together: of is the ctx of its operator. */
+typedef struct {
+    void *of;
+    size_t k;
+    const void *x;
+    void *y;
+} lipsc_product;
+
 /* op on host vectors, up and down again. */
 lipsc_status lipsc_linop_host(const lipsc_linop *op, int trans, size_t k, const double *x,
                               double *y);

@@ -12,11 +12,18 @@ static void weights_free(const lipsc_device *device, void *weights) {
     lipsc_cpu_weights_free(weights);
 }
 
+static lipsc_status batch_new(const lipsc_device *device, const void *weights, size_t count,
+                              const lipsc_rows *rows, void **inputs, lipsc_error *err) {
+    const lipsc_cpu_weights *w = weights;
+    size_t tokens = 0;
+    for (size_t i = 0; i < count; i++) tokens += rows[i].n;
+    const int threads = lipsc_device_useful_threads(device, w->layer, tokens);
+    return lipsc_cpu_batch_new(weights, count, rows, threads, inputs, err);
+}
+
 static lipsc_status input_new(const lipsc_device *device, const void *weights,
                               const lipsc_rows *rows, void **input, lipsc_error *err) {
-    const lipsc_cpu_weights *w = weights;
-    const int threads = lipsc_device_useful_threads(device, w->layer, rows->n);
-    return lipsc_cpu_input_new(weights, rows, threads, input, err);
+    return batch_new(device, weights, 1, rows, input, err);
 }
 
 static void input_free(const lipsc_device *device, void *input) {
@@ -27,12 +34,19 @@ static void input_free(const lipsc_device *device, void *input) {
 static lipsc_status product(const lipsc_device *device, void *input, int trans, size_t k,
                             const void *x, void *y) {
     (void)device;
-    return lipsc_cpu_product(input, trans, k, x, y);
+    const lipsc_product alone = {.of = input, .k = k, .x = x, .y = y};
+    return lipsc_cpu_products(trans, 1, &alone);
+}
+
+static lipsc_status products(const lipsc_device *device, int trans, size_t count,
+                             const lipsc_product *product) {
+    (void)device;
+    return lipsc_cpu_products(trans, count, product);
 }
 
 static size_t bytes(const lipsc_device *device, const void *input) {
     (void)device;
-    return ((const lipsc_cpu_input *)input)->bytes;
+    return ((const lipsc_cpu_member *)input)->batch->bytes;
 }
 
 static lipsc_status gradient(const lipsc_device *device, void *input, size_t k,
@@ -81,6 +95,8 @@ const lipsc_device_ops lipsc_cpu_ops = {.name = "cpu",
                                         .input_free = input_free,
                                         .product = product,
                                         .bytes = bytes,
+                                        .batch_new = batch_new,
+                                        .products = products,
                                         .gradient = gradient,
                                         .projections = projections,
                                         .output = output,

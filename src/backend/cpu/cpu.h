@@ -38,49 +38,84 @@ typedef struct {
     void *q_gain, *k_gain;          /* (kw) or NULL                                      */
 } lipsc_cpu_weights;
 
+/* One input of a batch, which is what the device's table calls an input: its rows among the
+ * tokens of all of them. */
 typedef struct {
+    struct lipsc_cpu_batch *batch;
+    size_t n, first;
+    size_t distance; /* where its biases by distance begin */
+} lipsc_cpu_member;
+
+/* Inputs that share the weights, one after the other: what is done row by row is done for
+ * all tokens at once; only the cores know where an input ends.  Nothing in a row depends on
+ * the rows around it, so the bits of an input are those that it has alone. */
+typedef struct lipsc_cpu_batch {
     const lipsc_cpu_weights *w;
     int threads;
-    size_t n;
-    /* per input, head layout (heads, n, width) */
+    size_t users; /* inputs that are not freed */
+    size_t inputs, tokens;
+    lipsc_cpu_member *member; /* (inputs) */
+    /* per token, head layout (heads, tokens, width) */
     void *q, *k, *z, *excess;
-    void *rowmax, *rowinv; /* (heads, n) */
-    size_t *top;           /* (heads, n) */
-    size_t *lo, *hi, *order;
-    void *key_bias;              /* (n) or NULL: log weights                              */
-    void *root, *inverse_root;   /* (n) or NULL: square roots of the weights, inverses    */
-    void *distance;              /* (heads, distance_stride) or NULL: biases by distance  */
-    size_t distance_stride;      /* 2 n - 1 and a panel                                   */
-    void *top_slope, *sink_mass; /* (heads, n) or NULL                                  */
-    void *cosine, *sine;         /* (n, rotary_dim/2) or NULL                             */
-    void *q_unit, *q_inverse, *k_unit, *k_inverse; /* norms: (heads, n, kw), (heads, n) */
-    /* work memory of the products, for `dirs` directions */
+    void *rowmax, *rowinv;     /* (heads, tokens)                                       */
+    size_t *top;               /* (heads, tokens), counted from the input's first token */
+    size_t *lo, *hi, *order;   /* (tokens), the same                                    */
+    void *key_bias;            /* (tokens) or NULL: log weights                         */
+    void *root, *inverse_root; /* (tokens) or NULL: square roots of the weights, inverses */
+    void *distance;            /* per input (heads, 2 n - 1 and a panel), or NULL       */
+    void *top_slope, *sink_mass; /* (heads, tokens) or NULL                               */
+    void *cosine, *sine;         /* (tokens, rotary_dim/2) or NULL                        */
+    void *q_unit, *q_inverse, *k_unit, *k_inverse; /* norms: (heads, tokens, kw), (heads,
+                                                    * tokens) */
+    /* work memory of the products, for `rows` rows of up to `dirs` directions */
+    size_t rows, dirs;
+    void *dq, *dk, *dz, *heads; /* head layout with the rows of a pass                 */
+    void *shift, *mean;         /* (heads, rows)                                       */
+    void *rows_in, *rows_out;   /* (rows, d or width): only where rows are staged      */
+    int staged;
+    char *scratch; /* threads pieces of scratch_bytes                                  */
+    size_t scratch_bytes;
+    size_t bytes, work_bytes; /* all, and those of the work memory */
+} lipsc_cpu_batch;
+
+/* What a pass works on: vectors of one input, `dirs` of them, n rows each. */
+typedef struct {
+    const lipsc_cpu_member *of;
     size_t dirs;
-    void *dq, *dk, *dz, *heads; /* head layout with dirs*n rows                        */
-    void *shift, *mean;         /* (heads, dirs*n)                                     */
-    void *rows_in, *rows_out;   /* (dirs*n, d or width): only with an order or weights */
-    char *scratch;              /* threads pieces of scratch_bytes                     */
-    size_t scratch_bytes, bytes;
-} lipsc_cpu_input;
+    size_t base;       /* its first row among those of the pass                     */
+    size_t first_task; /* of the core                                               */
+    const void *x;     /* (dirs, n, d or width), the caller's order                 */
+    void *y;
+} lipsc_cpu_piece;
+
+/* Pieces side by side: head layout has `rows` rows, piece by piece, direction by direction.
+ */
+typedef struct {
+    lipsc_cpu_batch *batch;
+    size_t pieces, rows;
+    lipsc_cpu_piece *piece;
+} lipsc_cpu_pass;
 
 lipsc_status lipsc_cpu_weights_new(const lipsc_layer *layer, lipsc_dtype dtype,
                                    void **weights, lipsc_error *err);
 void lipsc_cpu_weights_free(void *weights);
-lipsc_status lipsc_cpu_input_new(const void *weights, const lipsc_rows *rows, int threads,
-                                 void **input, lipsc_error *err);
+/* input (inputs): each is freed on its own, and the batch with the last of them. */
+lipsc_status lipsc_cpu_batch_new(const void *weights, size_t inputs, const lipsc_rows *rows,
+                                 int threads, void **input, lipsc_error *err);
 void lipsc_cpu_input_free(void *input);
 
-/* Work memory for at least `dirs` directions. */
-lipsc_status lipsc_cpu_reserve(lipsc_cpu_input *in, size_t dirs);
-lipsc_status lipsc_cpu_product(void *input, int trans, size_t k, const void *x, void *y);
+/* Work memory for at least `rows` rows of `dirs` directions; staged: also for rows in
+ * another order or place. */
+lipsc_status lipsc_cpu_reserve(lipsc_cpu_batch *b, size_t rows, size_t dirs, int staged);
+lipsc_status lipsc_cpu_products(int trans, size_t count, const lipsc_product *product);
 lipsc_status lipsc_cpu_output(void *input, double *y);
 void lipsc_cpu_projections(const void *input, size_t head, double *q, double *key,
                            double *z, double *q_over, double *k_over);
 lipsc_status lipsc_cpu_gradient(void *input, size_t k, const void *u, const void *v,
                                 void *grad, void *grad_score);
 
-/* The kernels' view of query head h. */
-lipsc_head lipsc_cpu_head(const lipsc_cpu_input *in, size_t h);
+/* The kernels' view of query head h of an input. */
+lipsc_head lipsc_cpu_head(const lipsc_cpu_batch *b, const lipsc_cpu_member *of, size_t h);
 
 /* Several products C (+)= A B over `rows` rows, in parallel over rows and columns.
  * chained: all have the same C and are added up in order. */
@@ -116,13 +151,14 @@ static inline lipsc_cpu_norm_heads lipsc_cpu_norm_at(const lipsc_layer *l, size_
 }
 
 /* Norm and rotation of the projected directions, or their transposes in reverse order. */
-void lipsc_cpu_turn(const lipsc_cpu_input *in, size_t dirs, int trans, void *dq, void *dk);
+void lipsc_cpu_turn(const lipsc_cpu_pass *pass, int trans, void *dq, void *dk);
 
 /* Between the caller's order and the back end's, for D^{1/2} J D^{-1/2}: rows come in
  * divided by the roots and leave multiplied by them, and the transpose the other way round.
  */
-void lipsc_cpu_stage_rows(const lipsc_cpu_input *in, int trans, int outgoing, size_t dirs,
-                          size_t width, const void *src, void *dst);
+void lipsc_cpu_stage_rows(const lipsc_cpu_batch *b, const lipsc_cpu_member *of, int trans,
+                          int outgoing, size_t dirs, size_t width, const void *src,
+                          void *dst);
 
 /* One direction of a dense layer: linear.c. */
 lipsc_status lipsc_cpu_linear_new(size_t in, size_t out, const double *w, int transposed,

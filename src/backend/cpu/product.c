@@ -1,15 +1,18 @@
-/* product.c - J x and J^T x at an input: project, attention core, output.
+/* product.c - J x and J^T x at the inputs of a batch: project, attention core, output.
  *
  *     J:    dq, dk, dz = x Wq^T, x Wk^T, x Wv^T   -> core, per head -> y = heads O^T
  *     J^T:  g = x O                               -> core, per head -> y = gq Wq + gk Wk +
  * gz Wv
  *
- * Only the core is quadratic in n.  Its tasks never write to the same place: J is cut by
- * heads and rows; J^T, which adds to rows and to keys, by heads and by phases in which each
- * piece of rows meets another piece of keys.  The pieces depend on the sizes alone, so the
- * order of every sum, and with it every bit of the result, is the same for any number of
- * threads. */
+ * Projections and output are one product each over the rows of all inputs.  Only the core
+ * is quadratic in n and knows where an input ends.  Its tasks never write to the same
+ * place: J is cut by inputs, heads and rows; J^T, which adds to rows and to keys, by
+ * inputs, heads and phases in which each piece of rows meets another piece of keys.  The
+ * pieces depend on the sizes of an input alone, so the order of every sum, and with it
+ * every bit of the result, is the same for any number of threads and any neighbours. */
 #include "backend/cpu/cpu.h"
+
+#include "core/mem.h"
 
 #include <omp.h>
 #include <string.h>
@@ -159,43 +162,61 @@ void lipsc_cpu_project_back(const lipsc_cpu_weights *w, int threads, size_t rows
     lipsc_cpu_gemms(w->kernels, threads, rows, 3, g, 1);
 }
 
-void lipsc_cpu_turn(const lipsc_cpu_input *in, size_t dirs, int trans, void *dq, void *dk) {
-    const lipsc_cpu_weights *w = in->w;
-    const lipsc_layer *layer = w->layer;
+/* ---- norms and rotations ---------------------------------------------------------------
+ */
+
+/* Those of one norm in one piece; x: its heads, rows of the whole pass apart. */
+static void turn_piece(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,
+                       lipsc_cpu_norm_heads of, int trans, char *x) {
+    const lipsc_cpu_batch *b = pass->batch;
+    const lipsc_cpu_weights *w = b->w;
     const lipsc_stages *s = w->stages;
-    const size_t n = in->n, rows = dirs * n, half = layer->rotary_dim / 2, kw = w->kw;
-    const size_t item = w->kernels->item;
-    if (!half && !layer->q_gain && !layer->k_gain) return;
-#pragma omp parallel for num_threads(in->threads) schedule(static)
-    for (size_t t = 0; t < lipsc_cpu_norms(layer); t++) {
-        const lipsc_cpu_norm_heads of = lipsc_cpu_norm_at(layer, t);
-        const int query = of.query;
-        const size_t h = of.first;
-        char *x = (char *)(query ? dq : dk) + h * rows * kw * item;
-        const void *gain = query ? w->q_gain : w->k_gain;
-        const char *unit = query ? in->q_unit : in->k_unit;
-        const char *inverse = query ? in->q_inverse : in->k_inverse;
-        const size_t all = of.span * rows;
-        if (trans && half) s->rotate(all, n, kw, half, in->cosine, in->sine, -1, x);
-        if (gain)
-            s->norm_derivative(rows, n, kw, layer->key_dim, of.span, gain,
-                               unit + h * n * kw * item, inverse + h * n * item, trans, x);
-        if (!trans && half) s->rotate(all, n, kw, half, in->cosine, in->sine, 1, x);
+    const size_t item = w->kernels->item, kw = w->kw, half = w->layer->rotary_dim / 2;
+    const size_t n = p->of->n, first = p->of->first, rows = p->dirs * n;
+    const void *gain = of.query ? w->q_gain : w->k_gain;
+    const char *unit = of.query ? b->q_unit : b->k_unit;
+    const char *inverse = of.query ? b->q_inverse : b->k_inverse;
+    const char *cosine = half ? (char *)b->cosine + first * half * item : NULL;
+    const char *sine = half ? (char *)b->sine + first * half * item : NULL;
+    const size_t at = of.first * b->tokens + first;
+    for (size_t h = 0; trans && half && h < of.span; h++)
+        s->rotate(rows, n, kw, half, cosine, sine, -1, x + h * pass->rows * kw * item);
+    if (gain)
+        s->norm_derivative(rows, n, pass->rows, b->tokens, kw, w->layer->key_dim, of.span,
+                           gain, unit + at * kw * item, inverse + at * item, trans, x);
+    for (size_t h = 0; !trans && half && h < of.span; h++)
+        s->rotate(rows, n, kw, half, cosine, sine, 1, x + h * pass->rows * kw * item);
+}
+
+void lipsc_cpu_turn(const lipsc_cpu_pass *pass, int trans, void *dq, void *dk) {
+    const lipsc_cpu_weights *w = pass->batch->w;
+    const lipsc_layer *layer = w->layer;
+    const size_t norms = lipsc_cpu_norms(layer), row = w->kw * w->kernels->item;
+    if (!layer->rotary_dim && !layer->q_gain && !layer->k_gain) return;
+#pragma omp parallel for num_threads(pass->batch->threads) schedule(static)
+    for (size_t t = 0; t < norms * pass->pieces; t++) {
+        const lipsc_cpu_piece *p = &pass->piece[t / norms];
+        const lipsc_cpu_norm_heads of = lipsc_cpu_norm_at(layer, t % norms);
+        char *x = (char *)(of.query ? dq : dk) + (of.first * pass->rows + p->base) * row;
+        turn_piece(pass, p, of, trans, x);
     }
 }
 
-/* ---- the core
- * ------------------------------------------------------------------------------ */
+/* ---- the core --------------------------------------------------------------------------
+ */
 
-static lipsc_head_dirs head_dirs(const lipsc_cpu_input *in, size_t h, size_t dirs) {
-    const lipsc_cpu_weights *w = in->w;
-    const size_t rows = dirs * in->n, item = w->kernels->item;
+static lipsc_head_dirs head_dirs(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,
+                                 size_t h) {
+    const lipsc_cpu_batch *b = pass->batch;
+    const lipsc_cpu_weights *w = b->w;
+    const size_t item = w->kernels->item;
     const size_t g = h * w->layer->kv_heads / w->layer->heads;
-    char *dq = (char *)in->dq + h * rows * w->kw * item;
-    char *dk = (char *)in->dk + g * rows * w->kw * item;
-    char *dz = (char *)in->dz + g * rows * w->vw * item;
-    char *heads = (char *)in->heads + h * rows * w->vw * item;
-    return (lipsc_head_dirs){.dirs = dirs,
+    const size_t row = h * pass->rows + p->base, key = g * pass->rows + p->base;
+    char *dq = (char *)b->dq + row * w->kw * item;
+    char *dk = (char *)b->dk + key * w->kw * item;
+    char *dz = (char *)b->dz + key * w->vw * item;
+    char *heads = (char *)b->heads + row * w->vw * item;
+    return (lipsc_head_dirs){.dirs = p->dirs,
                              .dq = dq,
                              .dk = dk,
                              .dz = dz,
@@ -204,131 +225,244 @@ static lipsc_head_dirs head_dirs(const lipsc_cpu_input *in, size_t h, size_t dir
                              .gq = dq,
                              .gk = dk,
                              .gz = dz,
-                             .shift = (char *)in->shift + h * rows * item,
-                             .mean = (char *)in->mean + h * rows * item};
+                             .shift = (char *)b->shift + row * item,
+                             .mean = (char *)b->mean + row * item};
 }
 
-static void *thread_scratch(const lipsc_cpu_input *in) {
-    return in->scratch + (size_t)omp_get_thread_num() * in->scratch_bytes;
+static void *thread_scratch(const lipsc_cpu_batch *b) {
+    return b->scratch + (size_t)omp_get_thread_num() * b->scratch_bytes;
+}
+
+/* Rows of one input in about `wanted` cuts of at least 384 rows. */
+typedef struct {
+    size_t size, count;
+} cuts;
+
+static cuts cut_rows(size_t n, size_t wanted) {
+    const size_t pieces = min_size(wanted, ceil_div(n, 384));
+    const size_t size = ceil_div(ceil_div(n, pieces), 96) * 96;
+    return (cuts){size, ceil_div(n, size)};
+}
+
+/* Gives each piece its tasks, `heads` for every cut; returns their number. */
+static size_t number_tasks(lipsc_cpu_pass *pass, size_t heads, size_t wanted) {
+    size_t total = 0;
+    for (size_t i = 0; i < pass->pieces; i++) {
+        pass->piece[i].first_task = total;
+        total += heads * cut_rows(pass->piece[i].of->n, wanted).count;
+    }
+    return total;
+}
+
+/* The piece that a task belongs to. */
+static const lipsc_cpu_piece *piece_of(const lipsc_cpu_pass *pass, size_t task) {
+    size_t from = 0, to = pass->pieces;
+    while (to - from > 1) {
+        const size_t middle = (from + to) / 2;
+        *(pass->piece[middle].first_task <= task ? &from : &to) = middle;
+    }
+    return &pass->piece[from];
 }
 
 /* Rows are independent, so their cut may follow the number of threads: whole heads, or
  * pieces of at least 384 rows when there are more threads than heads. */
-static void core_forward(const lipsc_cpu_input *in, size_t dirs) {
-    const lipsc_cpu_weights *w = in->w;
-    const size_t n = in->n, heads = w->layer->heads;
-    size_t pieces = ceil_div(4 * (size_t)in->threads, heads);
-    pieces = min_size(pieces, ceil_div(n, 384));
-    const size_t piece = ceil_div(ceil_div(n, pieces), 96) * 96;
-    pieces = ceil_div(n, piece);
-#pragma omp parallel for num_threads(in->threads) schedule(dynamic, 1)
-    for (size_t task = 0; task < heads * pieces; task++) {
+static void core_forward(lipsc_cpu_pass *pass) {
+    const lipsc_cpu_batch *b = pass->batch;
+    const size_t heads = b->w->layer->heads;
+    const size_t wanted = ceil_div(4 * (size_t)b->threads, heads * pass->pieces);
+    const size_t tasks = number_tasks(pass, heads, wanted);
+#pragma omp parallel for num_threads(b->threads) schedule(dynamic, 1)
+    for (size_t t = 0; t < tasks; t++) {
+        const lipsc_cpu_piece *p = piece_of(pass, t);
+        const cuts cut = cut_rows(p->of->n, wanted);
+        const size_t task = t - p->first_task, h = task % heads;
         /* last rows first: under a causal mask they are the longest tasks */
-        const size_t i0 = (pieces - 1 - task / heads) * piece, i1 = min_size(i0 + piece, n);
-        const lipsc_head h = lipsc_cpu_head(in, task % heads);
-        const lipsc_head_dirs d = head_dirs(in, task % heads, dirs);
-        w->kernels->forward(&h, &d, i0, i1, thread_scratch(in));
+        const size_t i0 = (cut.count - 1 - task / heads) * cut.size;
+        const lipsc_head head = lipsc_cpu_head(b, p->of, h);
+        const lipsc_head_dirs d = head_dirs(pass, p, h);
+        b->w->kernels->forward(&head, &d, i0, min_size(i0 + cut.size, p->of->n),
+                               thread_scratch(b));
     }
 }
 
-static void core_adjoint(const lipsc_cpu_input *in, size_t dirs) {
-    const lipsc_cpu_weights *w = in->w;
-    const size_t n = in->n, heads = w->layer->heads, kv = w->layer->kv_heads,
-                 share = heads / kv;
-    /* enough pieces to occupy 32 threads, none shorter than 384 rows */
-    size_t pieces = min_size(ceil_div(32, kv), ceil_div(n, 384));
-    const size_t piece = ceil_div(ceil_div(n, pieces), 96) * 96;
-    pieces = ceil_div(n, piece);
-    const size_t rows = dirs * n, item = w->kernels->item;
-    memset(in->dq, 0, heads * rows * w->kw * item);
-    memset(in->dk, 0, kv * rows * w->kw * item);
-    memset(in->dz, 0, kv * rows * w->vw * item);
-#pragma omp parallel num_threads(in->threads)
-    {
-#pragma omp for schedule(static)
-        for (size_t h = 0; h < heads; h++) {
-            const lipsc_head head = lipsc_cpu_head(in, h);
-            const lipsc_head_dirs d = head_dirs(in, h, dirs);
-            w->kernels->adjoint_rows(&head, &d, 0, n);
+/* What J^T adds to, rows i0..i1-1 of each direction. */
+static void clear_rows(const lipsc_cpu_weights *w, size_t n, size_t dirs, size_t width,
+                       size_t i0, size_t i1, void *x) {
+    const size_t row = width * w->kernels->item;
+    for (size_t dir = 0; dir < dirs; dir++)
+        memset((char *)x + (dir * n + i0) * row, 0, (i1 - i0) * row);
+}
+
+/* Rows of cut a against keys of cut a + phase, for the query heads of key head g in turn.
+ * The first phase, in which both are the same, comes to its places before all others. */
+static void adjoint_task(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p, cuts cut,
+                         size_t phase, size_t a, size_t g) {
+    const lipsc_cpu_batch *b = pass->batch;
+    const lipsc_cpu_weights *w = b->w;
+    const size_t n = p->of->n, share = w->layer->heads / w->layer->kv_heads;
+    const size_t c = (a + phase) % cut.count;
+    const size_t i0 = a * cut.size, i1 = min_size(i0 + cut.size, n);
+    const size_t j0 = c * cut.size, j1 = min_size(j0 + cut.size, n);
+    for (size_t s = 0; s < share; s++) {
+        const lipsc_head head = lipsc_cpu_head(b, p->of, g * share + s);
+        const lipsc_head_dirs d = head_dirs(pass, p, g * share + s);
+        if (!phase) {
+            clear_rows(w, n, p->dirs, w->kw, i0, i1, d.gq);
+            if (!s) clear_rows(w, n, p->dirs, w->kw, i0, i1, d.gk);
+            if (!s) clear_rows(w, n, p->dirs, w->vw, i0, i1, d.gz);
+            w->kernels->adjoint_rows(&head, &d, i0, i1);
         }
-        for (size_t phase = 0; phase < pieces; phase++)
-#pragma omp for schedule(dynamic, 1)
-            for (size_t task = 0; task < kv * pieces; task++) {
-                const size_t a = pieces - 1 - task / kv, b = (a + phase) % pieces;
-                const size_t i0 = a * piece, i1 = min_size(i0 + piece, n);
-                const size_t j0 = b * piece, j1 = min_size(j0 + piece, n);
-                for (size_t s = 0; s < share;
-                     s++) { /* query heads of one key head in turn */
-                    const lipsc_head head = lipsc_cpu_head(in, task % kv * share + s);
-                    const lipsc_head_dirs d = head_dirs(in, task % kv * share + s, dirs);
-                    w->kernels->adjoint(&head, &d, i0, i1, j0, j1, thread_scratch(in));
-                }
-            }
+        w->kernels->adjoint(&head, &d, i0, i1, j0, j1, thread_scratch(b));
     }
 }
 
-/* ---- products
- * --------------------------------------------------------------------------------- */
-
-void lipsc_cpu_stage_rows(const lipsc_cpu_input *in, int trans, int outgoing, size_t dirs,
-                          size_t width, const void *src, void *dst) {
-    const size_t vector = in->n * width * in->w->kernels->item;
-    const void *factor = trans == outgoing ? in->inverse_root : in->root;
-    for (size_t k = 0; k < dirs; k++)
-        (outgoing ? in->w->stages->scatter : in->w->stages->gather)(
-            in->n, width, in->order, factor, (const char *)src + k * vector,
-            (char *)dst + k * vector);
+static void core_adjoint(lipsc_cpu_pass *pass) {
+    const lipsc_cpu_batch *b = pass->batch;
+    const size_t kv = b->w->layer->kv_heads;
+    const size_t wanted = ceil_div(32, kv); /* to occupy 32 threads */
+    const size_t tasks = number_tasks(pass, kv, wanted);
+    size_t phases = 1;
+    for (size_t i = 0; i < pass->pieces; i++) {
+        const size_t count = cut_rows(pass->piece[i].of->n, wanted).count;
+        if (count > phases) phases = count;
+    }
+#pragma omp parallel num_threads(b->threads)
+    for (size_t phase = 0; phase < phases; phase++)
+#pragma omp for schedule(dynamic, 1)
+        for (size_t t = 0; t < tasks; t++) {
+            const lipsc_cpu_piece *p = piece_of(pass, t);
+            const cuts cut = cut_rows(p->of->n, wanted);
+            const size_t task = t - p->first_task;
+            if (phase < cut.count)
+                adjoint_task(pass, p, cut, phase, cut.count - 1 - task / kv, task % kv);
+        }
 }
 
-static void product_block(const lipsc_cpu_input *in, int trans, size_t dirs, const void *x,
-                          void *y) {
-    const lipsc_cpu_weights *w = in->w;
-    const size_t rows = dirs * in->n, d = w->layer->d;
-    const int staged = in->order || in->root;
-    void *out = y;
+/* ---- products --------------------------------------------------------------------------
+ */
+
+void lipsc_cpu_stage_rows(const lipsc_cpu_batch *b, const lipsc_cpu_member *of, int trans,
+                          int outgoing, size_t dirs, size_t width, const void *src,
+                          void *dst) {
+    const size_t item = b->w->kernels->item, vector = of->n * width * item;
+    const char *factor = trans == outgoing ? b->inverse_root : b->root;
+    const size_t *order = b->order ? b->order + of->first : NULL;
+    if (!order && !factor) {
+        memcpy(dst, src, dirs * vector);
+        return;
+    }
+    for (size_t k = 0; k < dirs; k++)
+        (outgoing ? b->w->stages->scatter : b->w->stages->gather)(
+            of->n, width, order, factor ? factor + of->first * item : NULL,
+            (const char *)src + k * vector, (char *)dst + k * vector);
+}
+
+/* All pieces between the caller's memory and rows (the rows of the pass). */
+static void stage(const lipsc_cpu_pass *pass, int trans, int outgoing, size_t width,
+                  char *rows) {
+    const lipsc_cpu_batch *b = pass->batch;
+#pragma omp parallel for num_threads(b->threads) schedule(dynamic, 1) if (pass->pieces > 1)
+    for (size_t i = 0; i < pass->pieces; i++) {
+        const lipsc_cpu_piece *p = &pass->piece[i];
+        char *at = rows + p->base * width * b->w->kernels->item;
+        lipsc_cpu_stage_rows(b, p->of, trans, outgoing, p->dirs, width,
+                             outgoing ? at : p->x, outgoing ? p->y : at);
+    }
+}
+
+/* Whether the rows of all pieces follow each other in the caller's memory, in and out. */
+static int is_adjacent(const lipsc_cpu_pass *pass, size_t from, size_t to) {
+    const size_t item = pass->batch->w->kernels->item;
+    const lipsc_cpu_piece *first = pass->piece;
+    for (size_t i = 1; i < pass->pieces; i++) {
+        const lipsc_cpu_piece *p = &pass->piece[i];
+        if ((const char *)p->x != (const char *)first->x + p->base * from * item ||
+            (char *)p->y != (char *)first->y + p->base * to * item)
+            return 0;
+    }
+    return 1;
+}
+
+static lipsc_status product_pass(lipsc_cpu_pass *pass, int trans, size_t dirs) {
+    lipsc_cpu_batch *b = pass->batch;
+    const lipsc_cpu_weights *w = b->w;
+    const size_t rows = pass->rows;
+    const size_t from = trans ? w->width : w->layer->d, to = trans ? w->layer->d : w->width;
+    const int staged = b->order || b->root || !is_adjacent(pass, from, to);
+    const lipsc_status status = lipsc_cpu_reserve(b, rows, dirs, staged);
+    if (status) return status;
+    const void *x = pass->piece->x;
+    void *y = pass->piece->y;
     if (staged) { /* J maps (n, d) to (n, width): the buffers swap roles for J^T */
-        void *rows_in = trans ? in->rows_out : in->rows_in;
-        lipsc_cpu_stage_rows(in, trans, 0, dirs, trans ? w->width : d, x, rows_in);
-        x = rows_in;
-        out = trans ? in->rows_in : in->rows_out;
+        x = trans ? b->rows_out : b->rows_in;
+        y = trans ? b->rows_in : b->rows_out;
+        stage(pass, trans, 0, from, trans ? b->rows_out : b->rows_in);
     }
     if (trans) {
-        lipsc_cpu_split_heads(w, in->threads, rows, x, in->heads);
-        core_adjoint(in, dirs);
-        lipsc_cpu_turn(in, dirs, 1, in->dq, in->dk);
-        lipsc_cpu_project_back(w, in->threads, rows, in->dq, in->dk, in->dz, out);
+        lipsc_cpu_split_heads(w, b->threads, rows, x, b->heads);
+        core_adjoint(pass);
+        lipsc_cpu_turn(pass, 1, b->dq, b->dk);
+        lipsc_cpu_project_back(w, b->threads, rows, b->dq, b->dk, b->dz, y);
     } else {
-        lipsc_cpu_project(w, in->threads, rows, x, in->dq, in->dk, in->dz, 0);
-        lipsc_cpu_turn(in, dirs, 0, in->dq, in->dk);
-        core_forward(in, dirs);
-        lipsc_cpu_combine_heads(w, in->threads, rows, in->heads, out);
+        lipsc_cpu_project(w, b->threads, rows, x, b->dq, b->dk, b->dz, 0);
+        lipsc_cpu_turn(pass, 0, b->dq, b->dk);
+        core_forward(pass);
+        lipsc_cpu_combine_heads(w, b->threads, rows, b->heads, y);
     }
-    if (staged) lipsc_cpu_stage_rows(in, trans, 1, dirs, trans ? d : w->width, out, y);
-}
-
-lipsc_status lipsc_cpu_product(void *input, int trans, size_t k, const void *x, void *y) {
-    lipsc_cpu_input *in = input;
-    const size_t item = in->w->kernels->item;
-    const size_t from = in->n * (trans ? in->w->width : in->w->layer->d) * item;
-    const size_t to = in->n * (trans ? in->w->layer->d : in->w->width) * item;
-    for (size_t done = 0; done < k;) {
-        const size_t dirs = min_size(k - done, LIPSC_CPU_DIRS);
-        const lipsc_status status = lipsc_cpu_reserve(in, dirs);
-        if (status != LIPSC_OK) return status;
-        product_block(in, trans, dirs, (const char *)x + done * from,
-                      (char *)y + done * to);
-        done += dirs;
-    }
+    if (staged) stage(pass, trans, 1, to, y);
     return LIPSC_OK;
 }
 
+/* The next vectors, from number `done` on, of every product that has some left; the most
+ * that one has. */
+static size_t fill_pass(lipsc_cpu_pass *pass, int trans, size_t done, size_t count,
+                        const lipsc_product *product) {
+    const lipsc_cpu_weights *w = pass->batch->w;
+    const size_t item = w->kernels->item, d = w->layer->d;
+    size_t most = 0;
+    pass->pieces = pass->rows = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (product[i].k <= done) continue;
+        const lipsc_cpu_member *of = product[i].of;
+        const size_t row = done * of->n * item;
+        const size_t dirs = min_size(product[i].k - done, LIPSC_CPU_DIRS);
+        pass->piece[pass->pieces++] = (lipsc_cpu_piece){
+            .of = of,
+            .dirs = dirs,
+            .base = pass->rows,
+            .x = (const char *)product[i].x + row * (trans ? w->width : d),
+            .y = (char *)product[i].y + row * (trans ? d : w->width)};
+        pass->rows += dirs * of->n;
+        if (dirs > most) most = dirs;
+    }
+    return most;
+}
+
+lipsc_status lipsc_cpu_products(int trans, size_t count, const lipsc_product *product) {
+    enum { FEW = 8 };
+    lipsc_cpu_piece few[FEW], *piece = few;
+    if (!count) return LIPSC_OK;
+    if (count > FEW && !(piece = lipsc_alloc(count, sizeof *piece))) return LIPSC_E_NOMEM;
+    lipsc_cpu_pass pass = {.batch = ((lipsc_cpu_member *)product->of)->batch,
+                           .piece = piece};
+    lipsc_status status = LIPSC_OK;
+    for (size_t done = 0, most; !status; done += LIPSC_CPU_DIRS) {
+        most = fill_pass(&pass, trans, done, count, product);
+        if (!most) break;
+        status = product_pass(&pass, trans, most);
+    }
+    if (piece != few) lipsc_release(piece);
+    return status;
+}
+
 lipsc_status lipsc_cpu_output(void *input, double *y) {
-    lipsc_cpu_input *in = input;
-    const lipsc_cpu_weights *w = in->w;
-    const size_t n = in->n, width = w->width, item = w->kernels->item;
+    const lipsc_cpu_member *of = input;
+    lipsc_cpu_batch *b = of->batch;
+    const lipsc_cpu_weights *w = b->w;
+    const size_t n = of->n, width = w->width, item = w->kernels->item;
     for (size_t h = 0; h < w->layer->heads; h++) {
-        const lipsc_head head = lipsc_cpu_head(in, h);
-        w->kernels->head_output(&head, 0, n, (char *)in->heads + h * n * w->vw * item);
+        const lipsc_head head = lipsc_cpu_head(b, of, h);
+        w->kernels->head_output(&head, 0, n, (char *)b->heads + h * n * w->vw * item);
     }
     void *out = lipsc_space_alloc(w->space, n * width);
     double *host =
@@ -337,10 +471,10 @@ lipsc_status lipsc_cpu_output(void *input, double *y) {
         lipsc_space_release(w->space, out);
         return LIPSC_E_NOMEM;
     }
-    lipsc_cpu_combine_heads(w, in->threads, n, in->heads, out);
+    lipsc_cpu_combine_heads(w, b->threads, n, b->heads, out);
     lipsc_cpu_download(w->space, n * width, out, host);
     for (size_t i = 0; i < n; i++) {
-        double *row = y + (in->order ? in->order[i] : i) * width;
+        double *row = y + (b->order ? b->order[of->first + i] : i) * width;
         for (size_t c = 0; c < width; c++)
             row[c] = host[i * width + c] + (w->layer->bo ? w->layer->bo[c] : 0);
     }

@@ -68,23 +68,23 @@ static void norm(size_t n, size_t w, size_t dim, size_t span, double eps, const 
     }
 }
 
-static void norm_derivative(size_t rows, size_t n, size_t w, size_t dim, size_t span,
-                            const void *gain, const void *unit, const void *inverse,
-                            int trans, void *x) {
+static void norm_derivative(size_t rows, size_t n, size_t x_head, size_t unit_head,
+                            size_t w, size_t dim, size_t span, const void *gain,
+                            const void *unit, const void *inverse, int trans, void *x) {
     for (size_t i = 0; i < rows; i++) {
         const T scale = ((const T *)inverse)[i % n];
         T dot = 0;
         for (size_t h = 0; h < span; h++) {
-            T *row = (T *)x + (h * rows + i) * w;
-            const T *u = (const T *)unit + (h * n + i % n) * w,
+            T *row = (T *)x + (h * x_head + i) * w;
+            const T *u = (const T *)unit + (h * unit_head + i % n) * w,
                     *g = (const T *)gain + h * w;
             if (trans)
                 for (size_t c = 0; c < dim; c++) row[c] *= g[c];
             for (size_t c = 0; c < dim; c++) dot += u[c] * row[c];
         }
         for (size_t h = 0; h < span; h++) {
-            T *row = (T *)x + (h * rows + i) * w;
-            const T *u = (const T *)unit + (h * n + i % n) * w,
+            T *row = (T *)x + (h * x_head + i) * w;
+            const T *u = (const T *)unit + (h * unit_head + i % n) * w,
                     *g = (const T *)gain + h * w;
             for (size_t c = 0; c < dim; c++) row[c] = scale * (row[c] - u[c] * dot);
             if (!trans)
@@ -93,15 +93,16 @@ static void norm_derivative(size_t rows, size_t n, size_t w, size_t dim, size_t 
     }
 }
 
-static void norm_second(size_t rows, size_t n, size_t w, size_t dim, size_t span,
-                        const void *gain, const void *unit, const void *inverse,
-                        const void *e_rows, const void *t_rows, void *grad) {
+static void norm_second(size_t rows, size_t n, size_t unit_head, size_t w, size_t dim,
+                        size_t span, const void *gain, const void *unit,
+                        const void *inverse, const void *e_rows, const void *t_rows,
+                        void *grad) {
     const T root = (T)sqrt((double)(span * dim));
     for (size_t i = 0; i < rows; i++) {
         const T over = ((const T *)inverse)[i % n];
         T ue = 0, ut = 0, te = 0;
         for (size_t h = 0; h < span; h++) {
-            const T *u = (const T *)unit + (h * n + i % n) * w,
+            const T *u = (const T *)unit + (h * unit_head + i % n) * w,
                     *g = (const T *)gain + h * w;
             const T *e = (const T *)e_rows + (h * rows + i) * w;
             const T *t = (const T *)t_rows + (h * rows + i) * w;
@@ -113,7 +114,7 @@ static void norm_second(size_t rows, size_t n, size_t w, size_t dim, size_t span
         }
         const T factor = over * over / root, along = te - 3 * ut * ue;
         for (size_t h = 0; h < span; h++) {
-            const T *u = (const T *)unit + (h * n + i % n) * w,
+            const T *u = (const T *)unit + (h * unit_head + i % n) * w,
                     *g = (const T *)gain + h * w;
             const T *e = (const T *)e_rows + (h * rows + i) * w;
             const T *t = (const T *)t_rows + (h * rows + i) * w;

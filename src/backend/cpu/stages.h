@@ -24,17 +24,18 @@ typedef struct {
     void (*norm)(size_t n, size_t w, size_t dim, size_t span, double eps, const void *gain,
                  void *x, void *unit, void *inverse);
     /* x (span, rows, w) -> inverse * gain * (x - unit (unit . x)), or its transpose
-     * inverse * (y - unit (unit . y)) with y = gain * x */
-    void (*norm_derivative)(size_t rows, size_t n, size_t w, size_t dim, size_t span,
-                            const void *gain, const void *unit, const void *inverse,
-                            int trans, void *x);
+     * inverse * (y - unit (unit . y)) with y = gain * x; heads of x are x_head rows apart,
+     * those of unit unit_head */
+    void (*norm_derivative)(size_t rows, size_t n, size_t x_head, size_t unit_head,
+                            size_t w, size_t dim, size_t span, const void *gain,
+                            const void *unit, const void *inverse, int trans, void *x);
     /* The same derivative's own derivative: to the gradient in x (span, rows, w) before the
      * norm adds that of <t, Norm'(x) e>, e and t (span, rows, w), t before the gains:
      *     - inverse^2/sqrt(span dim) ((t'.e) unit + (unit.e) t' + (unit.t') e
      *                            - 3 (unit.t') (unit.e) unit),   t' = gain * t */
-    void (*norm_second)(size_t rows, size_t n, size_t w, size_t dim, size_t span,
-                        const void *gain, const void *unit, const void *inverse,
-                        const void *e, const void *t, void *grad);
+    void (*norm_second)(size_t rows, size_t n, size_t unit_head, size_t w, size_t dim,
+                        size_t span, const void *gain, const void *unit,
+                        const void *inverse, const void *e, const void *t, void *grad);
 } lipsc_stages;
 
 extern const lipsc_stages lipsc_stages_f32, lipsc_stages_f64;
