@@ -26,7 +26,7 @@ typedef struct {
     cli_common common;
     cli_sizes lengths;
     int dtype, mask; /* places in the choices below */
-    size_t block, repeats;
+    size_t block, batch, repeats;
     int bias; /* place in its choices: a lipsc_bias_rule */
     double soft_cap;
 } settings;
@@ -70,6 +70,13 @@ static const cli_option options[] = {
      .max = 1024,
      AT(block),
      .help = "directions per product (default 1)"},
+    {.kind = CLI_SIZE,
+     .name = "batch",
+     .value = "K",
+     .min = 1,
+     .max = 1024,
+     AT(batch),
+     .help = "windows of that many tokens at once (default 1)"},
     {.kind = CLI_CHOICE,
      .name = "bias",
      .value = "RULE",
@@ -96,11 +103,17 @@ static const cli_option options[] = {
 };
 
 static const lipsc_column columns[] = {
-    {"n", LIPSC_COLUMN_INTEGER},     {"mask", LIPSC_COLUMN_STRING},
-    {"dtype", LIPSC_COLUMN_STRING},  {"threads", LIPSC_COLUMN_INTEGER},
-    {"block", LIPSC_COLUMN_INTEGER}, {"ms_per_pair", LIPSC_COLUMN_REAL},
-    {"gflops", LIPSC_COLUMN_REAL},   {"sgemm_gflops", LIPSC_COLUMN_REAL},
-    {"fraction", LIPSC_COLUMN_REAL}, {"peak_bytes", LIPSC_COLUMN_INTEGER},
+    {"n", LIPSC_COLUMN_INTEGER},
+    {"mask", LIPSC_COLUMN_STRING},
+    {"dtype", LIPSC_COLUMN_STRING},
+    {"threads", LIPSC_COLUMN_INTEGER},
+    {"block", LIPSC_COLUMN_INTEGER},
+    {"batch", LIPSC_COLUMN_INTEGER},
+    {"ms_per_pair", LIPSC_COLUMN_REAL},
+    {"gflops", LIPSC_COLUMN_REAL},
+    {"sgemm_gflops", LIPSC_COLUMN_REAL},
+    {"fraction", LIPSC_COLUMN_REAL},
+    {"peak_bytes", LIPSC_COLUMN_INTEGER},
     {"of_plain", LIPSC_COLUMN_REAL}}; /* the last one only with a bias or a cap */
 
 static int plain(const settings *s) {
@@ -110,18 +123,48 @@ static int plain(const settings *s) {
 static const double shortest_sample = 0.05; /* seconds: well above the clock's noise */
 enum { SGEMM_SIZE = 2048 };
 
-/* One operator with vectors for it. */
+/* Windows of one layer, one after the other. */
 typedef struct {
-    lipsc_linop op;
-    size_t block;
+    size_t count;
+    lipsc_packed *packed;
+    lipsc_attn **attn;
+} windows;
+
+static void windows_free(windows *w) {
+    for (size_t i = 0; w->attn && i < w->count; i++) lipsc_attn_free(w->attn[i]);
+    lipsc_release(w->attn);
+    lipsc_packed_free(w->packed);
+}
+
+/* sample: as many tokens as the windows have together */
+static lipsc_status windows_new(const settings *s, size_t n, const cli_sample *sample,
+                                lipsc_dtype dtype, windows *w, lipsc_error *err) {
+    lipsc_input *input = lipsc_alloc(s->batch, sizeof *input);
+    *w = (windows){.count = s->batch, .attn = lipsc_alloc_zero(s->batch, sizeof *w->attn)};
+    lipsc_status status = input && w->attn ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t i = 0; !status && i < s->batch; i++)
+        input[i] = (lipsc_input){.n = n, .X = sample->input.X + i * n * sample->layer.d};
+    if (!status) status = lipsc_packed_new(&sample->layer, 1, &w->packed, err);
+    if (!status)
+        status = lipsc_attn_batch_at(w->packed, NULL, s->batch, input, dtype,
+                                     lipsc_cpu_of((int)s->common.threads), w->attn, err);
+    lipsc_release(input);
+    return status;
+}
+
+/* Windows with vectors for them. */
+typedef struct {
+    const windows *on;
+    lipsc_linop op; /* of each window */
+    lipsc_product *there, *back;
     void *x, *y, *z;
 } bed;
 
 static lipsc_status time_pairs(const bed *b, long pairs, double *seconds) {
     const double start = lipsc_seconds();
     for (long i = 0; i < pairs; i++) {
-        lipsc_status status = b->op.apply(b->op.ctx, 0, b->block, b->x, b->y);
-        if (!status) status = b->op.apply(b->op.ctx, 1, b->block, b->y, b->z);
+        lipsc_status status = lipsc_attn_products(0, b->on->count, b->there);
+        if (!status) status = lipsc_attn_products(1, b->on->count, b->back);
         if (status) return status;
     }
     *seconds = (lipsc_seconds() - start) / (double)pairs;
@@ -139,7 +182,8 @@ static lipsc_status sample(const bed *b, const bed *other, int threads, size_t r
                            timing *out) {
     double *pair = lipsc_alloc(3 * repeats, sizeof *pair);
     if (!pair) return LIPSC_E_NOMEM;
-    double *rate = pair + repeats, *ratio = rate + repeats, once, without;
+    double *rate = pair + repeats, *ratio = rate + repeats;
+    double once = shortest_sample, without = NAN;
     lipsc_status status = time_pairs(b, 1, &once); /* warms up */
     if (!status && other) status = time_pairs(other, 1, &without);
     if (!status) status = time_pairs(b, 1, &once);
@@ -161,36 +205,53 @@ static lipsc_status sample(const bed *b, const bed *other, int threads, size_t r
 
 static void bed_free(bed *b) {
     const lipsc_space *space = b->op.space;
+    lipsc_release(b->there);
     lipsc_space_release(space, b->x);
     lipsc_space_release(space, b->y);
     lipsc_space_release(space, b->z);
 }
 
-static lipsc_status bed_new(const settings *s, lipsc_attn *attn, bed *b) {
+static lipsc_status bed_new(const settings *s, const windows *on, bed *b) {
     size_t in, out;
-    *b = (bed){.op = lipsc_attn_linop(attn), .block = s->block};
+    *b = (bed){.on = on, .op = lipsc_attn_linop(on->attn[0])};
     const lipsc_space *space = b->op.space;
-    if (lipsc_mul_size(s->block, b->op.n, &in) && lipsc_mul_size(s->block, b->op.m, &out)) {
+    b->there = lipsc_alloc(2 * on->count, sizeof *b->there);
+    if (lipsc_mul_size(on->count * s->block, b->op.n, &in) &&
+        lipsc_mul_size(on->count * s->block, b->op.m, &out)) {
         b->x = lipsc_space_alloc(space, in);
         b->y = lipsc_space_alloc(space, out);
         b->z = lipsc_space_alloc(space, in);
     }
-    if (!b->x || !b->y || !b->z) return LIPSC_E_NOMEM;
+    if (!b->there || !b->x || !b->y || !b->z) return LIPSC_E_NOMEM;
+    b->back = b->there + on->count;
+    for (size_t i = 0; i < on->count; i++) {
+        void *x = lipsc_space_at(space, b->x, i * s->block * b->op.n),
+             *y = lipsc_space_at(space, b->y, i * s->block * b->op.m),
+             *z = lipsc_space_at(space, b->z, i * s->block * b->op.n);
+        b->there[i] = (lipsc_product){.of = on->attn[i], .k = s->block, .x = x, .y = y};
+        b->back[i] = (lipsc_product){.of = on->attn[i], .k = s->block, .x = y, .y = z};
+    }
     return lipsc_space_random(space, 1, 0, in, b->x);
 }
 
+/* Threads that the products use. */
+static int threads_of(const windows *w) {
+    const lipsc_attn *attn = w->attn[0];
+    return lipsc_device_useful_threads(attn->device, &attn->layer,
+                                       w->count * attn->input.n);
+}
+
 /* other: NULL, or the plain layer */
-static lipsc_status measure(const settings *s, lipsc_attn *attn, lipsc_attn *other,
+static lipsc_status measure(const settings *s, const windows *on, const windows *other,
                             timing *out) {
     bed b, reference;
-    lipsc_status status = bed_new(s, attn, &b);
+    lipsc_status status = bed_new(s, on, &b);
     if (other) {
         const lipsc_status failed = bed_new(s, other, &reference);
         if (!status) status = failed;
     }
     if (!status)
-        status = sample(&b, other ? &reference : NULL, lipsc_attn_threads(attn), s->repeats,
-                        out);
+        status = sample(&b, other ? &reference : NULL, threads_of(on), s->repeats, out);
     bed_free(&b);
     if (other) bed_free(&reference);
     return status;
@@ -212,45 +273,45 @@ static void add_features(const settings *s, lipsc_layer *layer, double *table) {
     layer->bias_distance = BUCKET_DISTANCE;
 }
 
-static void print_row(const settings *s, const cli_sample_shape *shape, lipsc_dtype dtype,
-                      const lipsc_attn *attn, const timing *found, lipsc_table *t) {
-    const double tokens = (double)shape->n, d = (double)shape->d;
+static void print_row(const settings *s, size_t n, const cli_sample_shape *shape,
+                      lipsc_dtype dtype, const windows *on, const timing *found,
+                      lipsc_table *t) {
+    const double tokens = (double)n, d = (double)shape->d;
     const double scores = shape->mask == LIPSC_MASK_CAUSAL ? 8 : 16;
     const double work = 16 * tokens * d * d + scores * tokens * tokens * d;
-    const double gflops = 1e-9 * work * (double)s->block / found->seconds;
+    const double gflops = 1e-9 * work * (double)(s->block * s->batch) / found->seconds;
     lipsc_table_row(t);
-    lipsc_table_integer(t, "n", (long long)shape->n);
+    lipsc_table_integer(t, "n", (long long)n);
     lipsc_table_string(t, "mask", lipsc_mask_name(shape->mask));
     lipsc_table_string(t, "dtype", lipsc_dtype_name(dtype));
-    lipsc_table_integer(t, "threads", lipsc_attn_threads(attn));
+    lipsc_table_integer(t, "threads", threads_of(on));
     lipsc_table_integer(t, "block", (long long)s->block);
+    lipsc_table_integer(t, "batch", (long long)s->batch);
     lipsc_table_real(t, "ms_per_pair", 1e3 * found->seconds);
     lipsc_table_real(t, "gflops", gflops);
     lipsc_table_real(t, "sgemm_gflops", found->sgemm);
     lipsc_table_real(t, "fraction", gflops / found->sgemm);
-    lipsc_table_integer(t, "peak_bytes", (long long)lipsc_attn_bytes(attn));
+    lipsc_table_integer(t, "peak_bytes", (long long)lipsc_attn_bytes(on->attn[0]));
     if (!plain(s)) lipsc_table_real(t, "of_plain", found->of_plain);
 }
 
 static lipsc_status bench_row(const settings *s, size_t n, lipsc_mask mask,
                               lipsc_dtype dtype, lipsc_table *t, lipsc_error *err) {
-    const cli_sample_shape shape = cli_sample_gpt2(n, mask);
-    const int threads = (int)s->common.threads;
+    const cli_sample_shape shape = cli_sample_gpt2(n * s->batch, mask);
     cli_sample layer = cli_sample_new(&shape);
     double *table = lipsc_alloc(shape.heads * BUCKETS, sizeof *table);
-    lipsc_attn *attn = NULL, *other = NULL;
+    windows on = {0}, other = {0};
     timing found = {.seconds = NAN};
     lipsc_status status = layer.storage && table ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status && !plain(s))
-        status = lipsc_attn_new(&layer.layer, &layer.input, dtype, threads, &other, err);
+    if (!status && !plain(s)) status = windows_new(s, n, &layer, dtype, &other, err);
     if (!status) {
         add_features(s, &layer.layer, table);
-        status = lipsc_attn_new(&layer.layer, &layer.input, dtype, threads, &attn, err);
+        status = windows_new(s, n, &layer, dtype, &on, err);
     }
-    if (!status) status = measure(s, attn, other, &found);
-    if (!status) print_row(s, &shape, dtype, attn, &found, t);
-    lipsc_attn_free(attn);
-    lipsc_attn_free(other);
+    if (!status) status = measure(s, &on, plain(s) ? NULL : &other, &found);
+    if (!status) print_row(s, n, &shape, dtype, &on, &found, t);
+    windows_free(&on);
+    windows_free(&other);
     lipsc_release(table);
     cli_sample_free(&layer);
     return status;
@@ -297,7 +358,7 @@ static int bench(const cli_command *self, const settings *s, lipsc_table *t) {
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    settings s = {.mask = BOTH, .block = 1, .repeats = 7};
+    settings s = {.mask = BOTH, .block = 1, .batch = 1, .repeats = 7};
     int operands;
     int code = cli_sizes_parse("64,128,256,512,1024,4096", 1, 4096, &s.lengths)
                    ? cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM))
@@ -320,11 +381,13 @@ const cli_command cli_cmd_bench = {
     .summary = "speed of the products beside this machine's own sgemm",
     .about =
         "Times pairs of products (J, J^T) for a random layer of GPT-2's size (d 768,\n"
-        "12 heads).  `fraction` is useful work per second over that of a 2048^3 sgemm\n"
+        "12 heads), `batch` windows at a time.  `fraction` is useful work per second over "
+        "that of a 2048^3 sgemm\n"
         "with the same threads; `peak_bytes` is what the products need beyond\n"
         "weights, input and vectors.  With --bias or --soft-cap the layer without them\n"
         "is timed in turn: `of_plain` is its time over that of the layer with them.",
-    .example = "  $ lipscope bench --lengths 64:1024:x2 --mask causal\n",
+    .example = "  $ lipscope bench --lengths 64:1024:x2 --mask causal\n"
+               "  $ lipscope bench --lengths 8:64:x2 --batch 16\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,

@@ -137,7 +137,7 @@ done
 run 0 report --help
 for option in out quiet; do has out " --$option"; done
 run 0 bench --help
-for option in lengths dtype mask block threads repeats format; do has out " --$option"; done
+for option in lengths dtype mask block batch threads repeats format; do has out " --$option"; done
 
 # help wins over operands that are missing, and over what follows it
 run 0 layer --help --foo
