@@ -95,7 +95,7 @@ static void test_lengths(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const size_t n = cases[c].length;
         lipsc_acts *acts = NULL;
-        if (lipsc_acts_new(model, LIPSC_F64, 2, n, ids, 0, &acts, &err))
+        if (lipsc_acts_new(model, LIPSC_F64, NULL, n, ids, 0, &acts, &err))
             fail_msg("%s", err.text);
         for (size_t l = 0; l < cases[c].count; l++) {
             const size_t index = cases[c].layers[l];
