@@ -1,5 +1,6 @@
 """The small models of tests/data/fixtures.  `model`: class of transformers; `config`: what differs from its defaults;
 `blocks`: the list of blocks; `attention`: the module of a block; `then`: the output projection where it is a module beside it; `scale`: factors of some parameters; `image`: reads pixels;
+`inner`: the output projection where the attention module goes on behind it; `shared`: one block is passed as often as there are layers;
 `last`: the module whose output is the last hidden state of the width of the blocks;
 `part`: the part of the model that is run; `chosen`: as --part names it; `cache`: whether it takes use_cache."""
 

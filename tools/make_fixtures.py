@@ -84,18 +84,28 @@ def first(output):
 
 
 class Recorder:
-    """What a module was called with, and what it returned, or the module `then` that takes its output."""
+    """What a module was called with, and what it returned, or the module `then` that takes its output, or the module
+    `inner` that it calls; the turn-th time."""
 
-    def __init__(self, module, then=None):
-        self.module, self.then, self.call, self.output = module, then, None, None
+    def __init__(self, module, then=None, inner=None, turn=0):
+        self.module, self.then, self.inner, self.turn = module, then, inner, turn
+        self.calls, self.outputs = [], []
         self.hooks = [module.register_forward_pre_hook(self.before, with_kwargs=True),
-                      (then or module).register_forward_hook(self.after)]
+                      (then or inner or module).register_forward_hook(self.after)]
 
     def before(self, module, args, kwargs):
-        self.call = (args, dict(kwargs))
+        self.calls.append((args, dict(kwargs)))
 
     def after(self, module, args, output):
-        self.output = first(output)
+        self.outputs.append(first(output))
+
+    @property
+    def call(self):
+        return self.calls[self.turn]
+
+    @property
+    def output(self):
+        return self.outputs[self.turn]
 
     def close(self):
         for hook in self.hooks:
@@ -108,7 +118,12 @@ class Recorder:
     def again(self, x):
         """The module at x, all other arguments as they were."""
         args, kwargs = self.call
+        seen = []
+        hook = self.inner.register_forward_hook(lambda module, args, output: seen.append(output)) if self.inner else None
         output = first(self.module(x, *args[1:], **kwargs) if args else self.module(**{**kwargs, "hidden_states": x}))
+        if hook:
+            hook.remove()
+            return seen[0]
         return self.then(output) if self.then else output
 
 
@@ -136,11 +151,14 @@ def run(model, family, c, tensors):
         inputs = {"input_ids": ids}
         if family.get("cache", True):
             inputs["use_cache"] = False
-    blocks = at(part, family["blocks"])
+    blocks = list(at(part, family["blocks"]))
+    shared = part.config.num_hidden_layers if family.get("shared") else 1
     recorders = []
-    for block in blocks:
-        then = at(block, family["then"]) if family.get("then") else None
-        recorders.append((Recorder(block), Recorder(at(block, family["attention"]), then)))
+    for turn in range(shared):
+        for block in blocks:
+            then = at(block, family["then"]) if family.get("then") else None
+            inner = at(block, family["inner"]) if family.get("inner") else None
+            recorders.append((Recorder(block, turn=turn), Recorder(at(block, family["attention"]), then, inner, turn)))
     last = Recorder(at(part, family["last"])) if family.get("last") else None
     with torch.no_grad():
         tensors[f"{c}.output"] = part(**inputs).last_hidden_state[0]

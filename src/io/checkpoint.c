@@ -30,7 +30,8 @@ struct lipsc_checkpoint {
 static const char *const prefixes[] = {
     "",          "transformer.", "model.",        "bert.",       "roberta.", "distilbert.",
     "vit.",      "base_model.",  "0.auto_model.", "auto_model.", "module.",  "_orig_mod.",
-    "gpt_neox.", "electra.",     "esm.",          "deit.",       "dinov2.",  "mpnet."};
+    "gpt_neox.", "electra.",     "esm.",          "deit.",       "dinov2.",  "mpnet.",
+    "albert."};
 
 /* Names of tensors in files written before 2019: LayerNorm.gamma, LayerNorm.beta. */
 static const char *const renamed[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"},

@@ -179,7 +179,8 @@ static void read_text(lipsc_reader *r, lipsc_config *c) {
     c->embed_factor = lipsc_read_number(r, times);
     if (f->embed_root) c->embed_factor *= sqrt((double)c->d);
     c->embed_width = lipsc_read_size_or(r, f->embed_width, c->d);
-    if (c->embed_width != c->d && !f->tensor[LIPSC_EMBED_PROJECT])
+    c->embed_projected = c->embed_width != c->d || f->embed_projected;
+    if (c->embed_projected && !f->tensor[LIPSC_EMBED_PROJECT])
         lipsc_read_unsupported(r, f->embed_width, lipsc_read_field(r, f->embed_width));
 }
 

@@ -36,6 +36,7 @@ typedef struct {
     size_t pad;         /* id of the padding token, or LIPSC_NO_TOKEN                    */
     size_t types;       /* rows of the token type table                                  */
     size_t embed_width; /* of the embeddings before they are projected */
+    int embed_projected;
     size_t channels, image[2], patch[2]; /* height, width                               */
     double norm_eps;
     double initializer_range; /* only of random weights                                 */

@@ -12,7 +12,8 @@
     "{\"model_type\":\"siglip_vision_model\"," SIGLIP_SIZES \
     ",\"num_channels\":3,\"image_size\":224,\"patch_size\":16}"
 
-/* text and vision: the fields of a part as they are where they are absent. */
+/* text and vision: the fields of a part as they are where they are absent; NULL: that part
+ * is not supported. */
 static const struct {
     const char *name, *usual[LIPSC_PARTS];
 } wrappers[] = {
@@ -27,6 +28,14 @@ static const struct {
      {[LIPSC_PART_TEXT] = "{\"model_type\":\"siglip_text_model\",\"vocab_size\":32000,"
                           "\"max_position_embeddings\":64," SIGLIP_SIZES "}",
       [LIPSC_PART_VISION] = SIGLIP_VISION}},
+    {"siglip2",
+     {[LIPSC_PART_TEXT] = "{\"model_type\":\"siglip2_text_model\",\"vocab_size\":32000,"
+                          "\"max_position_embeddings\":64," SIGLIP_SIZES "}"}},
+    {"mistral3",
+     {[LIPSC_PART_TEXT] = "{\"model_type\":\"mistral\",\"vocab_size\":32000,"
+                          "\"hidden_size\":4096,\"intermediate_size\":14336,"
+                          "\"num_hidden_layers\":32,\"num_attention_heads\":32,"
+                          "\"num_key_value_heads\":8,\"max_position_embeddings\":131072}"}},
     {"gemma3",
      {[LIPSC_PART_TEXT] = "{\"model_type\":\"gemma3_text\",\"vocab_size\":262208,"
                           "\"hidden_size\":2304,\"intermediate_size\":9216,"
@@ -83,6 +92,8 @@ void lipsc_read_part(lipsc_reader *r, lipsc_part part) {
                          "a %s has a text and a vision part: --part text or --part "
                          "vision says which one is meant",
                          name);
+    else if (w < WRAPPERS && !wrappers[w].usual[part])
+        lipsc_read_wrong(r, "the %s part of a %s is not supported", words[part], name);
     else if (w < WRAPPERS)
         take(r, part, wrappers[w].usual[part]);
 }

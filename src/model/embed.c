@@ -144,7 +144,7 @@ lipsc_status lipsc_embed_ids(lipsc_model *m, size_t n, const uint32_t *ids, doub
     lipsc_status status = check_ids(m, n, ids, err);
     if (status) return status;
     double *sum = x;
-    if (c->embed_width != c->d) sum = lipsc_alloc(n, c->embed_width * sizeof *sum);
+    if (c->embed_projected) sum = lipsc_alloc(n, c->embed_width * sizeof *sum);
     if (!sum) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for %zu tokens", n);
     status = sum_rows(m, n, ids, sum, err);
     if (!status) status = normalise(m, n, sum, err);

@@ -221,6 +221,7 @@ const lipsc_family lipsc_families_decoders[] =
       .mlp_bias = {"mlp_bias", 0},
       .tensor = {LLAMA_NAMES, LLAMA_NORMS}},
      {.name = "mistral",
+      .prefix = {"language_model.model.", "language_model."},
       LLAMA_LIKE,
       .kv_heads_needed = 1,
       .window_rule = LIPSC_WINDOW_ALL,

@@ -29,6 +29,8 @@
     WITH_BIAS(LIPSC_ATTN_SUM_NORM, "encoder.layer.#.attention.output.LayerNorm"), \
         WITH_BIAS(LIPSC_MLP_SUM_NORM, "encoder.layer.#.output.LayerNorm")
 
+#define ALBERT_LAYER "encoder.albert_layer_groups.0.albert_layers.0."
+
 #define ROBERTA_LIKE BERT_LIKE, .position_after_pad = 1, .pad = 1
 
 #define ESM_LIKE                                            \
@@ -100,6 +102,22 @@ const lipsc_family lipsc_families_encoders[] = {
      .embed_width = "embedding_size",
      .tensor = {BERT_EMBEDDINGS, BERT_TYPES, BERT_ATTENTION, BERT_MLP, BERT_NORMS,
                 WITH_BIAS(LIPSC_EMBED_PROJECT, "embeddings_project")}},
+    {.name = "albert", /* one layer, passed as often as there are layers */
+     .field = {USUAL_SIZES, .activation = "hidden_act", .eps = "layer_norm_eps"},
+     .only = {{"num_hidden_groups", "1"}, {"inner_group_num", "1"}},
+     .activation = "gelu_new",
+     .eps = 1e-12,
+     .qkv_bias = ALWAYS,
+     .out_bias = ALWAYS,
+     .mlp_bias = ALWAYS,
+     .embed_width = "embedding_size",
+     .embed_projected = 1,
+     .tensor = {BERT_EMBEDDINGS, BERT_TYPES,
+                WITH_BIAS(LIPSC_EMBED_PROJECT, "encoder.embedding_hidden_mapping_in"),
+                ATTENTION(ALBERT_LAYER "attention.", "query", "key", "value", "dense"),
+                MLP(ALBERT_LAYER "ffn", ALBERT_LAYER "ffn_output"),
+                WITH_BIAS(LIPSC_ATTN_SUM_NORM, ALBERT_LAYER "attention.LayerNorm"),
+                WITH_BIAS(LIPSC_MLP_SUM_NORM, ALBERT_LAYER "full_layer_layer_norm")}},
     {.name = "mpnet",
      BERT_WITH("hidden_act"),
      .only = {{"relative_attention_num_buckets", "32"}},
@@ -204,6 +222,11 @@ const lipsc_family lipsc_families_encoders[] = {
      .causal = ALWAYS,
      .tensor = {CLIP_TEXT_NAMES}},
     {.name = "siglip_text_model",
+     CLIP_TEXT_LIKE,
+     .activation = "gelu_pytorch_tanh",
+     .eps = 1e-6,
+     .tensor = {CLIP_TEXT_NAMES}},
+    {.name = "siglip2_text_model",
      CLIP_TEXT_LIKE,
      .activation = "gelu_pytorch_tanh",
      .eps = 1e-6,

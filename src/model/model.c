@@ -130,13 +130,17 @@ static lipsc_status check_tensors(lipsc_model *m, lipsc_error *err) {
     return status;
 }
 
+/* Tensors without a number of a layer in their name are those of all layers. */
 static uint64_t count_parameters(const lipsc_config *c) {
     uint64_t sum = 0;
     lipsc_tensor tensor;
-    for (int role = 0; role < LIPSC_ROLES; role++)
-        for (size_t l = 0; l < (role < LIPSC_LAYER_ROLES ? 1 : c->layers); l++)
+    for (int role = 0; role < LIPSC_ROLES; role++) {
+        const char *name = c->family->tensor[role];
+        const size_t layers = name && strchr(name, '#') ? c->layers : 1;
+        for (size_t l = 0; l < layers; l++)
             if (lipsc_tensor_describe(c, (lipsc_role)role, l, &tensor))
                 sum += tensor.count * lipsc_tensor_copies(c, (lipsc_role)role);
+    }
     return sum;
 }
 

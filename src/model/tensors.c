@@ -44,7 +44,7 @@ static int has_role(const lipsc_config *c, lipsc_role role, size_t layer) {
     switch (role) {
     case LIPSC_EMBED_PROJECT:
     case LIPSC_EMBED_PROJECT_BIAS:
-        return c->embed_width != c->d;
+        return c->embed_projected;
     case LIPSC_SCORE_BIAS:
         return c->buckets > 0;
     case LIPSC_FINAL_NORM:

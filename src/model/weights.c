@@ -320,7 +320,7 @@ lipsc_status lipsc_model_factor(lipsc_model *m, size_t layer, lipsc_branch branc
 lipsc_status lipsc_model_embed_norm(lipsc_model *m, lipsc_dtype dtype,
                                     const lipsc_norm **out, lipsc_error *err) {
     *out = NULL;
-    if (!m->config.family->tensor[LIPSC_EMBED_NORM] || m->config.embed_width != m->config.d)
+    if (!m->config.family->tensor[LIPSC_EMBED_NORM] || m->config.embed_projected)
         return LIPSC_OK;
     return get_norm(m, LIPSC_EMBED_NORM, 0, dtype, &m->embed_norm[dtype], out, err);
 }
