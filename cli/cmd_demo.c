@@ -204,7 +204,7 @@ static int measure_model(const cli_command *self, const settings *set, int which
         status = lipsc_study_run(study, &err);
     }
     cli_teller_end(&teller);
-    if (!status) status = demo_model_read(study, s.seed, out);
+    if (!status) status = demo_model_read(study, out);
     lipsc_study_close(study);
     const int code = go_on(self, status, &err);
     if (code == CLI_RUN) demo_model_print(out, style);

@@ -11,7 +11,7 @@
 #include "io/show.h"
 #include "model/model.h"
 #include "names.h"
-#include "study/api.h"
+#include "lipscope/study.h"
 #include "source.h"
 
 typedef struct {

@@ -5,7 +5,7 @@
 #ifndef LIPSC_CLI_DEMO_H
 #define LIPSC_CLI_DEMO_H
 
-#include "study/api.h"
+#include "lipscope/study.h"
 
 typedef struct {
     const char *strong, *accent, *faint, *plain; /* escape sequences, or empty */
@@ -31,9 +31,9 @@ typedef struct {
     size_t rows, not_converged;
 } demo_model;
 
-/* What the finished cells of a study say; seed: of resampling.  LIPSC_E_NOMEM, or
+/* What the finished cells of a study say.  LIPSC_E_NOMEM, or
  * LIPSC_E_RANGE when there are more lengths or layers than fit. */
-lipsc_status demo_model_read(lipsc_study *study, uint64_t seed, demo_model *out);
+lipsc_status demo_model_read(lipsc_study *study, demo_model *out);
 
 /* A line of lengths, then a line for each layer; at most 80 columns. */
 void demo_model_print(const demo_model *model, const demo_style *style);

@@ -62,14 +62,14 @@ static void read_fits(const lipsc_growths *laws, demo_model *out) {
     }
 }
 
-lipsc_status demo_model_read(lipsc_study *study, uint64_t seed, demo_model *out) {
+lipsc_status demo_model_read(lipsc_study *study, demo_model *out) {
     size_t count;
     const lipsc_row *const *rows = lipsc_study_rows(study, &count);
     double *values = lipsc_alloc(count, sizeof *values);
     lipsc_growths laws = {0};
     lipsc_status status = rows && values ? LIPSC_OK : LIPSC_E_NOMEM;
     *out = (demo_model){.rows = count};
-    if (!status) status = lipsc_rows_fit(count, rows, seed, &laws);
+    if (!status) status = lipsc_study_fits(study, &laws, NULL);
     for (size_t at = 0, next; at < count && !status; at = next) {
         for (next = at + 1; next < count; next++)
             if (rows[next]->n != rows[at]->n || rows[next]->layer != rows[at]->layer) break;

@@ -8,7 +8,7 @@
 
 #include "args.h"
 #include "certify.h"
-#include "study/api.h"
+#include "lipscope/study.h"
 #include "numbers.h"
 #include "source.h"
 

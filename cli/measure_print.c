@@ -65,7 +65,7 @@ int measure_print(const cli_command *self, const measure_settings *s, unsigned p
     lipsc_table *t =
         lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
     lipsc_status status = t && rows ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) status = lipsc_rows_fit(row_count, rows, s->seed, &laws);
+    if (!status) status = lipsc_study_fits(study, &laws, &err);
     for (size_t i = 0; i < row_count && !status; i++)
         lipsc_table_record(t, lipsc_row_fields(), rows[i]);
     if (!status) {

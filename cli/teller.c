@@ -55,7 +55,7 @@ void cli_teller_begin(cli_teller *t, const cli_command *self, const cli_common *
 void cli_teller_plan(const cli_teller *t, lipsc_study *study, lipsc_device *device) {
     char text[32];
     if (t->common->quiet) return;
-    const lipsc_study_needs needs = lipsc_study_plan(study);
+    const lipsc_study_cost needs = lipsc_study_needs(study);
     if (!(needs.seconds > long_study && needs.seconds < 1e12)) return;
     time_text(needs.seconds, text);
     cli_note(t->self, "%zu cells, about %s on %d threads and %.1f GB", needs.cells, text,

@@ -2,7 +2,7 @@
 #ifndef LIPSC_CLI_TELLER_H
 #define LIPSC_CLI_TELLER_H
 
-#include "study/api.h"
+#include "lipscope/study.h"
 #include "progress.h"
 
 typedef struct {

@@ -58,6 +58,8 @@
 #include "lipscope/table.h"     /* rows on a screen, as TSV or as JSON                */
 #include "lipscope/run.h"       /* run files: rows that are kept                      */
 #include "lipscope/fit.h"       /* growth laws                                        */
+#include "lipscope/source.h"    /* texts, ids, images, and windows of them            */
+#include "lipscope/study.h"     /* sigma of every layer at every window: `measure`    */
 #include "lipscope/compare.h"   /* two sets of rows against each other                */
 #include "lipscope/report.h"    /* a page of run files                                */
 #include "lipscope/attack.h"    /* the worst input                                    */

@@ -2,7 +2,7 @@
 #ifndef LIPSC_STUDY_NEEDS_H
 #define LIPSC_STUDY_NEEDS_H
 
-#include "study/api.h"
+#include "lipscope/study.h"
 
 /* Which weights are made ready depends on these. */
 typedef struct {

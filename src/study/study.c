@@ -104,8 +104,6 @@ void lipsc_study_close(lipsc_study *study) {
 
 const lipsc_model_info *lipsc_study_model(const lipsc_study *study) { return study->info; }
 
-const lipsc_source *lipsc_study_source(const lipsc_study *study) { return &study->source; }
-
 size_t lipsc_study_count(const lipsc_study *study) { return study->cell_count; }
 
 lipsc_cell lipsc_study_cell(const lipsc_study *study, size_t i) {
@@ -133,4 +131,14 @@ const lipsc_row *const *lipsc_study_rows(lipsc_study *study, size_t *count) {
         if (study->cells[i].row) study->sorted[(*count)++] = study->cells[i].row;
     lipsc_rows_sort(*count, study->sorted);
     return study->sorted;
+}
+
+lipsc_status lipsc_study_fits(lipsc_study *study, lipsc_growths *out, lipsc_error *err) {
+    size_t count;
+    const lipsc_row *const *rows = lipsc_study_rows(study, &count);
+    *out = (lipsc_growths){.count = 0};
+    const lipsc_status status =
+        rows ? lipsc_rows_fit(count, rows, study->set.seed, out) : LIPSC_E_NOMEM;
+    return status ? lipsc_fail(err, status, "out of memory for the laws of a study")
+                  : LIPSC_OK;
 }

@@ -15,7 +15,7 @@
 #define LIPSC_STUDY_STUDY_H
 
 #include "core/pool.h"
-#include "study/api.h"
+#include "lipscope/study.h"
 #include "model/model.h"
 #include "row/row.h"
 #include "run/run.h"

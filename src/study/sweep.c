@@ -378,9 +378,9 @@ static sweep begin(lipsc_study *study) {
     return s;
 }
 
-lipsc_study_needs lipsc_study_plan(lipsc_study *study) {
+lipsc_study_cost lipsc_study_needs(lipsc_study *study) {
     const sweep s = begin(study);
-    lipsc_study_needs needs = {.cells = s.open, .seconds = NAN, .bytes = NAN};
+    lipsc_study_cost needs = {.cells = s.open, .seconds = NAN, .bytes = NAN};
     group *groups = lipsc_alloc(study->cell_count, sizeof *groups);
     if (!groups) return needs;
     const size_t count = find_groups(study, groups);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "study/api.h"
+#include "lipscope/study.h"
 
 static const uint32_t ids[] = {5, 9, 13, 2, 77, 5, 40, 8, 21, 34, 3, 17, 9, 9, 60, 11};
 enum { IDS = sizeof ids / sizeof *ids };
@@ -102,13 +102,13 @@ static void plans_and_tells(void **state) {
                         "the ids: 16 tokens; 16 windows do not fit and are left out");
     lipsc_study_key(study, 1, key);
     assert_string_equal(key, "map=attention layer=2 head=all n=4 window=0");
-    const lipsc_study_needs needs = lipsc_study_plan(study);
+    const lipsc_study_cost needs = lipsc_study_needs(study);
     assert_int_equal(needs.cells, 8);
     assert_true(needs.seconds > 0.0 && needs.seconds < 1.0 && needs.bytes > 0.0);
     run(study);
     assert_int_equal(l.rows, 8);
     assert_true(l.last_left == 0.0);
-    assert_int_equal(lipsc_study_plan(study).cells, 0);
+    assert_int_equal(lipsc_study_needs(study).cells, 0);
     run(study); /* nothing is left */
     assert_int_equal(l.rows, 8);
     const lipsc_cell cell = lipsc_study_cell(study, 7);
@@ -161,7 +161,7 @@ static void stops_and_continues(void **state) {
     lipsc_study_close(study);
     l.limit = 0;
     study = opened(&s);
-    assert_int_equal(lipsc_study_plan(study).cells, 5);
+    assert_int_equal(lipsc_study_needs(study).cells, 5);
     run(study);
     assert_int_equal(l.rows, 8);
     lipsc_study *whole = opened(&plain);

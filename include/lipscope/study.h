@@ -19,8 +19,8 @@
 #ifndef LIPSCOPE_STUDY_H
 #define LIPSCOPE_STUDY_H
 
-#include "row/row.h"
-#include "run/run.h"
+#include "lipscope/fit.h"
+#include "lipscope/run.h"
 #include "lipscope/source.h"
 
 #ifdef __cplusplus
@@ -101,7 +101,7 @@ typedef struct {
     void *ctx; /* handed to all of them */
 } lipsc_study_settings;
 
-void lipsc_study_defaults(lipsc_study_settings *set);
+LIPSC_API void lipsc_study_defaults(lipsc_study_settings *set);
 
 /* ---- The study -------------------------------------------------------------------- */
 
@@ -109,10 +109,10 @@ typedef struct lipsc_study lipsc_study;
 
 /* LIPSC_E_ARG: the settings contradict each other.  Refused are also cells that model or
  * text do not have, and a run file of other settings. */
-lipsc_status lipsc_study_open(const lipsc_study_settings *set, lipsc_study **out,
-                              lipsc_error *err);
-void lipsc_study_close(lipsc_study *study);
-const lipsc_model_info *lipsc_study_model(const lipsc_study *study);
+LIPSC_API lipsc_status lipsc_study_open(const lipsc_study_settings *set, lipsc_study **out,
+                                        lipsc_error *err);
+LIPSC_API void lipsc_study_close(lipsc_study *study);
+LIPSC_API const lipsc_model_info *lipsc_study_model(const lipsc_study *study);
 
 /* One value to be found. */
 typedef struct {
@@ -125,10 +125,11 @@ typedef struct {
 
 enum { LIPSC_CELL_KEY = 128 };
 
-size_t lipsc_study_count(const lipsc_study *study);
-lipsc_cell lipsc_study_cell(const lipsc_study *study, size_t i);
+LIPSC_API size_t lipsc_study_count(const lipsc_study *study);
+LIPSC_API lipsc_cell lipsc_study_cell(const lipsc_study *study, size_t i);
 /* Its name: "map=attention layer=3 head=all n=64 window=0". */
-void lipsc_study_key(const lipsc_study *study, size_t i, char key[LIPSC_CELL_KEY]);
+LIPSC_API void lipsc_study_key(const lipsc_study *study, size_t i,
+                               char key[LIPSC_CELL_KEY]);
 
 /* What the cells that are not finished will take, roughly. */
 typedef struct {
@@ -136,33 +137,38 @@ typedef struct {
     double seconds; /* by a trial of the speed where it is more than about one; NaN with
                      * certificates, whose cost is not known before                      */
     double bytes;   /* of memory, from above                                            */
-} lipsc_study_needs;
+} lipsc_study_cost;
 
-lipsc_study_needs lipsc_study_plan(lipsc_study *study);
+LIPSC_API lipsc_study_cost lipsc_study_needs(lipsc_study *study);
 
 /* Bytes that a study of a model takes: `windows` of `longest` tokens at most. */
-double lipsc_study_bytes(const lipsc_model *model, lipsc_map_kind map, lipsc_dtype dtype,
-                         lipsc_device *device, size_t longest, double windows);
+LIPSC_API double lipsc_study_bytes(const lipsc_model *model, lipsc_map_kind map,
+                                   lipsc_dtype dtype, lipsc_device *device, size_t longest,
+                                   double windows);
 
 /* Computes every cell that has no row, and stores each when it is finished.  After a
  * failure or LIPSC_E_STOPPED the rows that are finished are there. */
-lipsc_status lipsc_study_run(lipsc_study *study, lipsc_error *err);
+LIPSC_API lipsc_status lipsc_study_run(lipsc_study *study, lipsc_error *err);
 
 /* Seconds of the runs so far, summed over threads: where they went. */
 typedef struct {
     double forward, prepare, solve, extras, products; /* products: part of solve */
 } lipsc_study_times;
 
-lipsc_study_times lipsc_study_spent(const lipsc_study *study);
+LIPSC_API lipsc_study_times lipsc_study_spent(const lipsc_study *study);
 
 /* ---- What came out ---------------------------------------------------------------- */
 
 /* The finished rows by layer, head, length and window; valid until the next run or the end.
  * NULL when memory is short. */
-const lipsc_row *const *lipsc_study_rows(lipsc_study *study, size_t *count);
+LIPSC_API const lipsc_row *const *lipsc_study_rows(lipsc_study *study, size_t *count);
+
+/* The growth laws of these rows (fit.h); free them before the study is closed. */
+LIPSC_API lipsc_status lipsc_study_fits(lipsc_study *study, lipsc_growths *out,
+                                        lipsc_error *err);
 
 /* LIPSC_PART_ bits of what the rows of these settings say. */
-unsigned lipsc_study_parts(const lipsc_study_settings *set);
+LIPSC_API unsigned lipsc_study_parts(const lipsc_study_settings *set);
 
 #ifdef __cplusplus
 }
