@@ -1,0 +1,88 @@
+/* perturb.h - what changes of finite size do, beside what sigma says of small ones.
+ *
+ *     lipsc_perturb_settings set;
+ *     lipsc_perturb_defaults(&set);
+ *     lipsc_perturbation_rows rows;
+ *     lipsc_perturb(model, n, ids, &set, &rows, &err);
+ *
+ * The window of n tokens is run through the model as it is and with a change: tokens are
+ * swapped for those whose embeddings are nearest, noise is added to what a layer's
+ * attention receives, a token is left out or written twice.  Everything is computed in
+ * double. */
+#ifndef LIPSCOPE_PERTURB_H
+#define LIPSCOPE_PERTURB_H
+
+#include "lipscope/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    LIPSC_CHANGE_SWAP,     /* a token becomes one with a near embedding              */
+    LIPSC_CHANGE_NOISE,    /* normal numbers, added to the input of attention        */
+    LIPSC_CHANGE_DROP,     /* a token is left out                                    */
+    LIPSC_CHANGE_DUPLICATE /* a token is written twice                               */
+} lipsc_change_kind;
+
+LIPSC_API const char *lipsc_change_name(lipsc_change_kind kind); /* "swap", ... */
+
+typedef struct {
+    lipsc_device *device; /* NULL: the CPU                                          */
+    const size_t *layers; /* (layer_count) whose attention is looked at; NULL: all  */
+    size_t layer_count;
+    size_t tokens;       /* how many tokens are swapped, left out, written twice,
+                          * spread over the window.  Default 4                     */
+    size_t neighbours;   /* tokens that each is swapped for.  Default 2            */
+    const double *noise; /* (noise_count) sizes relative to |X|; NULL: 1e-3, 1e-2
+                          * and 1e-1                                               */
+    size_t noise_count;
+    int whole;              /* 1: the whole model as well.  Default 1                 */
+    int bounds;             /* 1: the proved bound over the neighbourhood.  Default 1 */
+    uint64_t seed;          /* default 1                                              */
+    int (*stop)(void *ctx); /* as in lipsc_svd_settings                               */
+    void *ctx;
+} lipsc_perturb_settings;
+
+LIPSC_API void lipsc_perturb_defaults(lipsc_perturb_settings *set);
+
+/* One change seen by one map: that of `attention` in a layer, or the whole model from the
+ * embeddings to the last hidden state. */
+typedef struct {
+    lipsc_change_kind change;
+    size_t layer;      /* SIZE_MAX: the whole model                                      */
+    size_t token;      /* which was changed; SIZE_MAX: all (noise)                       */
+    uint32_t from, to; /* ids of a swap                                                */
+    double step;       /* |X' - X| / |X| at the map's input; NaN where lengths differ    */
+    double ratio;      /* |f(X') - f(X)| / |X' - X|; NaN there                           */
+    double first;      /* |J(X) (X' - X)| / |X' - X|: what the derivative predicts       */
+    double sigma;      /* at X: no direction does more, for small changes                */
+    double upper;      /* proved: >= ratio, from a bound of sigma at every input between;
+                        * NaN where there is none                                        */
+    double others;     /* |f(X') - f(X)| / |f(X)| over the tokens that were not changed  */
+} lipsc_perturbed;
+
+/* Rows of a layer follow each other; the whole model comes last.  Free with
+ * lipsc_perturbation_free. */
+typedef struct {
+    size_t count;
+    lipsc_perturbed *at;
+} lipsc_perturbation_rows;
+
+/* LIPSC_E_ARG: fewer than two tokens.  LIPSC_E_STOPPED: *out has what was finished. */
+LIPSC_API lipsc_status lipsc_perturb(lipsc_model *model, size_t n, const uint32_t *ids,
+                                     const lipsc_perturb_settings *set,
+                                     lipsc_perturbation_rows *out, lipsc_error *err);
+LIPSC_API void lipsc_perturbation_free(lipsc_perturbation_rows *rows);
+
+/* The `count` tokens whose embeddings are nearest to that of id, nearest first, itself and
+ * those with the same embedding left out; distance (count) or NULL.  *found may be less
+ * than count. */
+LIPSC_API lipsc_status lipsc_model_nearest(lipsc_model *model, uint32_t id, size_t count,
+                                           uint32_t *ids, double *distance, size_t *found,
+                                           lipsc_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
