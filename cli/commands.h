@@ -10,6 +10,7 @@
     X(layer)                \
     X(bounds)               \
     X(attack)               \
+    X(perturb)              \
     X(split)                \
     X(push)                 \
     X(distance)             \

@@ -16,6 +16,7 @@ Commands:
   layer FILE         largest singular value of one attention layer given as tensors
   bounds MODEL|FILE  every bound of the zoo beside the exact value
   attack MODEL|FILE  the worst input of given length and radius, as far as a search finds it
+  perturb MODEL      what changes of finite size do, beside sigma and the bounds
   split MEASURE      moving, splitting and teleporting constants of a measure
   push MEASURE       the image of a measure under attention
   distance A B       Wasserstein distance between two measures, with its proof
@@ -91,7 +92,7 @@ Example:
   \$ lipscope check top.safetensors
   \$ lipscope check block.safetensors --model gpt2/"
 
-for command in demo measure layer bounds reproduce report compare merge info tokens export split push distance check selftest bench; do
+for command in demo measure layer bounds perturb reproduce report compare merge info tokens export split push distance check selftest bench; do
     run 0 help $command
     cp out by_help
     run 0 $command --help

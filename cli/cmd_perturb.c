@@ -1,0 +1,344 @@
+/* cmd_perturb.c - lipscope perturb: what changes of finite size do, beside sigma. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "interrupt.h"
+#include "lipscope.h"
+#include "window.h"
+
+typedef struct {
+    cli_common common;
+    cli_source_options source;
+    cli_sizes layers;
+    size_t length, window, tokens, neighbours;
+    double noise;
+    int rows, no_bounds, part;
+    uint64_t seed;
+} settings;
+
+#define AT(member) .offset = offsetof(settings, member)
+
+static const cli_option options[] = {
+    {.kind = CLI_GROUP, .name = "Where"},
+    CLI_SOURCE_OPTIONS(settings),
+    {.kind = CLI_SIZE,
+     .name = "length",
+     .value = "N",
+     .min = 2,
+     .max = 1e6,
+     AT(length),
+     .help = "tokens of the window (default 32)"},
+    CLI_WINDOW_OPTION(settings),
+    {.kind = CLI_SIZES,
+     .name = "layers",
+     .value = "LIST",
+     .min = 0,
+     .max = 1e8,
+     AT(layers),
+     .help = "for instance 0,3,7 or 0:11 (default all)"},
+    CLI_PART_OPTION(settings),
+    {.kind = CLI_GROUP, .name = "Changes"},
+    {.kind = CLI_SIZE,
+     .name = "tokens",
+     .value = "K",
+     .min = 1,
+     .max = 1e6,
+     AT(tokens),
+     .help = "tokens that are swapped, left out and written twice, one at a time, spread "
+             "over the window (default 4)"},
+    {.kind = CLI_SIZE,
+     .name = "neighbours",
+     .value = "K",
+     .min = 1,
+     .max = 1e4,
+     AT(neighbours),
+     .help = "nearest tokens that each is swapped for (default 2)"},
+    {.kind = CLI_REAL,
+     .name = "noise",
+     .value = "S",
+     .min = 1e-12,
+     .max = 1e3,
+     AT(noise),
+     .wanted = "a size relative to the input, such as 0.01",
+     .help = "one size of noise, relative to the input (default 0.001, 0.01 and 0.1)"},
+    {.kind = CLI_FLAG,
+     .name = "no-bounds",
+     AT(no_bounds),
+     .help = "without the proved bounds, which cost most in long windows"},
+    {.kind = CLI_SEED,
+     .name = "seed",
+     .value = "N",
+     AT(seed),
+     .help = "of the noise (default 1)"},
+    CLI_THREADS_OPTION(settings),
+    {.kind = CLI_FLAG,
+     .name = "rows",
+     AT(rows),
+     .help =
+         "every change in a row of its own, not a line for each layer; always so in tsv "
+         "and json"},
+    CLI_OUTPUT_OPTIONS(settings),
+};
+
+/* ---- Words ------------------------------------------------------------------------- */
+
+enum { WORD = 48 };
+
+/* The text of a token, or its number where there is no tokenizer. */
+static void word_of(const lipsc_tokenizer *tokenizer, uint32_t id, char word[WORD]) {
+    char *bytes = NULL;
+    size_t size = 0;
+    snprintf(word, WORD, "%lu", (unsigned long)id);
+    if (!tokenizer || lipsc_tokenizer_decode(tokenizer, &id, 1, 0, &bytes, &size, NULL))
+        return;
+    snprintf(word, WORD, "\"%.*s\"", (int)(size < WORD - 4 ? size : WORD - 4), bytes);
+    for (char *c = word; *c; c++) /* one line, and no control of the terminal */
+        if ((unsigned char)*c < 32 || (unsigned char)*c == 127) *c = ' ';
+    lipsc_release(bytes);
+}
+
+/* ---- Rows -------------------------------------------------------------------------- */
+
+static const lipsc_column row_columns[] = {
+    {"change", LIPSC_COLUMN_STRING}, {"layer", LIPSC_COLUMN_INTEGER},
+    {"token", LIPSC_COLUMN_INTEGER}, {"from", LIPSC_COLUMN_STRING},
+    {"to", LIPSC_COLUMN_STRING},     {"step", LIPSC_COLUMN_REAL},
+    {"ratio", LIPSC_COLUMN_REAL},    {"first_order", LIPSC_COLUMN_REAL},
+    {"sigma", LIPSC_COLUMN_REAL},    {"upper", LIPSC_COLUMN_REAL},
+    {"others", LIPSC_COLUMN_REAL}};
+
+static void fill_row(lipsc_table *t, const lipsc_perturbed *r,
+                     const lipsc_tokenizer *tokenizer) {
+    char word[WORD];
+    lipsc_table_row(t);
+    lipsc_table_string(t, "change", lipsc_change_name(r->change));
+    if (r->layer != SIZE_MAX) lipsc_table_integer(t, "layer", (long long)r->layer);
+    if (r->token != SIZE_MAX) {
+        lipsc_table_integer(t, "token", (long long)r->token);
+        word_of(tokenizer, r->from, word);
+        lipsc_table_string(t, "from", word);
+    }
+    if (r->change == LIPSC_CHANGE_SWAP) {
+        word_of(tokenizer, r->to, word);
+        lipsc_table_string(t, "to", word);
+    }
+    lipsc_table_real(t, "step", r->step);
+    lipsc_table_real(t, "ratio", r->ratio);
+    lipsc_table_real(t, "first_order", r->first);
+    lipsc_table_real(t, "sigma", r->sigma);
+    lipsc_table_real(t, "upper", r->upper);
+    lipsc_table_real(t, "others", r->others);
+}
+
+static int print_rows(const cli_command *self, const settings *s,
+                      const lipsc_perturbation_rows *rows,
+                      const lipsc_tokenizer *tokenizer) {
+    lipsc_error err;
+    lipsc_table *t =
+        lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_WIDE,
+                        stdout, sizeof row_columns / sizeof *row_columns, row_columns);
+    if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
+    for (size_t i = 0; i < rows->count; i++) fill_row(t, &rows->at[i], tokenizer);
+    const int code =
+        lipsc_table_end(t, &err) ? cli_failure(self, "%s", err.text) : CLI_DONE;
+    lipsc_table_free(t);
+    return code;
+}
+
+/* ---- A line for each layer ---------------------------------------------------------- */
+
+/* The row with the largest ratio of this change and layer; NULL: none. */
+static const lipsc_perturbed *largest(const lipsc_perturbation_rows *rows, size_t layer,
+                                      lipsc_change_kind change, double least, double most) {
+    const lipsc_perturbed *best = NULL;
+    for (size_t i = 0; i < rows->count; i++) {
+        const lipsc_perturbed *r = &rows->at[i];
+        if (r->layer != layer || r->change != change || !(r->ratio >= 0)) continue;
+        if (!(r->step >= least && r->step <= most)) continue;
+        if (!best || r->ratio > best->ratio) best = r;
+    }
+    return best;
+}
+
+static void print_number(double x) {
+    if (isfinite(x))
+        printf("  %9.4g", x);
+    else
+        printf("  %9s", "-");
+}
+
+static void print_line(const lipsc_perturbation_rows *rows, size_t layer, double size) {
+    const lipsc_perturbed *swap = largest(rows, layer, LIPSC_CHANGE_SWAP, 0, INFINITY);
+    const lipsc_perturbed *noise =
+        largest(rows, layer, LIPSC_CHANGE_NOISE, 0.99 * size, 1.01 * size);
+    const lipsc_perturbed *any = swap ? swap : noise;
+    if (!any) return;
+    if (layer == SIZE_MAX)
+        printf("%-6s", "model");
+    else
+        printf("%-6zu", layer);
+    print_number(any->sigma);
+    print_number(noise ? noise->ratio : NAN);
+    print_number(swap ? swap->step : NAN);
+    print_number(swap ? swap->ratio : NAN);
+    print_number(swap ? swap->first : NAN);
+    print_number(swap ? swap->upper : NAN);
+    putchar('\n');
+}
+
+static void print_lines(const settings *s, const lipsc_perturbation_rows *rows) {
+    const double size = s->noise > 0 ? s->noise : 1e-3;
+    size_t last = SIZE_MAX - 1;
+    printf(
+        "How far changes of finite size are stretched, |f(X') - f(X)| / |X' - X|, beside\n"
+        "sigma, which no small change exceeds.  Of the swaps the one that is stretched\n"
+        "most: its size relative to the input, its ratio, what the derivative predicts,\n"
+        "and the proved bound for every change of that size.\n\n");
+    printf("%-6s  %9s  %9s  %9s  %9s  %9s  %9s\n", "layer", "sigma", "noise", "swap",
+           "ratio", "predicted", "bound");
+    for (size_t i = 0; i < rows->count; i++) {
+        if (rows->at[i].layer == last) continue;
+        last = rows->at[i].layer;
+        print_line(rows, last, size);
+    }
+}
+
+/* Tokens left out and written twice: how far the last hidden states of the others move. */
+static void print_tokens(const lipsc_perturbation_rows *rows,
+                         const lipsc_tokenizer *tokenizer) {
+    int begun = 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        const lipsc_perturbed *r = &rows->at[i];
+        char from[WORD], to[WORD];
+        if (r->layer != SIZE_MAX) continue;
+        if (!begun++)
+            printf("\nThrough the whole model, the last hidden states of the other tokens "
+                   "move "
+                   "by\n");
+        word_of(tokenizer, r->from, from);
+        word_of(tokenizer, r->to, to);
+        printf("  %6.2f %%  ", 100 * r->others);
+        if (r->change == LIPSC_CHANGE_SWAP)
+            printf("when token %zu, %s, becomes %s\n", r->token, from, to);
+        else
+            printf("when token %zu, %s, is %s\n", r->token, from,
+                   r->change == LIPSC_CHANGE_DROP ? "left out" : "written twice");
+    }
+}
+
+/* ---- The command -------------------------------------------------------------------- */
+
+static int work(const cli_command *self, const char *spec, const settings *s,
+                lipsc_model *model, const cli_source *source, lipsc_device *device) {
+    const lipsc_model_info *info = lipsc_model_describe(model);
+    const cli_window window = {s->length, s->length, s->window};
+    const int bad = cli_window_check(self, spec, info, &s->source, source, &window);
+    if (bad != CLI_RUN) return bad;
+    uint32_t *ids = calloc(s->length, sizeof *ids);
+    if (!ids) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
+    const size_t start = cli_window_start(&s->source, s->length, s->length, s->window);
+    for (size_t i = 0; i < s->length; i++)
+        ids[i] = lipsc_window_id(source, start, s->length, i);
+
+    lipsc_perturb_settings set;
+    lipsc_perturb_defaults(&set);
+    set.device = device;
+    set.tokens = s->tokens;
+    set.neighbours = s->neighbours;
+    set.bounds = !s->no_bounds;
+    set.seed = s->seed;
+    set.stop = cli_interrupted;
+    if (s->layers.count) {
+        set.layers = s->layers.items;
+        set.layer_count = s->layers.count;
+    }
+    if (s->noise > 0) {
+        set.noise = &s->noise;
+        set.noise_count = 1;
+    }
+    lipsc_perturbation_rows rows;
+    lipsc_error err = {.text = ""};
+    cli_interrupt_begin();
+    const lipsc_status status = lipsc_perturb(model, s->length, ids, &set, &rows, &err);
+    cli_interrupt_end();
+    free(ids);
+    if (status)
+        return cli_failure(self, "%s: %s", spec,
+                           *err.text ? err.text : lipsc_strerror(status));
+
+    lipsc_tokenizer *tokenizer = NULL; /* words where there are some */
+    if (lipsc_tokenizer_open(s->source.tokenizer ? s->source.tokenizer : spec, &tokenizer,
+                             NULL))
+        tokenizer = NULL;
+    int code = CLI_DONE;
+    if (s->rows || s->common.format != LIPSC_FORMAT_TABLE) {
+        code = print_rows(self, s, &rows, tokenizer);
+    } else {
+        print_lines(s, &rows);
+        print_tokens(&rows, tokenizer);
+    }
+    lipsc_tokenizer_free(tokenizer);
+    lipsc_perturbation_free(&rows);
+    return code;
+}
+
+static int perturb(const cli_command *self, const char *spec, const settings *s) {
+    lipsc_model *model = NULL;
+    lipsc_device *device = NULL;
+    cli_source source = {0};
+    lipsc_error err;
+    int code = CLI_FAILED;
+    lipsc_status status = lipsc_device_open(NULL, (int)s->common.threads, &device, &err);
+    if (!status)
+        status = lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, &model, &err);
+    if (!status)
+        status =
+            cli_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);
+    if (status) {
+        code = cli_failure(self, "%s", err.text);
+    } else {
+        if (!s->common.quiet) cli_source_say(self, spec, &s->source, &source);
+        code = work(self, spec, s, model, &source, device);
+        cli_source_free(&source);
+    }
+    lipsc_model_free(model);
+    lipsc_device_close(device);
+    return code;
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    settings s = {.seed = 1, .length = 32, .tokens = 4, .neighbours = 2};
+    int operands;
+    int code = cli_parse(self, argc, argv, &s, &operands);
+    if (code == CLI_RUN) code = cli_source_check(self, &s.source);
+    if (code == CLI_RUN && s.source.pixels)
+        code =
+            cli_wrong_use(self, "an image has no tokens to change: give --text or --ids");
+    if (code == CLI_RUN && !s.source.text + !s.source.ids != 1)
+        code = cli_wrong_use(self, "give one of --text and --ids");
+    if (code == CLI_RUN) code = perturb(self, argv[0], &s);
+    cli_sizes_free(&s.layers);
+    return code;
+}
+
+const cli_command cli_cmd_perturb = {
+    .name = "perturb",
+    .operands = "MODEL",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "what changes of finite size do, beside sigma and the bounds",
+    .about =
+        "sigma speaks of small changes.  This swaps tokens for those with the nearest\n"
+        "embeddings, adds noise to what a layer's attention receives, leaves tokens out\n"
+        "and writes them twice, and tells how far the outputs move: the ratio of output\n"
+        "to input change, what the derivative predicts, sigma, and the proved bound over\n"
+        "the neighbourhood that contains the step, which no ratio exceeds.  In double.",
+    .example = "  $ lipscope perturb builtin:gpt2-nano --text builtin:lighthouse\n"
+               "  $ lipscope perturb gpt2/ --text alice.txt --layers 3 --rows\n",
+    .option_count = sizeof options / sizeof *options,
+    .options = options,
+    .run = run,
+};
