@@ -115,6 +115,9 @@ typedef struct {
     void *y;
 } lipsc_product;
 
+/* Makes all of them; each operator has at most one. */
+typedef lipsc_status lipsc_products(int trans, size_t count, const lipsc_product *product);
+
 /* op on host vectors, up and down again. */
 lipsc_status lipsc_linop_host(const lipsc_linop *op, int trans, size_t k, const double *x,
                               double *y);

@@ -35,8 +35,16 @@
 #include "svd/run.h"
 #include "svd/upper_prob.h"
 
-typedef struct {
+/* What the product that is waited for belongs to. */
+typedef enum { EXTEND_U, EXTEND_V, EVALUATE } phase;
+
+typedef struct lipsc_lanczos {
     lipsc_svd_run *run;
+    phase at;
+    size_t rank, width; /* of the new block of U, and of the block of V before it     */
+    int stop;           /* somebody asked for the end                                 */
+    int ends;           /* with `outcome`, once the answer is evaluated               */
+    lipsc_status outcome;
     size_t m, n;
     size_t cap;   /* most columns of V before a restart */
     size_t block; /* most columns of V_next             */
@@ -62,7 +70,8 @@ typedef struct {
     double scale; /* lower estimate of |A|: what rounding is measured against  */
     double tol;   /* of the estimates: set.tol, or less after they misled      */
     int evaluated;
-} lanczos;
+} lipsc_lanczos;
+typedef lipsc_lanczos lanczos;
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
@@ -166,42 +175,38 @@ static lipsc_status start(lanczos *z) {
     return orthonormalise(z, z->n, z->jv, z->V, k, z->jv, &length, &z->next);
 }
 
-/* A V_next: columns of B and a new block of U; *rank its width. */
-static lipsc_status extend_u(lanczos *z, size_t *rank) {
+/* From A V_next: columns of B and a new block of U, z->rank its width. */
+static lipsc_status extend_u(lanczos *z) {
     const size_t ld = z->ld;
-    lipsc_status status = lipsc_svd_apply(z->run, 0, z->next, column(z, z->V, z->n, z->jv),
-                                          column(z, z->U, z->m, z->ju));
-    if (status) return status;
     for (size_t c = 0; c < z->next; c++)
         for (size_t i = z->s_from; i < z->ju; i++)
             z->coef[c * ld + i] = z->S[i * z->block + c];
-    status = orthonormalise(z, z->m, z->ju, z->U, z->next, z->s_from, &z->scale, rank);
+    const lipsc_status status =
+        orthonormalise(z, z->m, z->ju, z->U, z->next, z->s_from, &z->scale, &z->rank);
     if (status) return status;
     for (size_t c = 0; c < z->next; c++)
         memcpy(z->B + (z->jv + c) * z->cap, z->coef + c * ld,
-               (z->ju + *rank) * sizeof *z->B);
-    z->ju += *rank;
+               (z->ju + z->rank) * sizeof *z->B);
+    z->ju += z->rank;
     z->jv += z->next;
+    z->width = z->next;
+    memset(z->S, 0, z->block * z->cap * sizeof *z->S);
+    z->s_from = z->ju - z->rank;
+    z->next = 0;
     return LIPSC_OK;
 }
 
-/* A^T of the last `rank` columns of U: S and V_next.  Of V^T A^T U = B^T only the last
+/* From A^T of the last `rank` columns of U: S and V_next.  Of V^T A^T U = B^T only the last
  * block of V, `width` columns, is not zero. */
-static lipsc_status extend_v(lanczos *z, size_t rank, size_t width) {
-    const size_t ld = z->ld, from = z->jv - width, first = z->ju - rank;
-    memset(z->S, 0, z->block * z->cap * sizeof *z->S);
-    z->s_from = first;
-    z->next = 0;
-    if (rank == 0) return LIPSC_OK;
-    lipsc_status status = lipsc_svd_apply(z->run, 1, rank, column(z, z->U, z->m, first),
-                                          column(z, z->V, z->n, z->jv));
-    if (status) return status;
-    for (size_t c = 0; c < rank; c++)
+static lipsc_status extend_v(lanczos *z) {
+    const size_t ld = z->ld, from = z->jv - z->width, first = z->s_from;
+    for (size_t c = 0; c < z->rank; c++)
         for (size_t i = from; i < z->jv; i++)
             z->coef[c * ld + i] = z->B[i * z->cap + first + c];
-    status = orthonormalise(z, z->n, z->jv, z->V, rank, from, &z->scale, &z->next);
+    const lipsc_status status =
+        orthonormalise(z, z->n, z->jv, z->V, z->rank, from, &z->scale, &z->next);
     if (status) return status;
-    for (size_t c = 0; c < rank; c++)
+    for (size_t c = 0; c < z->rank; c++)
         memcpy(z->S + (first + c) * z->block, z->coef + c * ld + z->jv,
                z->next * sizeof *z->S);
     return LIPSC_OK;
@@ -229,12 +234,9 @@ static lipsc_status find_ritz(lanczos *z) {
     return LIPSC_OK;
 }
 
-static lipsc_status step(lanczos *z) {
-    const size_t width = z->next;
-    size_t rank;
-    lipsc_status status = extend_u(z, &rank);
-    if (!status) status = extend_v(z, rank, width);
-    if (!status) status = find_ritz(z);
+/* A step is made: what its space says. */
+static lipsc_status conclude_step(lanczos *z) {
+    lipsc_status status = find_ritz(z);
     if (status) return status;
     z->steps++;
     z->evaluated = 0;
@@ -306,7 +308,8 @@ static lipsc_status restart(lanczos *z) {
     return LIPSC_OK;
 }
 
-/* The answer of the space as it stands; before the first step, of its start vectors. */
+/* Begins to evaluate the answer of the space as it stands; before the first step, of its
+ * start vectors. */
 static lipsc_status evaluate(lanczos *z) {
     lipsc_svd_run *run = z->run;
     const size_t found = min_size(run->set.count, z->jv ? z->jv : z->next);
@@ -315,7 +318,8 @@ static lipsc_status evaluate(lanczos *z) {
                                     best_right(z, found), 0.0, run->v)
               : lipsc_space_copy(run->space, found * z->n, z->V, run->v);
     z->evaluated = 1;
-    return status ? status : lipsc_svd_evaluate(run, found);
+    z->at = EVALUATE;
+    return status ? status : lipsc_svd_evaluate_begin(run, found);
 }
 
 /* The largest Ritz value outside the set asked for. */
@@ -335,48 +339,100 @@ static int estimates_meet(const lanczos *z) {
  * too low.  From ten steps on, 7.2 bounds the chance of that. */
 enum { FIRST_TRUSTED_STEP = 10 };
 
-static lipsc_status iterate(lanczos *z) {
-    lipsc_svd_run *run = z->run;
-    const lipsc_svd_settings *set = &run->set;
-    lipsc_status status = start(z);
-    if (status) return status;
-    z->hold = run->start ? 0 : FIRST_TRUSTED_STEP;
-    for (;;) {
-        /* one pair per value stays in reserve for the evaluation */
-        if (run->products + (long)(z->next + set->count) > set->max_products)
-            return LIPSC_E_NOCONV;
-        if (z->jv + z->next > z->cap && (status = restart(z))) return status;
-        if ((status = step(z))) return status;
-        int stop = lipsc_svd_tell(run, z->theta[0], z->estimate[0]);
+/* No more steps: an answer that is not evaluated yet will be. */
+static lipsc_status finish(lanczos *z, lipsc_status outcome) {
+    z->ends = 1;
+    z->outcome = outcome;
+    z->run->wish.k = 0;
+    return z->evaluated ? LIPSC_OK : evaluate(z);
+}
 
-        if (z->next == 0 || estimates_meet(z)) {
-            if ((status = evaluate(z))) return status;
-            if (lipsc_svd_meets(run, LIPSC_EVALUATED, set->tol, run->sigma, run->residual,
-                                value_below(z)))
-                return LIPSC_OK;
-            if (z->next == 0) return LIPSC_E_NOCONV; /* rounding forbids more */
-            z->tol *= 0.25;
-            stop = lipsc_svd_tell(run, run->sigma[0], run->residual[0]) || stop;
-        }
-        if (stop) return LIPSC_E_STOPPED;
+static lipsc_status begin_step(lanczos *z) {
+    lipsc_svd_run *run = z->run;
+    /* one pair per value stays in reserve for the evaluation */
+    if (run->products + (long)(z->next + run->set.count) > run->set.max_products)
+        return finish(z, LIPSC_E_NOCONV);
+    const lipsc_status status = z->jv + z->next > z->cap ? restart(z) : LIPSC_OK;
+    z->at = EXTEND_U;
+    lipsc_svd_wish(run, 0, z->next, column(z, z->V, z->n, z->jv),
+                   column(z, z->U, z->m, z->ju));
+    return status;
+}
+
+static lipsc_status end_step(lanczos *z) {
+    const lipsc_status status = conclude_step(z);
+    if (status) return status;
+    z->stop = lipsc_svd_tell(z->run, z->theta[0], z->estimate[0]);
+    if (z->next == 0 || estimates_meet(z)) return evaluate(z);
+    return z->stop ? finish(z, LIPSC_E_STOPPED) : begin_step(z);
+}
+
+static lipsc_status end_evaluation(lanczos *z) {
+    lipsc_svd_run *run = z->run;
+    if (z->ends) return LIPSC_OK;
+    if (lipsc_svd_meets(run, LIPSC_EVALUATED, run->set.tol, run->sigma, run->residual,
+                        value_below(z)))
+        return finish(z, LIPSC_OK);
+    if (z->next == 0) return finish(z, LIPSC_E_NOCONV); /* rounding forbids more */
+    z->tol *= 0.25;
+    z->stop = lipsc_svd_tell(run, run->sigma[0], run->residual[0]) || z->stop;
+    return z->stop ? finish(z, LIPSC_E_STOPPED) : begin_step(z);
+}
+
+static lipsc_status go_on(lanczos *z) {
+    lipsc_svd_run *run = z->run;
+    lipsc_status status;
+    switch (z->at) {
+    case EXTEND_U:
+        status = extend_u(z);
+        if (status) return status;
+        if (z->rank == 0) return end_step(z);
+        z->at = EXTEND_V;
+        lipsc_svd_wish(run, 1, z->rank, column(z, z->U, z->m, z->s_from),
+                       column(z, z->V, z->n, z->jv));
+        return LIPSC_OK;
+    case EXTEND_V:
+        status = extend_v(z);
+        return status ? status : end_step(z);
+    default:
+        status = lipsc_svd_evaluate_next(run);
+        return status || run->wish.k ? status : end_evaluation(z);
     }
 }
 
-lipsc_status lipsc_svd_lanczos(lipsc_svd_run *run) {
-    lanczos z = {.run = run, .m = run->op->m, .n = run->op->n, .block = run->set.block};
-    z.cap = choose_basis(run);
-    z.tol = run->set.tol;
-    lipsc_status status = open_basis(&z);
-    if (!status) status = iterate(&z);
-    if ((status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED) && !z.evaluated) {
-        lipsc_status evaluation = evaluate(&z);
-        if (evaluation) status = evaluation;
-    }
-    if (z.exhausted)
+static void fail(lanczos *z, lipsc_status status) {
+    z->outcome = status;
+    z->run->wish.k = 0;
+}
+
+void lipsc_lanczos_next(lipsc_lanczos *z, lipsc_status made) {
+    const lipsc_status status = made ? made : go_on(z);
+    if (status) fail(z, status);
+}
+
+lipsc_lanczos *lipsc_lanczos_begin(lipsc_svd_run *run) {
+    lanczos *z = lipsc_alloc_zero(1, sizeof *z);
+    if (!z) return NULL;
+    *z = (lanczos){.run = run, .m = run->op->m, .n = run->op->n, .block = run->set.block};
+    z->cap = choose_basis(run);
+    z->tol = run->set.tol;
+    z->hold = run->start ? 0 : FIRST_TRUSTED_STEP;
+    lipsc_status status = open_basis(z);
+    if (!status) status = start(z);
+    if (!status) status = begin_step(z);
+    if (status) fail(z, status);
+    return z;
+}
+
+lipsc_status lipsc_lanczos_end(lipsc_lanczos *z) {
+    lipsc_svd_run *run = z->run;
+    const lipsc_status outcome = z->outcome;
+    if (z->exhausted)
         run->upper_prob = 0.0; /* below sigma: sigma itself is reported */
-    else if (z.first_steps && !run->start)
-        run->upper_prob =
-            lipsc_svd_upper_prob(z.first_theta, z.n, z.first_steps, run->set.probability);
-    close_basis(&z);
-    return status;
+    else if (z->first_steps && !run->start)
+        run->upper_prob = lipsc_svd_upper_prob(z->first_theta, z->n, z->first_steps,
+                                               run->set.probability);
+    close_basis(z);
+    lipsc_release(z);
+    return outcome;
 }

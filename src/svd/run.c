@@ -13,12 +13,30 @@ void *lipsc_svd_at(const lipsc_svd_run *run, void *vectors, size_t len, size_t i
     return lipsc_space_at(run->space, vectors, i * len);
 }
 
+void lipsc_svd_wish(lipsc_svd_run *run, int trans, size_t k, const void *x, void *y) {
+    run->trans = trans;
+    run->wish = (lipsc_product){.of = run->op->ctx, .k = k, .x = x, .y = y};
+}
+
+void lipsc_svd_count(lipsc_svd_run *run, double seconds) {
+    if (!run->trans) run->products += (long)run->wish.k;
+    run->product_seconds += seconds;
+}
+
+/* The wish granted at once. */
+static lipsc_status grant(lipsc_svd_run *run) {
+    const lipsc_product *p = &run->wish;
+    const double start = lipsc_seconds();
+    const lipsc_status status = run->op->apply(p->of, run->trans, p->k, p->x, p->y);
+    lipsc_svd_count(run, lipsc_seconds() - start);
+    return status;
+}
+
 lipsc_status lipsc_svd_apply(lipsc_svd_run *run, int trans, size_t k, const void *x,
                              void *y) {
-    const double start = lipsc_seconds();
-    if (!trans) run->products += (long)k;
-    const lipsc_status status = run->op->apply(run->op->ctx, trans, k, x, y);
-    run->product_seconds += lipsc_seconds() - start;
+    lipsc_svd_wish(run, trans, k, x, y);
+    const lipsc_status status = grant(run);
+    run->wish.k = 0;
     return status;
 }
 
@@ -54,38 +72,42 @@ static lipsc_status find_residual(lipsc_svd_run *run, size_t i, size_t j) {
     return LIPSC_OK;
 }
 
-/* One group of at most set.block vectors, the first being number i. */
-static lipsc_status evaluate_group(lipsc_svd_run *run, size_t i, size_t k) {
-    const lipsc_space *space = run->space;
-    const size_t m = run->op->m, n = run->op->n;
-    void *v = lipsc_svd_at(run, run->v, n, i), *u = lipsc_svd_at(run, run->u, m, i);
+/* The vectors evaluated together, from number run->group on. */
+static size_t group_size(const lipsc_svd_run *run) {
+    const size_t left = run->found - run->group, block = run->set.block;
+    return left < block ? left : block;
+}
+
+static lipsc_status begin_group(lipsc_svd_run *run) {
+    const size_t m = run->op->m, n = run->op->n, k = group_size(run);
+    void *v = lipsc_svd_at(run, run->v, n, run->group);
     double length;
     lipsc_status status = LIPSC_OK;
     for (size_t j = 0; j < k && !status; j++)
-        status = normalise(space, n, lipsc_svd_at(run, v, n, j), &length);
-    if (!status) status = lipsc_svd_apply(run, 0, k, v, u);
-    for (size_t j = 0; j < k && !status; j++) {
-        double *sigma = &run->sigma[i + j];
-        status = normalise(space, m, lipsc_svd_at(run, u, m, j), sigma);
-        if (!status && !isfinite(*sigma)) status = LIPSC_E_NONFIN;
-    }
-    if (!status) status = lipsc_svd_apply(run, 1, k, u, run->t);
-    for (size_t j = 0; j < k && !status; j++) status = find_residual(run, i, j);
+        status = normalise(run->space, n, lipsc_svd_at(run, v, n, j), &length);
+    lipsc_svd_wish(run, 0, k, v, lipsc_svd_at(run, run->u, m, run->group));
     return status;
 }
 
-lipsc_status lipsc_svd_evaluate(lipsc_svd_run *run, size_t found) {
-    const size_t count = run->set.count, block = run->set.block;
-    run->found = found;
-    for (size_t i = 0; i < found; i += block) {
-        const size_t left = found - i;
-        lipsc_status status = evaluate_group(run, i, left < block ? left : block);
-        if (status) return status;
+/* From A v: sigma and u. */
+static lipsc_status take_images(lipsc_svd_run *run) {
+    const size_t m = run->op->m, k = group_size(run);
+    void *u = lipsc_svd_at(run, run->u, m, run->group);
+    lipsc_status status = LIPSC_OK;
+    for (size_t j = 0; j < k && !status; j++) {
+        double *sigma = &run->sigma[run->group + j];
+        status = normalise(run->space, m, lipsc_svd_at(run, u, m, j), sigma);
+        if (!status && !isfinite(*sigma)) status = LIPSC_E_NONFIN;
     }
-    for (size_t i = found; i < count; i++) run->sigma[i] = run->residual[i] = 0.0;
-    /* an empty sum of vectors is zero */
-    const size_t rest = count - found;
+    lipsc_svd_wish(run, 1, k, u, run->t);
+    return status;
+}
+
+/* Values that were not found are zero, and so are their vectors: empty sums. */
+static lipsc_status clear_rest(lipsc_svd_run *run) {
+    const size_t found = run->found, rest = run->set.count - found;
     const double none = 0.0;
+    for (size_t i = found; i < run->set.count; i++) run->sigma[i] = run->residual[i] = 0.0;
     if (!rest) return LIPSC_OK;
     lipsc_status status =
         lipsc_space_combine(run->space, run->op->n, 0, run->v, rest, &none, 0.0,
@@ -93,6 +115,36 @@ lipsc_status lipsc_svd_evaluate(lipsc_svd_run *run, size_t found) {
     if (!status)
         status = lipsc_space_combine(run->space, run->op->m, 0, run->u, rest, &none, 0.0,
                                      lipsc_svd_at(run, run->u, run->op->m, found));
+    return status;
+}
+
+static lipsc_status begin_group_or_end(lipsc_svd_run *run) {
+    run->wish.k = 0;
+    return run->group < run->found ? begin_group(run) : clear_rest(run);
+}
+
+lipsc_status lipsc_svd_evaluate_begin(lipsc_svd_run *run, size_t found) {
+    run->found = found;
+    run->group = 0;
+    return begin_group_or_end(run);
+}
+
+lipsc_status lipsc_svd_evaluate_next(lipsc_svd_run *run) {
+    if (!run->trans) return take_images(run);
+    const size_t k = group_size(run);
+    lipsc_status status = LIPSC_OK;
+    for (size_t j = 0; j < k && !status; j++) status = find_residual(run, run->group, j);
+    run->group += k;
+    return status ? status : begin_group_or_end(run);
+}
+
+lipsc_status lipsc_svd_evaluate(lipsc_svd_run *run, size_t found) {
+    lipsc_status status = lipsc_svd_evaluate_begin(run, found);
+    while (!status && run->wish.k) {
+        status = grant(run);
+        if (!status) status = lipsc_svd_evaluate_next(run);
+    }
+    run->wish.k = 0;
     return status;
 }
 

@@ -1,4 +1,7 @@
-/* run.h - one solve: what the three methods share, and what svd.c hands back. */
+/* run.h - one solve: what the three methods share, and what svd.c hands back.
+ *
+ * A solve does not make its products itself: it says which one it waits for (`wish`), so
+ * that those of many solves can be made together. */
 #ifndef LIPSC_SVD_RUN_H
 #define LIPSC_SVD_RUN_H
 
@@ -19,17 +22,30 @@ typedef struct {
     void *t;     /* set.block vectors of n: after an evaluation, J^T u - sigma v of the
                   * vectors evaluated last */
 
+    /* the product waited for; wish.k is 0 where there is none */
+    int trans;
+    lipsc_product wish;
+    size_t group; /* first vector of the group that is evaluated */
+
     long products;
-    double product_seconds;
+    double product_seconds, own_seconds; /* in products, and in all else */
     int restarts;
     double upper_prob;
+    lipsc_status status;
 } lipsc_svd_run;
 
 /* The vector number i of an array of vectors of length len. */
 void *lipsc_svd_at(const lipsc_svd_run *run, void *vectors, size_t len, size_t i);
 
-/* op->apply, counted.  A product with A is one pair: every product with A^T in the
- * solvers follows one with A on at least as many vectors, so a lone A rounds up. */
+/* Waits for y = A x or A^T x. */
+void lipsc_svd_wish(lipsc_svd_run *run, int trans, size_t k, const void *x, void *y);
+
+/* Counts a wish that has been granted.  A product with A is one pair: every product with
+ * A^T in the solvers follows one with A on at least as many vectors, so a lone A rounds up.
+ */
+void lipsc_svd_count(lipsc_svd_run *run, double seconds);
+
+/* op->apply at once, counted. */
 lipsc_status lipsc_svd_apply(lipsc_svd_run *run, int trans, size_t k, const void *x,
                              void *y);
 
@@ -41,6 +57,10 @@ int lipsc_svd_tell(const lipsc_svd_run *run, double sigma, double residual);
  * |A^T A v - sigma^2 v| / sigma^2, all from products made here.  One pair each.
  * LIPSC_E_NONFIN when a product is not finite. */
 lipsc_status lipsc_svd_evaluate(lipsc_svd_run *run, size_t found);
+/* The same in steps: begin, and next after each wish that was granted, until none is left.
+ */
+lipsc_status lipsc_svd_evaluate_begin(lipsc_svd_run *run, size_t found);
+lipsc_status lipsc_svd_evaluate_next(lipsc_svd_run *run);
 
 /* Estimated relative error of a value: with rho its residual and `below` the largest
  * value outside the set asked for (NaN: not known), the eigenvalue sigma^2 of A^T A is
@@ -56,8 +76,19 @@ int lipsc_svd_meets(const lipsc_svd_run *run, lipsc_svd_source source, double to
 
 /* The methods: fill the answer of run and return LIPSC_OK, LIPSC_E_NOCONV,
  * LIPSC_E_STOPPED, or what failed. */
-lipsc_status lipsc_svd_lanczos(lipsc_svd_run *run);
 lipsc_status lipsc_svd_power(lipsc_svd_run *run);
 lipsc_status lipsc_svd_dense(lipsc_svd_run *run);
+
+/* Lanczos in steps: begin, and next after each wish that was granted, with what became of
+ * it, until none is left; then end returns what the others return.  NULL after begin: no
+ * memory. */
+typedef struct lipsc_lanczos lipsc_lanczos;
+lipsc_lanczos *lipsc_lanczos_begin(lipsc_svd_run *run);
+void lipsc_lanczos_next(lipsc_lanczos *z, lipsc_status made);
+lipsc_status lipsc_lanczos_end(lipsc_lanczos *z);
+
+/* lockstep.c: Lanczos for all runs side by side; fills their status. */
+void lipsc_svd_lockstep(size_t count, lipsc_svd_run *runs, lipsc_products *products,
+                        int threads);
 
 #endif

@@ -18,4 +18,20 @@ lipsc_status lipsc_svd_linop_from(const lipsc_linop *op, const lipsc_svd_setting
                                   const void *start, double *sigma, void *u, void *v,
                                   lipsc_svd_info *info);
 
+/* One of several solves, as above. */
+typedef struct {
+    const lipsc_linop *op;
+    const void *start; /* or NULL */
+    double *sigma;
+    void *u, *v;          /* or NULL */
+    lipsc_svd_info *info; /* or NULL; seconds: its share of the products and its own work */
+    lipsc_status status;  /* what the solve came to */
+} lipsc_svd_task;
+
+/* Solves with the same settings side by side, Lanczos in lockstep: each is what it would be
+ * alone.  products makes those of any of the operators together; it may be NULL for one
+ * operator.  threads: how many solves go on at once between products. */
+void lipsc_svd_batch(size_t count, lipsc_svd_task *task, const lipsc_svd_settings *set,
+                     lipsc_products *products, int threads);
+
 #endif

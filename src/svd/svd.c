@@ -114,15 +114,70 @@ static lipsc_status hand_over(lipsc_svd_run *run, const size_t *order, double *s
     return status;
 }
 
-static lipsc_status solve(lipsc_svd_run *run) {
-    switch (run->set.method) {
-    case LIPSC_POWER:
-        return lipsc_svd_power(run);
-    case LIPSC_DENSE:
-        return lipsc_svd_dense(run);
-    default:
-        return lipsc_svd_lanczos(run);
+static int is_answer(lipsc_status status) {
+    return status == LIPSC_OK || status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED;
+}
+
+/* What a run found, in the caller's memory. */
+static lipsc_status answer(lipsc_svd_run *run, lipsc_svd_task *task) {
+    size_t *order = lipsc_alloc(run->set.count, sizeof *order);
+    if (!order) return LIPSC_E_NOMEM;
+    sort_values(run, order);
+    const lipsc_status failed = hand_over(run, order, task->sigma, task->u, task->v);
+    const double residual = run->residual[order[0]];
+    lipsc_release(order);
+    if (failed) return failed;
+    if (task->info)
+        *task->info = (lipsc_svd_info){
+            .status = run->status,
+            .converged = run->status == LIPSC_OK,
+            .residual = residual,
+            .products = run->products,
+            .product_seconds = run->product_seconds,
+            .restarts = run->restarts,
+            .upper_prob =
+                run->upper_prob < task->sigma[0] ? task->sigma[0] : run->upper_prob,
+            .probability = run->set.probability,
+            .seconds = run->product_seconds + run->own_seconds,
+            .rounding = NAN, /* what A does to its vectors is not known here */
+            .lower = NAN,
+        };
+    return run->status;
+}
+
+/* The methods that solve one at a time. */
+static void solve_alone(lipsc_svd_run *run) {
+    const double begin = lipsc_seconds();
+    run->status =
+        run->set.method == LIPSC_POWER ? lipsc_svd_power(run) : lipsc_svd_dense(run);
+    run->own_seconds += lipsc_seconds() - begin - run->product_seconds;
+}
+
+void lipsc_svd_batch(size_t count, lipsc_svd_task *task, const lipsc_svd_settings *set,
+                     lipsc_products *products, int threads) {
+    lipsc_svd_run *runs = lipsc_alloc_zero(count, sizeof *runs);
+    lipsc_status status = runs ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count && !status; i++) {
+        lipsc_svd_run *run = &runs[i];
+        *run = (lipsc_svd_run){.op = task[i].op,
+                               .space = task[i].op->space,
+                               .start = task[i].start,
+                               .upper_prob = NAN};
+        status = check_settings(run->op, set, &run->set);
+        if (status) break;
+        run->eps = run->space->dtype == LIPSC_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
+        status = run_open(run);
     }
+    if (!status && set->method == LIPSC_LANCZOS)
+        lipsc_svd_lockstep(count, runs, products, threads);
+    else
+        for (size_t i = 0; i < count && !status; i++) solve_alone(&runs[i]);
+    for (size_t i = 0; i < count; i++) {
+        task[i].status = status ? status : runs[i].status;
+        if (is_answer(task[i].status)) task[i].status = answer(&runs[i], &task[i]);
+        if (runs && runs[i].op) run_close(&runs[i]);
+    }
+    lipsc_release(runs);
 }
 
 lipsc_status lipsc_svd_linop(const lipsc_linop *op, const lipsc_svd_settings *set,
@@ -133,38 +188,11 @@ lipsc_status lipsc_svd_linop(const lipsc_linop *op, const lipsc_svd_settings *se
 lipsc_status lipsc_svd_linop_from(const lipsc_linop *op, const lipsc_svd_settings *set,
                                   const void *start, double *sigma, void *u, void *v,
                                   lipsc_svd_info *info) {
-    const double begin = lipsc_seconds();
     if (!op || !set || !sigma) return LIPSC_E_ARG;
-    lipsc_svd_run run = {.op = op, .space = op->space, .start = start, .upper_prob = NAN};
-    lipsc_status status = check_settings(op, set, &run.set);
-    if (status) return status;
-    run.eps = run.space->dtype == LIPSC_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
-
-    size_t *order = lipsc_alloc(run.set.count, sizeof *order);
-    status = order ? run_open(&run) : LIPSC_E_NOMEM;
-    if (!status) status = solve(&run);
-    if (status == LIPSC_OK || status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED) {
-        sort_values(&run, order);
-        const lipsc_status failed = hand_over(&run, order, sigma, u, v);
-        if (failed) status = failed;
-        if (info && !failed)
-            *info = (lipsc_svd_info){
-                .status = status,
-                .converged = status == LIPSC_OK,
-                .residual = run.residual[order[0]],
-                .products = run.products,
-                .product_seconds = run.product_seconds,
-                .restarts = run.restarts,
-                .upper_prob = run.upper_prob < sigma[0] ? sigma[0] : run.upper_prob,
-                .probability = run.set.probability,
-                .seconds = lipsc_seconds() - begin,
-                .rounding = NAN, /* what A does to its vectors is not known here */
-                .lower = NAN,
-            };
-    }
-    run_close(&run);
-    lipsc_release(order);
-    return status;
+    lipsc_svd_task task = {
+        .op = op, .start = start, .sigma = sigma, .u = u, .v = v, .info = info};
+    lipsc_svd_batch(1, &task, set, NULL, 1);
+    return task.status;
 }
 
 /* A callback on host doubles is an operator on the f64 space of the host. */

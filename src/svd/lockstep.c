@@ -1,0 +1,87 @@
+/* lockstep.c - many solves side by side: their products are made together.
+ *
+ * Each solve has its own space, stop rule and restarts and does what it would do alone; in
+ * turn, all that wait for A get their products at once, then all that wait for A^T.  One
+ * that is done leaves the others, whose products become smaller.  Where making products
+ * together does not change their bits, no solve sees its neighbours. */
+#include "core/clock.h"
+#include "core/mem.h"
+#include "svd/run.h"
+
+/* Products of one turn. */
+typedef struct {
+    size_t count;
+    size_t *who; /* (count) among the runs */
+    lipsc_product *product;
+} turn;
+
+static void collect(size_t count, const lipsc_svd_run *runs, int trans, turn *t) {
+    t->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!runs[i].wish.k || runs[i].trans != trans) continue;
+        t->who[t->count] = i;
+        t->product[t->count++] = runs[i].wish;
+    }
+}
+
+/* Elements that a product reads: its share of the time. */
+static double share(const lipsc_svd_run *run) {
+    return (double)run->wish.k * (double)(run->op->n + run->op->m);
+}
+
+static lipsc_status make(lipsc_svd_run *runs, int trans, const turn *t,
+                         lipsc_products *products) {
+    const double start = lipsc_seconds();
+    const lipsc_linop *op = runs[t->who[0]].op;
+    const lipsc_product *p = t->product;
+    const lipsc_status status = products ? products(trans, t->count, p)
+                                         : op->apply(op->ctx, trans, p->k, p->x, p->y);
+    const double seconds = lipsc_seconds() - start;
+    double all = 0.0;
+    for (size_t i = 0; i < t->count; i++) all += share(&runs[t->who[i]]);
+    for (size_t i = 0; i < t->count; i++) {
+        lipsc_svd_run *run = &runs[t->who[i]];
+        lipsc_svd_count(run, seconds * share(run) / all);
+    }
+    return status;
+}
+
+static void begin(lipsc_svd_run *run, lipsc_lanczos **z) {
+    const double start = lipsc_seconds();
+    *z = lipsc_lanczos_begin(run);
+    run->own_seconds += lipsc_seconds() - start;
+}
+
+static void next(lipsc_svd_run *run, lipsc_lanczos *z, lipsc_status made) {
+    const double start = lipsc_seconds();
+    lipsc_lanczos_next(z, made);
+    run->own_seconds += lipsc_seconds() - start;
+}
+
+static void go(size_t count, lipsc_svd_run *runs, lipsc_lanczos **z, turn *t,
+               lipsc_products *products, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (threads > 1)
+    for (size_t i = 0; i < count; i++) begin(&runs[i], &z[i]);
+    for (int trans = 0, idle = 0; idle < 2; trans = !trans) {
+        collect(count, runs, trans, t);
+        idle = t->count ? 0 : idle + 1;
+        if (!t->count) continue;
+        const lipsc_status made = make(runs, trans, t, products);
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (threads > 1)
+        for (size_t i = 0; i < t->count; i++) next(&runs[t->who[i]], z[t->who[i]], made);
+    }
+}
+
+void lipsc_svd_lockstep(size_t count, lipsc_svd_run *runs, lipsc_products *products,
+                        int threads) {
+    lipsc_lanczos **z = lipsc_alloc_zero(count, sizeof *z);
+    turn t = {.who = lipsc_alloc(count, sizeof *t.who),
+              .product = lipsc_alloc(count, sizeof *t.product)};
+    const int ready = z && t.who && t.product;
+    if (ready) go(count, runs, z, &t, products, count > 1 ? threads : 1);
+    for (size_t i = 0; i < count; i++)
+        runs[i].status = ready && z[i] ? lipsc_lanczos_end(z[i]) : LIPSC_E_NOMEM;
+    lipsc_release(z);
+    lipsc_release(t.who);
+    lipsc_release(t.product);
+}
