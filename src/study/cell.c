@@ -19,7 +19,8 @@ static void place_text(size_t place, const char *none, char text[24]) {
         snprintf(text, 24, "%zu", place);
 }
 
-void study_key(const lipsc_study *study, const study_cell *cell, char key[LIPSC_CELL_KEY]) {
+void lipsc_study_cell_key(const lipsc_study *study, const study_cell *cell,
+                          char key[LIPSC_CELL_KEY]) {
     const char *experiment = study->set.experiment;
     char layer[24], head[24];
     place_text(cell->layer, "none", layer);
@@ -31,8 +32,8 @@ void study_key(const lipsc_study *study, const study_cell *cell, char key[LIPSC_
 
 /* ---- The solve ----------------------------------------------------------------------- */
 
-const double *study_input(const lipsc_study *study, const study_cell *cell,
-                          const lipsc_acts *acts) {
+const double *lipsc_study_input(const lipsc_study *study, const study_cell *cell,
+                                const lipsc_acts *acts) {
     const lipsc_map_kind map = study->set.map;
     if (map == LIPSC_MAP_MODEL) return lipsc_acts_block_input(acts, 0);
     if (map == LIPSC_MAP_HEADS || map == LIPSC_MAP_ATTENTION)
@@ -40,14 +41,14 @@ const double *study_input(const lipsc_study *study, const study_cell *cell,
     return lipsc_acts_block_input(acts, cell->layer);
 }
 
-double study_tol(const lipsc_study_settings *set) {
+double lipsc_study_tol(const lipsc_study_settings *set) {
     if (set->tol != 0.0) return set->tol;
     return set->dtype == LIPSC_F32 ? 1e-2 : 1e-8;
 }
 
 /* As in `layer`: unless a tolerance was asked for, the value of an f32 solve shall be good
  * to the digits that a table shows. */
-double study_value_tol(const lipsc_study_settings *set) {
+double lipsc_study_value_tol(const lipsc_study_settings *set) {
     return set->tol == 0.0 && set->dtype == LIPSC_F32 ? 1e-6 : 0.0;
 }
 
@@ -61,7 +62,7 @@ static lipsc_svd_settings solve_settings(const lipsc_study *study) {
     lipsc_svd_defaults(&set);
     set.method = s->method;
     set.tol = s->tol;
-    set.value_tol = study_value_tol(s);
+    set.value_tol = lipsc_study_value_tol(s);
     if (s->max_products) set.max_products = (long)s->max_products;
     set.count = value_count(study);
     set.seed = s->seed;
@@ -90,14 +91,14 @@ static int tell_plan(void *ctx, const lipsc_certify_plan *plan) {
     certifier *c = ctx;
     c->rung = plan->rung;
     if (plan->seconds >= worth_telling)
-        study_remark(c->study,
-                     "%s: certificate (%s): about %.0f products, %.0f s, %.2f GiB", c->key,
-                     plan->rung, plan->products, plan->seconds,
-                     (double)plan->bytes / (double)(1 << 30));
+        lipsc_study_remark(c->study,
+                           "%s: certificate (%s): about %.0f products, %.0f s, %.2f GiB",
+                           c->key, plan->rung, plan->products, plan->seconds,
+                           (double)plan->bytes / (double)(1 << 30));
     return 0;
 }
 
-static int ask_stop(void *ctx) { return study_stopped(((certifier *)ctx)->study); }
+static int ask_stop(void *ctx) { return lipsc_study_stopped(((certifier *)ctx)->study); }
 
 static void tell_done(void *ctx, double done, double seconds_left) {
     const certifier *c = ctx;
@@ -126,7 +127,7 @@ static lipsc_certify_settings certify_settings(certifier *c, const study_result 
 static lipsc_status certify(const lipsc_study *study, study_cell *cell, lipsc_map *map,
                             study_result *r, lipsc_error *err) {
     certifier c = {.study = study, .rung = ""};
-    study_key(study, cell, c.key);
+    lipsc_study_cell_key(study, cell, c.key);
     const lipsc_certify_settings set = certify_settings(&c, r);
     const lipsc_status status = lipsc_map_certify(map, r->v, &set, &r->certificate, err);
     r->upper = r->certificate.upper;
@@ -134,10 +135,11 @@ static lipsc_status certify(const lipsc_study *study, study_cell *cell, lipsc_ma
     tell_done(&c, 1.0, 0.0);
     cell->passing = status == LIPSC_E_REFUSED;
     if (cell->passing)
-        study_remark(study, "%s: %s; --certify-seconds and --certify-memory set the limit",
-                     c.key, err->text);
+        lipsc_study_remark(study,
+                           "%s: %s; --certify-seconds and --certify-memory set the limit",
+                           c.key, err->text);
     else if (status == LIPSC_E_NOCONV)
-        study_remark(study, "%s: %s", c.key, err->text);
+        lipsc_study_remark(study, "%s: %s", c.key, err->text);
     return cell->passing || status == LIPSC_E_NOCONV ? LIPSC_OK : status;
 }
 
@@ -211,7 +213,7 @@ static lipsc_status solve(const lipsc_study *study, study_cell *cell,
     times->products += threads * r->info.product_seconds;
     if (!status) status = extras(study, cell, map, r, err);
     if (!status && study->set.save_direction)
-        status = study_save_direction(study, cell, acts, lipsc_map_attn(map), r, err);
+        status = lipsc_study_save_direction(study, cell, acts, lipsc_map_attn(map), r, err);
     times->extras += threads * (lipsc_seconds() - solved);
     return status;
 }
@@ -226,9 +228,10 @@ static lipsc_map_options map_options(const lipsc_study *study, const study_cell 
                                .threads = threads};
 }
 
-lipsc_status study_compute(const lipsc_study *study, study_cell *cell,
-                           const lipsc_acts *acts, int threads, lipsc_study_times *times,
-                           study_room *room, lipsc_row *row, lipsc_error *err) {
+lipsc_status lipsc_study_compute(const lipsc_study *study, study_cell *cell,
+                                 const lipsc_acts *acts, int threads,
+                                 lipsc_study_times *times, study_room *room, lipsc_row *row,
+                                 lipsc_error *err) {
     const double begin = lipsc_seconds();
     const lipsc_map_options how = map_options(study, cell, threads);
     lipsc_map *map = NULL;
@@ -242,7 +245,7 @@ lipsc_status study_compute(const lipsc_study *study, study_cell *cell,
     if (!status) status = solve(study, cell, acts, map, threads, &r, times, err);
     r.seconds = lipsc_seconds() - begin;
     r.routing_gap = map ? lipsc_map_routing_gap(map) : NAN;
-    if (!status) study_fill(study, cell, acts, lipsc_map_attn(map), &r, room, row);
+    if (!status) lipsc_study_fill(study, cell, acts, lipsc_map_attn(map), &r, room, row);
     lipsc_map_free(map);
     lipsc_release(r.u);
     lipsc_release(r.v);

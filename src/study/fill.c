@@ -37,7 +37,7 @@ static void set_origin(const lipsc_study *study, lipsc_row *row) {
     row->model_hash = study->info->hash;
     row->text_hash = study->source.hash;
     row->seed = (long long)study->set.seed;
-    row->tol = study_tol(&study->set);
+    row->tol = lipsc_study_tol(&study->set);
 }
 
 static void set_radius(const double *X, size_t n, size_t d, lipsc_row *row) {
@@ -91,14 +91,15 @@ static void set_place(const lipsc_study *study, const study_cell *cell, lipsc_at
     row->dtype = lipsc_dtype_name(study->set.dtype);
 }
 
-void study_fill(const lipsc_study *study, const study_cell *cell, const lipsc_acts *acts,
-                lipsc_attn *attn, const study_result *r, study_room *room, lipsc_row *row) {
+void lipsc_study_fill(const lipsc_study *study, const study_cell *cell,
+                      const lipsc_acts *acts, lipsc_attn *attn, const study_result *r,
+                      study_room *room, lipsc_row *row) {
     const lipsc_study_settings *s = &study->set;
     lipsc_fields_clear(lipsc_row_fields(), row);
     row->parts = lipsc_study_parts(s);
     set_place(study, cell, attn, row);
     set_value(r, row);
-    set_radius(study_input(study, cell, acts), cell->n, study->info->d, row);
+    set_radius(lipsc_study_input(study, cell, acts), cell->n, study->info->d, row);
     if (*r->info.unknown) {
         memcpy(room->rounding, r->info.unknown, sizeof room->rounding);
         row->rounding = room->rounding;

@@ -6,7 +6,7 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 
-const double study_streams_room = 256e6;
+const double lipsc_study_streams_room = 256e6;
 
 /* Bytes: of weights that are ready at a time; of those that stay behind (hold.c); of the
  * vectors of all threads side by side; of the program itself with a tokenizer. */
@@ -14,7 +14,7 @@ static const double weights_room = 192e6, idle_room = 268e6, vectors_room = 1e9,
                     program = 64e6;
 
 /* The model's map needs all layers at once. */
-size_t study_layers_ready(const study_kind *kind) {
+size_t lipsc_study_layers_ready(const study_kind *kind) {
     const size_t layers = lipsc_model_describe(kind->model)->layers;
     if (kind->map == LIPSC_MAP_MODEL) return layers;
     const double block =
@@ -23,37 +23,38 @@ size_t study_layers_ready(const study_kind *kind) {
     return ready < (double)layers ? (size_t)ready : layers;
 }
 
-double study_stream_bytes(const lipsc_model *model, size_t n) {
+double lipsc_study_stream_bytes(const lipsc_model *model, size_t n) {
     return (double)n * (double)lipsc_model_describe(model)->d * sizeof(double);
 }
 
 /* Some sixty vectors in f32, thirty in double. */
-double study_solve_bytes(const lipsc_model *model, size_t n) {
-    return 30.0 * study_stream_bytes(model, n);
+double lipsc_study_solve_bytes(const lipsc_model *model, size_t n) {
+    return 30.0 * lipsc_study_stream_bytes(model, n);
 }
 
-int study_fit_side_by_side(const study_kind *kind, size_t n) {
-    return kind->threads * study_solve_bytes(kind->model, n) <= vectors_room;
+int lipsc_study_side_by_side(const study_kind *kind, size_t n) {
+    return kind->threads * lipsc_study_solve_bytes(kind->model, n) <= vectors_room;
 }
 
-double study_sweep_bytes(const study_kind *kind, size_t longest, double streams) {
+double lipsc_study_sweep_bytes(const study_kind *kind, size_t longest, double streams) {
     const double block =
         (double)lipsc_model_block_bytes(kind->model, kind->map, kind->dtype);
     const double all = block * (double)lipsc_model_describe(kind->model)->layers;
-    const double ready = block * (double)study_layers_ready(kind) + idle_room;
+    const double ready = block * (double)lipsc_study_layers_ready(kind) + idle_room;
     const double reading = (double)lipsc_model_reading_bytes(kind->model);
-    const double solve = study_solve_bytes(kind->model, longest);
-    const int side_by_side = study_fit_side_by_side(kind, longest);
+    const double solve = lipsc_study_solve_bytes(kind->model, longest);
+    const int side_by_side = lipsc_study_side_by_side(kind, longest);
     return program + lipsc_min(all, ready) + reading +
-           lipsc_min(streams, lipsc_max(study_streams_room,
-                                        study_stream_bytes(kind->model, longest))) +
+           lipsc_min(streams, lipsc_max(lipsc_study_streams_room,
+                                        lipsc_study_stream_bytes(kind->model, longest))) +
            (side_by_side ? kind->threads * solve : solve);
 }
 
 double lipsc_study_bytes(const lipsc_model *model, lipsc_map_kind map, lipsc_dtype dtype,
                          lipsc_device *device, size_t longest, double windows) {
     const study_kind kind = {model, map, dtype, lipsc_device_threads(device)};
-    return study_sweep_bytes(&kind, longest, windows * study_stream_bytes(model, longest));
+    return lipsc_study_sweep_bytes(&kind, longest,
+                                   windows * lipsc_study_stream_bytes(model, longest));
 }
 
 /* ---- Time ---------------------------------------------------------------------------- */
@@ -71,7 +72,7 @@ static double time_products(const lipsc_device *device, const void *linear, size
     return made / seconds;
 }
 
-double study_speed(lipsc_dtype dtype) {
+double lipsc_study_speed(lipsc_dtype dtype) {
     enum { D = 384, ROWS = 64 };
     const lipsc_device *device = lipsc_cpu_of(1);
     const lipsc_device_ops *ops = lipsc_device_table(device);

@@ -14,23 +14,23 @@ typedef struct {
 
 /* Bytes of the residual streams of windows that go through the model together; one window
  * goes in any case. */
-extern const double study_streams_room;
+extern const double lipsc_study_streams_room;
 
 /* Layers whose weights are ready at a time, at least one. */
-size_t study_layers_ready(const study_kind *kind);
+size_t lipsc_study_layers_ready(const study_kind *kind);
 
 /* Bytes of a window of n tokens on its way, and of its solve. */
-double study_stream_bytes(const lipsc_model *model, size_t n);
-double study_solve_bytes(const lipsc_model *model, size_t n);
+double lipsc_study_stream_bytes(const lipsc_model *model, size_t n);
+double lipsc_study_solve_bytes(const lipsc_model *model, size_t n);
 
 /* Whether every thread may have a window of n tokens of its own. */
-int study_fit_side_by_side(const study_kind *kind, size_t n);
+int lipsc_study_side_by_side(const study_kind *kind, size_t n);
 
 /* Bytes of a sweep, roughly and from above: streams: of all windows together. */
-double study_sweep_bytes(const study_kind *kind, size_t longest, double streams);
+double lipsc_study_sweep_bytes(const study_kind *kind, size_t longest, double streams);
 
 /* Floating-point operations that one thread makes in a second, by a short trial; 0 when
  * memory is short. */
-double study_speed(lipsc_dtype dtype);
+double lipsc_study_speed(lipsc_dtype dtype);
 
 #endif

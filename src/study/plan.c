@@ -264,8 +264,8 @@ static lipsc_status make_cells(lipsc_study *study, const lists *l, lipsc_error *
                 missing++;
         }
     if (missing)
-        study_remark(study, "%s: %zu tokens; %zu windows do not fit and are left out",
-                     source->path, source->count, missing);
+        lipsc_study_remark(study, "%s: %zu tokens; %zu windows do not fit and are left out",
+                           source->path, source->count, missing);
     return LIPSC_OK;
 }
 
@@ -280,7 +280,7 @@ static lipsc_status image_length(lipsc_study *study, size_t *n, lipsc_error *err
     return LIPSC_OK;
 }
 
-int study_is_single(const lipsc_study_settings *set) {
+int lipsc_study_is_single(const lipsc_study_settings *set) {
     const lipsc_source_options *s = &set->source;
     return s->pixels || s->pixel_list || ((s->ids || s->id_list) && !set->lengths.count);
 }
@@ -289,7 +289,7 @@ static lipsc_status plan_where(lipsc_study *study, lists *l, lipsc_error *err) {
     size_t n = lipsc_window_whole(&study->source);
     lipsc_status status = LIPSC_OK;
     if (study->source.pixels) status = image_length(study, &n, err);
-    if (!status && study_is_single(&study->set)) {
+    if (!status && lipsc_study_is_single(&study->set)) {
         if (study->source.ids) status = check_length(study, n, err);
         return status ? status : plan_single(study, n, &l->lengths, &l->windows, err);
     }
@@ -298,13 +298,13 @@ static lipsc_status plan_where(lipsc_study *study, lists *l, lipsc_error *err) {
     return status ? status : plan_windows(study, &l->windows, err);
 }
 
-lipsc_status study_plan(lipsc_study *study, lipsc_error *err) {
+lipsc_status lipsc_study_plan(lipsc_study *study, lipsc_error *err) {
     lists l = {0};
     lipsc_status status = plan_layers(study, &l.layers, err);
     if (!status) status = plan_heads(study, &l.heads, err);
     if (!status) status = plan_where(study, &l, err);
     if (!status) status = make_cells(study, &l, err);
-    if (!status && study->set.shards) status = study_shard(study, err);
+    if (!status && study->set.shards) status = lipsc_study_shard(study, err);
     lipsc_release(l.layers.items);
     lipsc_release(l.heads.items);
     lipsc_release(l.lengths.items);

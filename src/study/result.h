@@ -20,16 +20,17 @@ typedef struct {
 } study_result;
 
 /* Where the map is differentiated, (n, d). */
-const double *study_input(const lipsc_study *study, const study_cell *cell,
-                          const lipsc_acts *acts);
+const double *lipsc_study_input(const lipsc_study *study, const study_cell *cell,
+                                const lipsc_acts *acts);
 
 /* fill.c: attn is the map's, NULL where it has none. */
-void study_fill(const lipsc_study *study, const study_cell *cell, const lipsc_acts *acts,
-                lipsc_attn *attn, const study_result *r, study_room *room, lipsc_row *row);
+void lipsc_study_fill(const lipsc_study *study, const study_cell *cell,
+                      const lipsc_acts *acts, lipsc_attn *attn, const study_result *r,
+                      study_room *room, lipsc_row *row);
 
 /* save.c */
-lipsc_status study_save_direction(const lipsc_study *study, const study_cell *cell,
-                                  const lipsc_acts *acts, const lipsc_attn *attn,
-                                  const study_result *r, lipsc_error *err);
+lipsc_status lipsc_study_save_direction(const lipsc_study *study, const study_cell *cell,
+                                        const lipsc_acts *acts, const lipsc_attn *attn,
+                                        const study_result *r, lipsc_error *err);
 
 #endif

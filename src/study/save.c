@@ -56,8 +56,8 @@ void lipsc_save_free(lipsc_save_room *room) {
 
 /* ---- The direction of a cell --------------------------------------------------------- */
 
-int study_direction_path(const lipsc_study *study, const study_cell *cell, char *path,
-                         size_t room) {
+int lipsc_study_direction_path(const lipsc_study *study, const study_cell *cell, char *path,
+                               size_t room) {
     const char *base = study->set.save_direction;
     char layer[32] = "model", head[32] = "";
     int length;
@@ -71,7 +71,7 @@ int study_direction_path(const lipsc_study *study, const study_cell *cell, char 
     return length > 0 && (size_t)length < room;
 }
 
-lipsc_status study_prepare_directions(const lipsc_study *study, lipsc_error *err) {
+lipsc_status lipsc_study_prepare_directions(const lipsc_study *study, lipsc_error *err) {
     const char *path = study->set.save_direction;
     struct stat info;
     if (!path || study->cell_count == 1) return LIPSC_OK;
@@ -90,17 +90,17 @@ static lipsc_layer_record make_record(const lipsc_study *study, const study_cell
         return lipsc_layer_record_of(&attn->layer, &attn->input);
     return (lipsc_layer_record){
         .layer = {.d = study->info->d},
-        .input = {.n = cell->n, .X = study_input(study, cell, acts)},
+        .input = {.n = cell->n, .X = lipsc_study_input(study, cell, acts)},
         .map = s->map,
         .mask_override = s->mask_override ? lipsc_mask_name(*s->mask_override) : NULL};
 }
 
-lipsc_status study_save_direction(const lipsc_study *study, const study_cell *cell,
-                                  const lipsc_acts *acts, const lipsc_attn *attn,
-                                  const study_result *r, lipsc_error *err) {
+lipsc_status lipsc_study_save_direction(const lipsc_study *study, const study_cell *cell,
+                                        const lipsc_acts *acts, const lipsc_attn *attn,
+                                        const study_result *r, lipsc_error *err) {
     char path[4096];
     lipsc_save_room room = {.ids = NULL};
-    if (!study_direction_path(study, cell, path, sizeof path))
+    if (!lipsc_study_direction_path(study, cell, path, sizeof path))
         return lipsc_fail(err, LIPSC_E_RANGE, "%s: the path is too long",
                           study->set.save_direction);
     lipsc_layer_record record = make_record(study, cell, acts, attn);

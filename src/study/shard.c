@@ -59,7 +59,7 @@ static size_t choose(size_t count, bundle *bundles, size_t part, size_t parts,
     return kept;
 }
 
-lipsc_status study_shard(lipsc_study *study, lipsc_error *err) {
+lipsc_status lipsc_study_shard(lipsc_study *study, lipsc_error *err) {
     const size_t part = study->set.shard, parts = study->set.shards;
     size_t used = 0;
     if (part < 1 || part > parts || parts > MOST_PARTS)

@@ -47,8 +47,8 @@ static json_t *settings_json(const lipsc_study *study) {
     SET("heads", heads_json(s));
     SET("dtype", json_string(lipsc_dtype_name(s->dtype)));
     SET("seed", json_integer((json_int_t)s->seed));
-    SET("tol", json_real(study_tol(s)));
-    SET("value_tol", json_real(study_value_tol(s)));
+    SET("tol", json_real(lipsc_study_tol(s)));
+    SET("value_tol", json_real(lipsc_study_value_tol(s)));
     SET("solver", json_integer(s->method));
     SET("max_products", json_integer((json_int_t)s->max_products));
     SET("probability", json_real(s->probability));
@@ -74,9 +74,9 @@ static json_t *absent_settings(void) {
 }
 
 /* A run keeps its stride, so that lengths up to it can be added. */
-lipsc_status study_take_stride(lipsc_study *study, lipsc_error *err) {
+lipsc_status lipsc_study_take_stride(lipsc_study *study, lipsc_error *err) {
     const lipsc_study_settings *s = &study->set;
-    if (!s->run_file || s->source.stride || s->source.tiled || study_is_single(s))
+    if (!s->run_file || s->source.stride || s->source.tiled || lipsc_study_is_single(s))
         return LIPSC_OK;
     json_t *stored = lipsc_run_settings(s->run_file, command);
     if (!stored) return LIPSC_OK;
@@ -98,7 +98,7 @@ static lipsc_status restore(lipsc_study *study, study_cell *cell, lipsc_error *e
     lipsc_row *row = &study->rows[cell - study->cells];
     char key[LIPSC_CELL_KEY];
     json_t *stored;
-    study_key(study, cell, key);
+    lipsc_study_cell_key(study, cell, key);
     lipsc_status status = lipsc_run_get(study->run, key, &stored, err);
     if (status || !stored) return status;
     status = lipsc_row_read(stored, &study->pool, row, err);
@@ -112,7 +112,8 @@ static lipsc_status restore(lipsc_study *study, study_cell *cell, lipsc_error *e
 static int lacks_direction(const lipsc_study *study, const study_cell *cell) {
     char path[4096];
     return study->set.save_direction &&
-           (!study_direction_path(study, cell, path, sizeof path) || access(path, R_OK));
+           (!lipsc_study_direction_path(study, cell, path, sizeof path) ||
+            access(path, R_OK));
 }
 
 static lipsc_status restore_all(lipsc_study *study, lipsc_error *err) {
@@ -146,7 +147,7 @@ static lipsc_status open_file(lipsc_study *study, lipsc_error *err) {
     return status;
 }
 
-lipsc_status study_open_run(lipsc_study *study, lipsc_error *err) {
+lipsc_status lipsc_study_open_run(lipsc_study *study, lipsc_error *err) {
     study->run = study->set.run;
     if (study->set.run_file && !study->run) {
         const lipsc_status status = open_file(study, err);
@@ -155,11 +156,12 @@ lipsc_status study_open_run(lipsc_study *study, lipsc_error *err) {
     return study->run ? restore_all(study, err) : LIPSC_OK;
 }
 
-lipsc_status study_store(lipsc_study *study, const study_cell *cell, lipsc_error *err) {
+lipsc_status lipsc_study_store(lipsc_study *study, const study_cell *cell,
+                               lipsc_error *err) {
     char key[LIPSC_CELL_KEY];
     json_t *row = lipsc_row_json(cell->row);
     if (!row) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
-    study_key(study, cell, key);
+    lipsc_study_cell_key(study, cell, key);
     const lipsc_status status = lipsc_run_put(study->run, key, row, err);
     json_decref(row);
     return status;

@@ -25,11 +25,11 @@ void lipsc_study_defaults(lipsc_study_settings *set) {
 
 /* ---- Who is told --------------------------------------------------------------------- */
 
-int study_stopped(const lipsc_study *study) {
+int lipsc_study_stopped(const lipsc_study *study) {
     return study->set.stop && study->set.stop(study->set.ctx);
 }
 
-void study_remark(const lipsc_study *study, const char *format, ...) {
+void lipsc_study_remark(const lipsc_study *study, const char *format, ...) {
     char sentence[sizeof((lipsc_error *)0)->text + LIPSC_CELL_KEY];
     va_list args;
     if (!study->set.remark) return;
@@ -65,11 +65,11 @@ static lipsc_status begin(lipsc_study *study, lipsc_error *err) {
     study->info = lipsc_model_describe(study->model);
     status = lipsc_source_read(&s->source, s->model, study->info, &study->source, err);
     for (size_t i = 0; i < study->source.remark_count && !status; i++)
-        study_remark(study, "%s", study->source.remarks[i]);
-    if (!status) status = study_take_stride(study, err);
-    if (!status) status = study_plan(study, err);
-    if (!status) status = study_prepare_directions(study, err);
-    return status ? status : study_open_run(study, err);
+        lipsc_study_remark(study, "%s", study->source.remarks[i]);
+    if (!status) status = lipsc_study_take_stride(study, err);
+    if (!status) status = lipsc_study_plan(study, err);
+    if (!status) status = lipsc_study_prepare_directions(study, err);
+    return status ? status : lipsc_study_open_run(study, err);
 }
 
 lipsc_status lipsc_study_open(const lipsc_study_settings *set, lipsc_study **out,
@@ -117,7 +117,7 @@ lipsc_cell lipsc_study_cell(const lipsc_study *study, size_t i) {
 }
 
 void lipsc_study_key(const lipsc_study *study, size_t i, char key[LIPSC_CELL_KEY]) {
-    study_key(study, &study->cells[i], key);
+    lipsc_study_cell_key(study, &study->cells[i], key);
 }
 
 lipsc_study_times lipsc_study_spent(const lipsc_study *study) { return study->times; }

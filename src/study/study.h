@@ -47,32 +47,34 @@ struct lipsc_study {
 };
 
 /* study.c */
-int study_stopped(const lipsc_study *study);
+int lipsc_study_stopped(const lipsc_study *study);
 /* To whoever listens, one at a time. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-void study_remark(const lipsc_study *study, const char *format, ...);
+void lipsc_study_remark(const lipsc_study *study, const char *format, ...);
 
 /* plan.c: whether there is one window only: an image, or ids without a length. */
-int study_is_single(const lipsc_study_settings *set);
+int lipsc_study_is_single(const lipsc_study_settings *set);
 /* Fills cells; a stride that is set already is that of the run file. */
-lipsc_status study_plan(lipsc_study *study, lipsc_error *err);
+lipsc_status lipsc_study_plan(lipsc_study *study, lipsc_error *err);
 
 /* shard.c: keeps the cells of this part. */
-lipsc_status study_shard(lipsc_study *study, lipsc_error *err);
+lipsc_status lipsc_study_shard(lipsc_study *study, lipsc_error *err);
 
 /* store.c: what a run file says of its stride is taken over before the plan. */
-lipsc_status study_take_stride(lipsc_study *study, lipsc_error *err);
+lipsc_status lipsc_study_take_stride(lipsc_study *study, lipsc_error *err);
 /* Opens the run file, and takes the rows that are there. */
-lipsc_status study_open_run(lipsc_study *study, lipsc_error *err);
-lipsc_status study_store(lipsc_study *study, const study_cell *cell, lipsc_error *err);
+lipsc_status lipsc_study_open_run(lipsc_study *study, lipsc_error *err);
+lipsc_status lipsc_study_store(lipsc_study *study, const study_cell *cell,
+                               lipsc_error *err);
 
 /* cell.c */
-double study_tol(const lipsc_study_settings *set); /* residual to stop at             */
-double study_value_tol(
+double lipsc_study_tol(const lipsc_study_settings *set); /* residual to stop at */
+double lipsc_study_value_tol(
     const lipsc_study_settings *set); /* value's error to stop at; 0: any */
-void study_key(const lipsc_study *study, const study_cell *cell, char key[LIPSC_CELL_KEY]);
+void lipsc_study_cell_key(const lipsc_study *study, const study_cell *cell,
+                          char key[LIPSC_CELL_KEY]);
 
 /* What a row says that belongs to no other than this one. */
 typedef struct {
@@ -82,14 +84,15 @@ typedef struct {
 
 /* Safe to call from several threads.  *row is the finished row, whose texts are the
  * study's or stand in room; cell->passing says that it shall not be stored. */
-lipsc_status study_compute(const lipsc_study *study, study_cell *cell,
-                           const lipsc_acts *acts, int threads, lipsc_study_times *times,
-                           study_room *room, lipsc_row *row, lipsc_error *err);
+lipsc_status lipsc_study_compute(const lipsc_study *study, study_cell *cell,
+                                 const lipsc_acts *acts, int threads,
+                                 lipsc_study_times *times, study_room *room, lipsc_row *row,
+                                 lipsc_error *err);
 
 /* save.c: the file for the direction of this cell.  0: the path is too long. */
-int study_direction_path(const lipsc_study *study, const study_cell *cell, char *path,
-                         size_t room);
+int lipsc_study_direction_path(const lipsc_study *study, const study_cell *cell, char *path,
+                               size_t room);
 /* Makes the folder for several of them. */
-lipsc_status study_prepare_directions(const lipsc_study *study, lipsc_error *err);
+lipsc_status lipsc_study_prepare_directions(const lipsc_study *study, lipsc_error *err);
 
 #endif

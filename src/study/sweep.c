@@ -105,7 +105,7 @@ static void finish(sweep *s, study_cell *cell, const lipsc_row *row,
     {
         status = keep(study, cell, row, &err);
         if (study->run && !status && !cell->passing)
-            status = study_store(study, cell, &err);
+            status = lipsc_study_store(study, cell, &err);
         if (!status && study->set.row) study->set.row(study->set.ctx, cell->row);
         add_times(&study->times, times);
         s->done++;
@@ -133,7 +133,7 @@ static lipsc_status pass_span(sweep *s, group *g, span at, int threads, lipsc_er
 
 static void compute_window(sweep *s, group *g, span at, int threads) {
     lipsc_error err;
-    if (ended(s) || study_stopped(s->study)) return;
+    if (ended(s) || lipsc_study_stopped(s->study)) return;
     const double begin = lipsc_seconds();
     const lipsc_status status = pass_span(s, g, at, threads, &err);
     if (status) fail(s, status, &err);
@@ -159,8 +159,9 @@ static void compute_cell(sweep *s, const group *g, study_cell *cell, int threads
     lipsc_study_times times = {0};
     if (ended(s) || cell->row || !g->acts) return;
     lipsc_status status = LIPSC_E_STOPPED;
-    if (!study_stopped(s->study))
-        status = study_compute(s->study, cell, g->acts, threads, &times, &room, &row, &err);
+    if (!lipsc_study_stopped(s->study))
+        status = lipsc_study_compute(s->study, cell, g->acts, threads, &times, &room, &row,
+                                     &err);
     if (status)
         fail(s, status, &err);
     else
@@ -254,7 +255,7 @@ static void choose_alone(const sweep *s, size_t count, group *groups) {
         large += (size_t)groups[i].alone;
         if (length(s, &groups[i]) > longest) longest = length(s, &groups[i]);
     }
-    if (!study_fit_side_by_side(&s->kind, longest)) return;
+    if (!lipsc_study_side_by_side(&s->kind, longest)) return;
     size_t shared = large - large % threads;
     for (size_t i = 0; i < count && shared; i++) {
         shared -= (size_t)groups[i].alone;
@@ -295,7 +296,7 @@ static size_t move_through(size_t count, group *groups, span at) {
 /* Windows that go through the model together. */
 static void run_together(sweep *s, size_t count, group *groups) {
     lipsc_model *model = s->study->model;
-    const size_t layers = s->study->info->layers, step = study_layers_ready(&s->kind);
+    const size_t layers = s->study->info->layers, step = lipsc_study_layers_ready(&s->kind);
     size_t last = 0;
     for (size_t i = 0; i < count; i++)
         if (groups[i].last > last) last = groups[i].last;
@@ -310,11 +311,12 @@ static void run_together(sweep *s, size_t count, group *groups) {
 }
 
 static void run_groups(sweep *s, size_t count, group *groups) {
-    for (size_t i = 0, next; i < count && !ended(s) && !study_stopped(s->study); i = next) {
+    for (size_t i = 0, next; i < count && !ended(s) && !lipsc_study_stopped(s->study);
+         i = next) {
         double bytes = 0.0;
         for (next = i; next < count; next++) {
-            bytes += study_stream_bytes(s->study->model, length(s, &groups[next]));
-            if (next > i && bytes > study_streams_room) break;
+            bytes += lipsc_study_stream_bytes(s->study->model, length(s, &groups[next]));
+            if (next > i && bytes > lipsc_study_streams_room) break;
         }
         run_together(s, next - i, groups + i);
         for (size_t g = i; g < next; g++) lipsc_acts_free(groups[g].acts);
@@ -343,17 +345,17 @@ static double seconds_of(const sweep *s, double operations) {
     const lipsc_study *study = s->study;
     if (study->set.certify > 0.0) return NAN;
     if (operations < short_sweep) return operations / short_sweep;
-    return operations / (study_speed(study->set.dtype) * study->threads);
+    return operations / (lipsc_study_speed(study->set.dtype) * study->threads);
 }
 
 static double bytes_of(const sweep *s, size_t count, const group *groups) {
     double streams = 0.0;
     size_t longest = 0;
     for (size_t i = 0; i < count; i++) {
-        streams += study_stream_bytes(s->study->model, length(s, &groups[i]));
+        streams += lipsc_study_stream_bytes(s->study->model, length(s, &groups[i]));
         if (length(s, &groups[i]) > longest) longest = length(s, &groups[i]);
     }
-    return study_sweep_bytes(&s->kind, longest, streams);
+    return lipsc_study_sweep_bytes(&s->kind, longest, streams);
 }
 
 /* ---- Together -------------------------------------------------------------------------
