@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs a build into a temporary prefix, then builds and runs an outside program, in C
-# and in C++, once by pkg-config and once by find_package(lipscope).
+# and in C++, once by pkg-config and once by find_package(lipscope); then study.c, which does
+# with a model what the commands do.
 #     run.sh BUILD_DIR CMAKE CC [static]
 set -eu
 build=$1 cmake=$2 cc=$3 kind=${4:-shared}
@@ -26,6 +27,13 @@ for language in c c++; do
     "$compiler" -Wall -Wextra -Werror $flags "$here/$source" -o "$tmp/by_pkgconfig" $libs -lm
     echo "pkg-config, $language: $("$tmp/by_pkgconfig")"
 done
+
+if [ "$kind" = static ]; then LIPSCOPE_DATA=$prefix/share/lipscope; export LIPSCOPE_DATA; fi
+# shellcheck disable=SC2086
+"$cc" -Wall -Wextra -Werror $flags "$here/study.c" -o "$tmp/study" $libs
+"$tmp/study" "$tmp" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
+echo "study: $(wc -l <"$here/study.c") lines; $(tail -n 1 "$tmp/log")"
+test "$(wc -l <"$here/study.c")" -lt 120
 
 unset LD_LIBRARY_PATH PKG_CONFIG_PATH
 "$cmake" -S "$here" -B "$tmp/by_cmake" -DCMAKE_PREFIX_PATH="$prefix" \
