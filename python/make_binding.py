@@ -18,11 +18,12 @@ CALLBACKS = """
 extern "Python" int lipsc_py_apply(void *ctx, int trans, size_t k, const double *x, double *y);
 extern "Python" int lipsc_py_stop(void *ctx);
 extern "Python" void lipsc_py_progress(void *ctx, long products, double sigma, double residual);
-extern "Python" void lipsc_py_share(void *ctx, double done, double seconds_left);
-extern "Python" int lipsc_py_begin(void *ctx, const lipsc_certify_plan *plan);
+extern "Python" void lipsc_py_study_progress(void *ctx, const lipsc_study_progress *progress);
+extern "Python" void lipsc_py_remark(void *ctx, const char *sentence);
+extern "Python" void lipsc_py_attack_progress(void *ctx, const char *doing, long evaluations, double best);
 """
 
-STANDARD = ["stddef.h", "stdint.h", "stdio.h", "stdbool.h"]  # cffi knows their types
+STANDARD = ["stddef.h", "stdint.h", "stdio.h", "stdbool.h", "limits.h"]  # cffi knows their types
 
 
 def declarations(compiler: str, include: str) -> str:

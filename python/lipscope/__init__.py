@@ -23,6 +23,9 @@ from .derivatives import Jacobian, attention_modules, jacobian
 from .layers import Attention, Device, Layer, attention
 from .models import Map, Model, Tokenizer
 from .meanfield import Distance, Measure, push, split, wasserstein
+from .results import Result, Row
+from .studies import assert_sigma, measure
+from .worst import Attack, attack
 from .operators import Operator, Sigma, Sigmas, operator
 
 if TYPE_CHECKING:
@@ -30,10 +33,10 @@ if TYPE_CHECKING:
 
 __version__ = text(lib.lipsc_version()) or ""
 
-__all__ = ["ArgumentError", "Attention", "CallbackError", "Device", "DeviceError", "Distance", "FileError", "FormatError",
+__all__ = ["ArgumentError", "Attack", "Attention", "CallbackError", "Device", "DeviceError", "Distance", "FileError", "FormatError",
            "Jacobian", "KindError", "Layer", "LipscopeError", "Map", "Measure", "Missing", "Model", "NoMemory", "NotConverged", "NotFinite",
-           "Operator", "RangeError", "Record", "Refused", "Sigma", "Sigmas", "Stopped", "Tokenizer", "Unusable", "attention",
-           "attention_modules", "errors", "jacobian", "operator", "push", "split", "torch", "wasserstein"]
+           "Operator", "RangeError", "Record", "Refused", "Result", "Row", "Sigma", "Sigmas", "Stopped", "Tokenizer", "Unusable", "assert_sigma", "attack", "attention",
+           "attention_modules", "errors", "jacobian", "measure", "operator", "push", "split", "torch", "wasserstein"]
 
 
 def __getattr__(name: str) -> Any:

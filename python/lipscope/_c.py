@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import threading
+import time
 import weakref
 from contextlib import contextmanager
 from types import TracebackType
@@ -89,9 +91,12 @@ class Work:
             status, sentence = attempt(lib.f, ..., work.handle)
     """
 
-    def __init__(self, apply: Optional[Callable[..., None]] = None, progress: Optional[Callable[..., Any]] = None):
+    def __init__(self, apply: Optional[Callable[..., None]] = None, progress: Optional[Callable[..., Any]] = None,
+                 seconds: Optional[float] = None):
         self.apply = apply
         self.progress = progress
+        self.remarks: List[str] = []
+        self.until = time.monotonic() + seconds if seconds is not None else float("inf")
         self.error: Optional[BaseException] = None
         self.handle = ffi.new_handle(self)
 
@@ -126,7 +131,8 @@ def lipsc_py_apply(ctx: Any, trans: int, k: int, x: Any, y: Any) -> int:
 
 @ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
 def lipsc_py_stop(ctx: Any) -> int:
-    return ffi.from_handle(ctx).error is not None
+    work = ffi.from_handle(ctx)
+    return work.error is not None or time.monotonic() > work.until
 
 
 @ffi.def_extern(onerror=_keep)  # type: ignore[untyped-decorator]
@@ -137,15 +143,22 @@ def lipsc_py_progress(ctx: Any, products: int, sigma: float, residual: float) ->
 
 
 @ffi.def_extern(onerror=_keep)  # type: ignore[untyped-decorator]
-def lipsc_py_share(ctx: Any, done: float, seconds_left: float) -> None:
+def lipsc_py_study_progress(ctx: Any, progress: Any) -> None:
     work = ffi.from_handle(ctx)
     if work.progress:
-        work.progress(done, seconds_left)
+        work.progress(progress.done, progress.total)
 
 
-@ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
-def lipsc_py_begin(ctx: Any, plan: Any) -> int:
-    return 0
+@ffi.def_extern(onerror=_keep)  # type: ignore[untyped-decorator]
+def lipsc_py_remark(ctx: Any, sentence: Any) -> None:
+    ffi.from_handle(ctx).remarks.append(text(sentence))
+
+
+@ffi.def_extern(onerror=_keep)  # type: ignore[untyped-decorator]
+def lipsc_py_attack_progress(ctx: Any, doing: Any, evaluations: int, best: float) -> None:
+    work = ffi.from_handle(ctx)
+    if work.progress:
+        work.progress(text(doing), evaluations, best)
 
 
 # ---- Handles -----------------------------------------------------------------------------
@@ -228,6 +241,29 @@ def _show(value: Any) -> str:
         return f"{value:.6g}"
     shape = getattr(value, "shape", None)
     return f"array {shape}" if shape else str(value)
+
+
+_NONE: int = (1 << 8 * ffi.sizeof("size_t")) - 1  # LIPSC_NONE
+_NO_WHOLE: int = -1 << 63  # LIPSC_NO_WHOLE
+_EMPTY: Dict[str, Callable[[Any], Any]] = {
+    "TEXT": lambda value: text(value),
+    "COUNT": lambda value: None if value == _NONE else int(value),
+    "WHOLE": lambda value: None if value == _NO_WHOLE else int(value),
+    "REAL": lambda value: float(value) if math.isfinite(value) else None,
+    "FLAG": lambda value: None if value < 0 else bool(value),
+    "REALS": lambda value: [float(x) for x in ffi.unpack(value.at, value.count)] if value.at else None,
+}
+
+
+def fields(listed: Any) -> List[Any]:
+    """(name, how to read it, its part) of a list of fields (lipsc_fields)."""
+    kinds = {value: name.replace("LIPSC_FIELD_", "") for value, name in ffi.typeof("lipsc_field_kind").elements.items()}
+    return [(text(f.name), _EMPTY[kinds[f.kind]], f.part) for f in ffi.unpack(listed.at, listed.count)]
+
+
+def as_dict(struct: Any, listed: List[Any], parts: int = -1) -> Dict[str, Any]:
+    """A record of the library with such fields, empty values as None; of the parts only those that it has."""
+    return {name: read(getattr(struct, name)) for name, read, part in listed if not part or part & parts}
 
 
 def fill(struct: Any, options: Dict[str, Any]) -> None:

@@ -1,0 +1,195 @@
+"""What a measurement gives: rows, growth laws, tables, plots, a page."""
+from __future__ import annotations
+
+import html
+import os
+import pathlib
+import statistics
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
+
+from . import _c, errors
+from ._c import ffi, lib
+
+ROW = _c.fields(lib.lipsc_row_fields())
+GROWTH = _c.fields(lib.lipsc_growth_fields())
+
+
+class Row(Dict[str, Any]):
+    """One value with what it is the value of (docs/row.md): a dictionary.  `tokens` and `jacobian` are there when the row
+    comes from `measure` in this process."""
+
+    _again: Any = None  # model and windows
+
+    def _window(self) -> Any:
+        if self._again is None:
+            raise errors.Unusable("this row was read from a file, which has neither the text nor the model")
+        return self._again
+
+    def ids(self) -> List[int]:
+        """The token ids of the window."""
+        return list(self._window().ids(self))
+
+    def jacobian(self) -> Any:
+        """The Jacobian that this row is about, in double."""
+        window = self._window()
+        return window.model.jacobian(window.ids(self), self["layer"], map=self["map"], head=self["head"], mask=window.mask)
+
+    def tokens(self) -> List[Tuple[str, float]]:
+        """The window's tokens, each with its share of the worst direction: the square of its part of v; they sum to 1."""
+        v = self.jacobian().sigma().v
+        return list(zip(self._window().words(self.ids()), (v ** 2).sum(1).tolist()))
+
+
+class Result:
+    """Rows of sigma, one for each layer and window; shown as a table of medians.
+
+    `rows`: the rows as dictionaries, `fits`: growth laws, `run`: the run file, `remarks`: what is worth knowing.  A run file
+    of the command line opens as Result("alice.db")."""
+
+    def __init__(self, run: Union[str, "os.PathLike[str]"], keep: Any = None, remarks: Tuple[str, ...] = (),
+                 again: Any = None):
+        self.run = os.fspath(run)
+        self.remarks = list(remarks)
+        self._keep = keep
+        self.rows: List[Row] = []
+        self.fits: List[Dict[str, Any]] = []
+        self._read(again)
+
+    def _read(self, again: Any) -> None:
+        file = ffi.new("lipsc_rows_file *")
+        try:
+            _c.call(lib.lipsc_rows_file_open, self.run.encode(), file)
+            pointers = ffi.new("lipsc_row *[]", [file.rows + i for i in range(file.count)] if file.count else 1)
+            sortable = ffi.cast("const lipsc_row **", pointers)
+            lib.lipsc_rows_sort(file.count, sortable)
+            for i in range(file.count):
+                row = Row(_c.as_dict(sortable[i], ROW, sortable[i].parts))
+                row._again = again
+                self.rows.append(row)
+            self._fit(sortable, file.count, file.seed)
+        finally:
+            lib.lipsc_rows_file_close(file)
+
+    def _fit(self, rows: Any, count: int, seed: int) -> None:
+        laws = ffi.new("lipsc_growths *")
+        try:
+            _c.call(lib.lipsc_rows_fit, count, rows, seed, laws, err=False)
+            self.fits = [_c.as_dict(laws.at[i], GROWTH) for i in range(laws.count)]
+        finally:
+            lib.lipsc_growths_free(laws)
+
+    # ---- looking ----
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __getitem__(self, i: int) -> Row:
+        return self.rows[i]
+
+    def worst(self) -> Row:
+        """The row with the largest sigma."""
+        if not self.rows:
+            raise errors.ArgumentError("there are no rows yet")
+        return max(self.rows, key=lambda row: row["sigma"])
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return _c.need("pandas", "to_pandas").DataFrame([dict(row) for row in self.rows])
+
+    def medians(self) -> Dict[Tuple[Any, Any], Dict[int, float]]:
+        """(layer, head) -> length -> median sigma over windows."""
+        groups: Dict[Tuple[Any, Any], Dict[int, List[float]]] = {}
+        for row in self.rows:
+            groups.setdefault((row["layer"], row["head"]), {}).setdefault(row["n"], []).append(row["sigma"])
+        return {key: {n: statistics.median(values) for n, values in by.items()} for key, by in groups.items()}
+
+    def _law(self, layer: Any, head: Any) -> str:
+        for law in self.fits:
+            if (law["layer"], law["head"], law["against"], law["text"]) == (layer, head, "n", None):
+                if law["exponent"] is None:
+                    return ""
+                interval = f" ({law['exponent_low']:.2f}, {law['exponent_high']:.2f})" if law["exponent_low"] is not None else ""
+                return f"{law['exponent']:.2f}{'' if law['law'] else '*'}{interval}"
+        return ""
+
+    def _table(self) -> Tuple[str, List[str], List[List[str]]]:
+        first = self.rows[0] if self.rows else {}
+        lengths = sorted({row["n"] for row in self.rows})
+        windows = len({row["window"] for row in self.rows})
+        title = (f"{first.get('model')}: {first.get('architecture')}, map {first.get('map')}, mask {first.get('mask')}; "
+                 f"{'median ' if windows > 1 else ''}sigma over {windows} window{'s' if windows != 1 else ''}"
+                 if self.rows else "no rows yet")
+        heads = any(row["head"] is not None for row in self.rows)
+        law = any(self._law(*key) for key in self.medians())
+        head = ["layer"] + (["head"] if heads else []) + [f"n = {n}" for n in lengths] + (["exponent"] if law else [])
+        lines = []
+        for (layer, which), by in self.medians().items():
+            cells = [f"{by[n]:.4g}" if n in by else "-" for n in lengths]
+            lines.append(["all" if layer is None else str(layer)] + (["all" if which is None else str(which)] if heads else [])
+                         + cells + ([self._law(layer, which)] if law else []))
+        return title, head, lines
+
+    def _notes(self) -> List[str]:
+        lost = sum(row["converged"] is False for row in self.rows)
+        notes = [f"{lost} of {len(self.rows)} values did not converge: they are lower bounds"] if lost else []
+        return notes + (["*: no straight line fits, so it is no power law"] if "*" in str(self._table()[2]) else [])
+
+    def __repr__(self) -> str:
+        title, head, lines = self._table()
+        widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
+        body = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in [head, *lines]]
+        return "\n".join([title, *body, *self._notes()])
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, larger values darker."""
+        title, head, lines = self._table()
+        top = max((row["sigma"] for row in self.rows), default=1.0) or 1.0
+
+        def cell(words: str, name: str) -> str:
+            shade = ""
+            if name.startswith("n = ") and words != "-":
+                shade = f" style='background:rgba(214,96,40,{0.75 * min(1.0, float(words) / top):.2f})'"
+            return f"<td{shade}>{html.escape(words)}</td>"
+
+        rows = "".join("<tr>" + "".join(cell(words, name) for words, name in zip(line, head)) + "</tr>" for line in lines)
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+        return (f"<p>{html.escape(title)}</p><table><thead><tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in head)
+                + f"</tr></thead><tbody>{rows}</tbody></table>{notes}")
+
+    # ---- plots and the page ----
+
+    def plot(self, ax: Any = None) -> Any:
+        """Median sigma against the length, a line for each layer; both axes logarithmic.  Returns matplotlib's axes."""
+        ax = ax or _c.need("matplotlib.pyplot", "plot").subplots(figsize=(6, 4))[1]
+        medians = self.medians()
+        for i, ((layer, head), by) in enumerate(medians.items()):
+            lengths = sorted(by)
+            name = "model" if layer is None else f"layer {layer}" + ("" if head is None else f", head {head}")
+            colour = _c.need("matplotlib", "plot").colormaps["viridis"](i / max(1, len(medians) - 1))
+            ax.plot(lengths, [by[n] for n in lengths], marker="o", markersize=3, color=colour, label=name)
+        ax.set(xscale="log", yscale="log", xlabel="n, tokens", ylabel="sigma, median", title=self._table()[0].split(";")[0])
+        lengths = sorted({row["n"] for row in self.rows})
+        ax.set_xticks(lengths, [str(n) for n in lengths])
+        ax.minorticks_off()
+        ax.legend(fontsize="small", ncols=1 + len(medians) // 9)
+        return ax
+
+    def plot_layers(self, ax: Any = None) -> Any:
+        """Median sigma by layer, a line for each length.  Returns matplotlib's axes."""
+        ax = ax or _c.need("matplotlib.pyplot", "plot_layers").subplots(figsize=(6, 4))[1]
+        medians = {layer: by for (layer, head), by in self.medians().items() if head is None}
+        for n in sorted({row["n"] for row in self.rows}):
+            layers = [layer for layer, by in medians.items() if n in by]
+            ax.plot(layers, [medians[layer][n] for layer in layers], marker="o", markersize=3, label=f"n = {n}")
+        ax.set(xlabel="layer", ylabel="sigma, median", yscale="log", title=self._table()[0].split(";")[0])
+        ax.legend(fontsize="small")
+        return ax
+
+    def report(self, path: Union[str, "os.PathLike[str]"] = "lipscope.html") -> pathlib.Path:
+        """One page that needs nothing else, as `lipscope report` writes it."""
+        runs = ffi.new("char[]", self.run.encode())
+        _c.call(lib.lipsc_report_write, 1, ffi.new("char *[]", [runs]), os.fspath(path).encode(), )
+        return pathlib.Path(path)

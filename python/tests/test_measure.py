@@ -1,0 +1,209 @@
+"""ls.measure against the command line, and what a result can do."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import lipscope as ls
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
+NANO = dict(text="builtin:lighthouse", lengths=[8, 16, 32], windows=7, layers=[0, 3])
+
+
+@pytest.fixture(scope="module")
+def result():
+    return ls.measure("builtin:gpt2-nano", **NANO)
+
+
+def program(*arguments):
+    done = subprocess.run([sys.executable, "-m", "lipscope", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def same(rows, others, but=("seconds", "model", "model_hash")):
+    assert len(rows) == len(others)
+    for row, other in zip(rows, others):
+        for name in other.keys() - set(but):
+            want = other[name]
+            assert row[name] == (pytest.approx(want, rel=1e-12) if isinstance(want, float) else want), name
+
+
+@pytest.mark.parametrize("more,options", [
+    ({}, []), (dict(dtype="float64"), ["--dtype", "f64"]), (dict(map="block"), ["--map", "block"]),
+    (dict(upper=True, details=True, k=2), ["--upper", "--details", "--count", "2"]), (dict(heads="each"), ["--heads", "each"]),
+    (dict(mask="none"), ["--mask", "none"]), (dict(tiled=True), ["--tiled"]), (dict(as_released=True), ["--as-released"]),
+    (dict(sink=True), ["--sink"])], ids=str)
+def test_command_line(more, options):
+    """The same rows as `lipscope measure`, field by field, numbers to 1e-12."""
+    r = ls.measure("builtin:gpt2-nano", text="builtin:lighthouse", lengths=[8, 16], windows=2, layers=[0, 3], **more)
+    said = program("measure", "builtin:gpt2-nano", "--text", "builtin:lighthouse", "--lengths", "8,16", "--windows", "2",
+                   "--layers", "0,3", "--format", "json", *options)
+    same(r.rows, said["rows"])
+
+
+def test_fits(result):
+    said = program("measure", "builtin:gpt2-nano", "--text", "builtin:lighthouse", "--lengths", "8,16,32", "--windows", "7",
+                   "--layers", "0,3", "--format", "json")
+    assert len(result.fits) == len(said["fits"]) == 4
+    for law, other in zip(result.fits, said["fits"]):
+        assert {name: law[name] for name in other} == other
+
+
+def test_certify():
+    """Which proof is taken depends on the speed of the machine; what it proves does not."""
+    r = ls.measure("builtin:gpt2-nano", text="builtin:lighthouse", lengths=[8], windows=1, layers=[3], certify=1e-2)
+    exact = np.linalg.norm(r.worst().jacobian().dense(), 2)
+    assert r[0]["certified"] and r[0]["lower"] <= exact <= r[0]["upper"] <= 1.01 * r[0]["lower"]
+
+
+def test_in_memory(result):
+    """A transformers model with its tokenizer gives the rows of its folder."""
+    transformers = pytest.importorskip("transformers")
+    model = transformers.AutoModelForCausalLM.from_pretrained(DATA / "gpt2-nano")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(DATA / "gpt2-nano")
+    text = (DATA / "text" / "lighthouse.txt").read_text()
+    r = ls.measure(model, tokenizer, text, **{k: v for k, v in NANO.items() if k != "text"})
+    same(r.rows, result.rows)
+    ids = tokenizer(text)["input_ids"]
+    by_ids = ls.measure(model, ids=ids, **{k: v for k, v in NANO.items() if k != "text"})
+    assert [row["sigma"] for row in by_ids] == [row["sigma"] for row in r]
+    words = r.worst().tokens()
+    assert "".join(word for word, _ in words) == tokenizer.decode(r.worst().ids())
+    assert sum(share for _, share in words) == pytest.approx(1)
+    assert float(r.worst().jacobian().sigma()) == pytest.approx(r.worst()["sigma"], rel=1e-5)
+
+
+def test_shown(result, tmp_path):
+    table = repr(result).splitlines()
+    assert table[0].startswith("builtin:gpt2-nano: gpt2, map attention") and "n = 16" in table[1] and len(table) >= 4
+    page = result._repr_html_()
+    assert page.count("<tr>") == 3 and "rgba(" in page and "<script" not in page
+    assert "nothing" not in repr(result.rows[0]) and len(result) == 42 and result[0]["layer"] == 0
+    report = result.report(tmp_path / "page.html").read_text()
+    assert "gpt2-nano" in report and report.lstrip().startswith("<!")
+
+
+def test_pandas(result):
+    pandas = pytest.importorskip("pandas")
+    frame = result.to_pandas()
+    assert isinstance(frame, pandas.DataFrame) and len(frame) == 42
+    assert frame.groupby("layer").sigma.max().tolist() == [max(r["sigma"] for r in result if r["layer"] == l) for l in (0, 3)]
+
+
+def test_plots(result):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    ax = result.plot()
+    assert [line.get_label() for line in ax.lines] == ["layer 0", "layer 3"]
+    medians = [np.median([r["sigma"] for r in result if (r["layer"], r["n"]) == (3, n)]) for n in (8, 16, 32)]
+    assert ax.lines[1].get_ydata() == pytest.approx(medians)
+    assert len(result.plot_layers().lines) == 3
+
+
+def test_run_file(tmp_path):
+    """A run is continued, opens again, and refuses other settings."""
+    few = dict(text="builtin:lighthouse", lengths=[8], layers=[0], run=tmp_path / "a.db")
+    first = ls.measure("builtin:gpt2-nano", windows=1, **few)
+    more = ls.measure("builtin:gpt2-nano", windows=2, **few)
+    assert len(first) == 1 and len(more) == 2 and more.rows[0] == first.rows[0]
+    again = ls.Result(tmp_path / "a.db")
+    assert again.rows == more.rows
+    with pytest.raises(ls.Unusable, match="read from a file"):
+        again.worst().tokens()
+    with pytest.raises(ls.LipscopeError, match="block"):
+        ls.measure("builtin:gpt2-nano", windows=1, map="block", **few)
+    with pytest.raises(ls.LipscopeError):
+        ls.Result(tmp_path / "nothing.db")
+
+
+def test_interrupt(tmp_path):
+    """Ctrl-C stops a sweep and keeps the run, which goes on later."""
+    path = tmp_path / "a.db"
+    options = dict(text="builtin:lighthouse", lengths=[16, 64, 256], windows=8, run=path, dtype="float64")
+    timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        ls.measure("builtin:gpt2-nano", **options)
+    kept = ls.Result(path)
+    assert 0 < len(kept) < 144
+    few = ls.measure("builtin:gpt2-nano", **dict(options, lengths=[16, 256], windows=1))
+    assert {tuple(sorted(r.items())) for r in map(dict, kept)} <= {tuple(sorted(r.items())) for r in map(dict, few)}
+
+
+def test_progress(capsys):
+    pytest.importorskip("tqdm")
+    ls.measure("builtin:gpt2-nano", text="builtin:lighthouse", lengths=[8], windows=2, layers=[0], progress=True)
+    assert "2/2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model,options,want", [
+    ("builtin:gpt2-nano", dict(text=""), "the text is empty"),
+    ("builtin:gpt2-nano", {}, "one of text, ids and pixels is needed"),
+    ("builtin:gpt2-nano", dict(text="a", ids=[1]), "text and ids"),
+    ("builtin:gpt2-nano", dict(text=3), "text is a int"),
+    ("builtin:gpt2-nano", dict(text="builtin:nothing"), "builtin:nothing"),
+    ("builtin:gpt2-nano", dict(text="a", lengths=[64]), ""),
+    ("builtin:gpt2-nano", dict(ids=[10 ** 6] * 9, lengths=[8]), ""),
+    ("builtin:gpt2-nano", dict(text="builtin:lighthouse", lengths=[]), "lengths is an empty list"),
+    ("builtin:gpt2-nano", dict(text="builtin:lighthouse", lengths=[0]), ""),
+    ("builtin:gpt2-nano", dict(text="builtin:lighthouse", lengths=[-4]), "lengths = -4"),
+    ("builtin:gpt2-nano", dict(text="builtin:lighthouse", lengths=[10 ** 6]), ""),
+    ("builtin:gpt2-nano", dict(text="builtin:lighthouse", layers=[99]), "99"),
+    ("builtin:gpt2-nano", dict(text="builtin:lighthouse", map="mlp"), "there are heads"),
+    ("builtin:gpt2-nano", dict(text="builtin:lighthouse", map="block", upper=True), "upper"),
+    ("builtin:gpt2-nano", dict(text="builtin:lighthouse", tokenizer=3), "no tokenizer"),
+    ("builtin:gpt2-nano", dict(text="builtin:lighthouse", tol=float("nan")), ""),
+    ("builtin:gpt2-nano", dict(pixels=np.ones((3, 8, 8))), ""),
+    ("builtin:gpt2-nano", dict(text="builtin:lighthouse", run="/nowhere/a.db"), "/nowhere"),
+    ("/nowhere", dict(text="a"), "nowhere"), (3, dict(text="a"), "is no model")])
+def test_bad(model, options, want):
+    with pytest.raises(ls.LipscopeError) as caught:
+        ls.measure(model, **options)
+    assert want in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_assert_sigma():
+    small = dict(text="builtin:lighthouse", lengths=[16], windows=1, layers=[3])
+    assert ls.assert_sigma("builtin:gpt2-nano", below=20, **small).rows[0]["sigma"] < 20
+    assert ls.assert_sigma("builtin:gpt2-nano", below=20, certify=1e-2, **dict(small, lengths=[4])).rows[0]["upper"] < 20
+    with pytest.raises(AssertionError, match="layer 3 at window 0 of 16 tokens"):
+        ls.assert_sigma("builtin:gpt2-nano", below=0.1, **small)
+
+
+def test_random_model():
+    r = ls.measure("random:gpt2", text="some words that are read by a model that was never trained, again and again and again",
+                   lengths=[4], windows=1, layers=[0])
+    assert r.rows[0]["architecture"] == "gpt2" and r.rows[0]["sigma"] > 0
+
+
+def test_attack(rng):
+    X, W = rng.normal(size=(5, 4)), rng.normal(size=(3, 4, 4))
+    layer = ls.Layer(*W)
+    start = ls.attention(X, *W).sigma()
+    found = ls.attack(layer, around=X, radius=0.1)
+    assert np.linalg.norm(found.X - X, axis=1).max() <= 0.1 * (1 + 1e-12) and found.sigma > start
+    assert found.sigma == pytest.approx(float(ls.attention(found.X, *W).sigma()), rel=1e-8)
+    assert found.upper is None or found.upper >= found.sigma
+    assert ls.attention(X, *W).around(0.1).value >= found.sigma
+    ball = ls.attack(layer, length=4, radius=2.0, iterations=20)
+    assert np.linalg.norm(ball.X, axis=1).max() <= 2 * (1 + 1e-12)
+    nano = ls.attack("builtin:gpt2-nano", layer=3, length=4, radius=10.0, seconds=1.0)
+    assert nano.X.shape == (4, 192) and "Attack(sigma" in repr(nano)
+
+
+@pytest.mark.parametrize("options,want", [
+    (dict(radius=-1.0), "radius = -1.0"), (dict(radius=float("nan")), "radius = nan"), (dict(), "radius = None"),
+    (dict(radius=1.0, around=np.ones((3, 9))), "around has 9 columns"), (dict(radius=1.0, relative=True), "relative=True"),
+    (dict(radius=1.0, domain="cube"), "there are ball"), (dict(radius=1.0, domain="around"), "needs around=X"),
+    (dict(radius=1.0, length=0), "length = 0"), (dict(radius=1e300), "")])
+def test_bad_attacks(options, want):
+    with pytest.raises(ls.LipscopeError) as caught:
+        ls.attack(ls.Layer(np.eye(4), np.eye(4), np.eye(4)), **options)
+    assert want in str(caught.value) and "\n" not in str(caught.value)
