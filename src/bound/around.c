@@ -421,8 +421,7 @@ static double finite_or_nan(double x) { return x < INFINITY ? x : NAN; }
 static const char *not_followed(const lipsc_layer *l) {
     if (l->norm_whole && (l->q_gain || l->k_gain))
         return "query and key norms over all heads";
-    if (l->soft_cap > 0.0) return "soft-capped scores";
-    return l->sinks ? "sinks in the softmax" : NULL;
+    return l->soft_cap > 0.0 ? "soft-capped scores" : NULL;
 }
 
 lipsc_status lipsc_around_at(const lipsc_zoo_case *z, double r, lipsc_around *out,

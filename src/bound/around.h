@@ -40,17 +40,21 @@ lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index, const lipsc_
 
 /* Room for one row of one thread, and what it gave. */
 typedef struct {
-    double *log_p, *p;    /* (n) of the visible keys, from lo                          */
-    double *query, *move; /* (n) how far scores move: with the query, in all else      */
-    double *hi, *eps;     /* (n) P'_ij <= hi, |P'_ij - P_ij| <= eps                    */
-    double *y, *y_length; /* (n, dv), (n) z_j - o_i                                    */
-    double *g, *g_length; /* (n, k), (n) k_j - mean key                                */
-    double *b, *b_length; /* (n, k), (n) Dq_i^T g_j through the factor of Q            */
+    /* of the visible keys, from lo, and then of a sink in the softmax, where there is one
+     */
+    double *log_p, *p;    /* (n + 1)                                                   */
+    double *query, *move; /* (n + 1) how far scores move: with the query, in all else  */
+    double *hi, *eps;     /* (n + 1) P'_ij <= hi, |P'_ij - P_ij| <= eps                */
+    double *y, *y_length; /* (n + 1, dv), (n + 1) z_j - o_i                            */
+    double *g, *g_length; /* (n + 1, k), (n + 1) k_j - mean key                        */
+    double *b, *b_length; /* (n + 1, k), (n + 1) Dq_i^T g_j through the factor of Q    */
+    /* of the keys alone */
     double *w, *w_length; /* (n, k), (n) gradients in the raw keys; |w_ij|             */
-    double *mean, *pack_a, *pack_b; /* (max), (n, max) each                             */
+    double *mean, *pack_a, *pack_b; /* (max), (n + 1, max) each                         */
+    double *zero;                   /* (max) zeros: key and value of a sink             */
     double *gram, *half, *room, *sum, *cross; /* (max, max) each                        */
-    size_t lo, count, top;
-    double bends; /* r^2 second-order parts                             */
+    size_t lo, count, all, top; /* all: count, and one more with a sink               */
+    double bends;               /* r^2 second-order parts                             */
     /* per view, for every input of the neighbourhood */
     double drift[LIPSC_VIEWS];      /* |sum_j P'_ij y_j|, y_j as it was                  */
     double query_term[LIPSC_VIEWS]; /* |Cov'_i(z, k) Dq'_i|                              */

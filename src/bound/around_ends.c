@@ -8,7 +8,8 @@
  *     P'_ij <= P e^E / (P e^E + 1 - P),    E = query_j/(1-P) + move_j + mean of move over
  * l != j, and with N = sum_{l != j} P_il (e^{e_l + e_j} - 1),
  *     P'_ij >= P / (1 + N),    P'_ij >= P e^-L,    L = query_j + (1-P) move_j
- *         + sum_{l != j} P_il move_l + sum_l P_il e_l^2 e^{e_l} / 2. */
+ *         + sum_{l != j} P_il move_l + sum_l P_il e_l^2 e^{e_l} / 2.
+ * A sink in the softmax is one more key, zero and at rest. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -25,33 +26,39 @@ static void softmax(const lipsc_head *head, size_t i, lipsc_around_row *row) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
     double *s = row->log_p, total = 0.0;
     row->lo = lo;
-    row->count = count;
+    row->count = row->all = count;
     row->top = 0;
     lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
                      s, count);
     lipsc_head_finish(head, i, s, NULL);
-    for (size_t j = 1; j < count; j++)
+    if (head->sink > -INFINITY) s[row->all++] = head->sink;
+    for (size_t j = 1; j < row->all; j++)
         if (s[j] > s[row->top]) row->top = j;
     const double largest = s[row->top];
-    for (size_t j = 0; j < count; j++) total += row->p[j] = exp(s[j] -= largest);
+    for (size_t j = 0; j < row->all; j++) total += row->p[j] = exp(s[j] -= largest);
     const double log_total = log(total);
-    for (size_t j = 0; j < count; j++) {
+    for (size_t j = 0; j < row->all; j++) {
         row->p[j] /= total;
         s[j] -= log_total;
     }
 }
 
-/* y_j - mean of the row, found from differences to the row's largest entry. */
+/* y_j - mean of the row, found from differences to the row's largest entry; y of the sink
+ * is zero. */
 static void centre(const lipsc_around_row *row, size_t width, const double *values,
                    double *mean, double *to, double *length) {
-    const double *base = values + row->lo * width, *top = base + row->top * width;
+    const double *base = values + row->lo * width;
+    const double *top = row->top < row->count ? base + row->top * width : row->zero;
     memset(mean, 0, width * sizeof *mean);
-    for (size_t j = 0; j < row->count; j++)
-        for (size_t c = 0; c < width; c++)
-            mean[c] += row->p[j] * (base[j * width + c] - top[c]);
-    for (size_t j = 0; j < row->count; j++) {
-        for (size_t c = 0; c < width; c++)
-            to[j * width + c] = base[j * width + c] - top[c] - mean[c];
+    for (size_t j = 0; j < row->all; j++) {
+        const double *own = j < row->count ? base + j * width : row->zero;
+        for (size_t c = 0; c < width; c++) {
+            to[j * width + c] = own[c] - top[c];
+            mean[c] += row->p[j] * to[j * width + c];
+        }
+    }
+    for (size_t j = 0; j < row->all; j++) {
+        for (size_t c = 0; c < width; c++) to[j * width + c] -= mean[c];
         length[j] = lipsc_length(width, to + j * width);
     }
 }
@@ -69,12 +76,12 @@ static void gradients(const lipsc_head *head, size_t i, lipsc_around_row *row) {
     const size_t k = head->k, count = row->count;
     const double *g = row->g;
     if (head->query_turn.gain || head->query_turn.half) {
-        memcpy(row->pack_a, row->g, count * k * sizeof *row->g);
-        for (size_t j = 0; j < count; j++)
+        memcpy(row->pack_a, row->g, row->all * k * sizeof *row->g);
+        for (size_t j = 0; j < row->all; j++)
             lipsc_turn_back(&head->query_turn, i, row->pack_a + j * k);
         g = row->pack_a;
     }
-    through_factor(&head->Qt, head->scale, count, g, row->b, row->b_length);
+    through_factor(&head->Qt, head->scale, row->all, g, row->b, row->b_length);
     const size_t different = head->keys_differ ? count : 1;
     for (size_t j = 0; j < different; j++) {
         memcpy(row->w + j * k, head->q + i * k, k * sizeof *row->w);
@@ -102,24 +109,27 @@ static void score_moves(const lipsc_head *head, const lipsc_reach *reach, size_t
     const double key_error =
         2.0 * key->largest_error + 8.0 * DBL_EPSILON * key->largest_length;
     const double weight = largest_term(head->rows->log_weight, row->lo, row->count) +
-                          largest_term(head->bias, head->n - 1 + row->lo - i, row->count);
+                          largest_term(head->bias, head->n - 1 + row->lo - i, row->count) +
+                          (row->all > row->count ? fabs(head->sink) : 0.0);
     const double mean_error =
         lipsc_row_loss(row) *
-        (lipsc_weighted(row->count, row->p, row->g_length) + row->g_length[row->top]);
+        (lipsc_weighted(row->all, row->p, row->g_length) + row->g_length[row->top]);
     const double fixed =
         r * r * lipsc_cross_slope(reach, i) +
         query->error[i] * (key->largest_length + key->largest_error) +
         q * key->largest_error +
         (8.0 * (double)head->k + 32.0) * DBL_EPSILON * (q * key->largest_length + weight) +
         lipsc_row_loss(row) + r * slope * (key_error + mean_error);
-    for (size_t j = 0; j < row->count; j++) {
+    for (size_t j = 0; j < row->all; j++) {
         const double g = row->g_length[j], w = row->w_length[j];
         const double lost = reach->factor * g + key_error;
         row->query[j] = r * (row->b_length[j] + slope * lost) +
                         0.5 * r * r * query->bend[i] * (g + key_error);
-        row->move[j] =
+        row->move[j] = fixed;
+        if (j == row->count) break; /* the sink's own score stays */
+        row->move[j] +=
             r * (w + key->slope[row->lo + j] * (query->error[i] + reach->factor * q)) +
-            0.5 * r * r * key->bend[row->lo + j] * (q + query->error[i]) + fixed;
+            0.5 * r * r * key->bend[row->lo + j] * (q + query->error[i]);
     }
 }
 
@@ -149,10 +159,10 @@ static void weight_ends(lipsc_around_row *row, size_t j, double rest,
 }
 
 static lipsc_status find_ends(lipsc_around_row *row) {
-    const size_t count = row->count, top = row->top;
+    const size_t all = row->all, top = row->top;
     double rest = 0.0, bend = 0.0;
     end_sums most = {0}, one = {0}; /* of all but the top, of the top */
-    for (size_t j = 0; j < count; j++) {
+    for (size_t j = 0; j < all; j++) {
         const double p = row->p[j], e = row->query[j] + row->move[j];
         end_sums *to = j == top ? &one : &most;
         to->moves += p * row->move[j];
@@ -162,7 +172,7 @@ static lipsc_status find_ends(lipsc_around_row *row) {
     }
     most.bend = bend;
     if (!(most.moves + one.moves < INFINITY)) return LIPSC_E_RANGE; /* a NaN too */
-    for (size_t j = 0; j < count; j++) {
+    for (size_t j = 0; j < all; j++) {
         if (j == top) {
             weight_ends(row, j, rest, &most);
             continue;

@@ -33,10 +33,10 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
  * -------------------------------------------------------- */
 
 /* sum_j weight_j a_j b_j^T (width_a, width_b), column-major; squared: weight_j^2 */
-static void outer_sum(lipsc_around_row *row, const double *weight, const double *length,
-                      size_t width_a, const double *a, size_t width_b, const double *b,
-                      double *sum) {
-    for (size_t j = 0; j < row->count; j++) {
+static void outer_sum(lipsc_around_row *row, size_t count, const double *weight,
+                      const double *length, size_t width_a, const double *a, size_t width_b,
+                      const double *b, double *sum) {
+    for (size_t j = 0; j < count; j++) {
         const double root = sqrt(weight[j]) * (length ? length[j] : 1.0);
         for (size_t c = 0; c < width_a; c++)
             row->pack_a[j * width_a + c] = root * a[j * width_a + c];
@@ -44,7 +44,7 @@ static void outer_sum(lipsc_around_row *row, const double *weight, const double 
             for (size_t c = 0; c < width_b; c++)
                 row->pack_b[j * width_b + c] = root * b[j * width_b + c];
     }
-    lipsc_dense_gemm(0, 1, width_a, width_b, row->count, 1.0, row->pack_a, width_a,
+    lipsc_dense_gemm(0, 1, width_a, width_b, count, 1.0, row->pack_a, width_a,
                      b != a ? row->pack_b : row->pack_a, width_b, 0.0, sum, width_a);
 }
 
@@ -77,15 +77,15 @@ static lipsc_status roots_of(const lipsc_head *head, const double *a, double sla
 /* sum_j weight_j y_j y_j^T into row->sum; returns what it may have lost. */
 static double spread_sum(const lipsc_head *head, const double *weight,
                          lipsc_around_row *row) {
-    outer_sum(row, weight, NULL, head->dv, row->y, head->dv, row->y, row->sum);
-    return sum_slack(head, row, lipsc_weighted_squares(row->count, weight, row->y_length));
+    outer_sum(row, row->all, weight, NULL, head->dv, row->y, head->dv, row->y, row->sum);
+    return sum_slack(head, row, lipsc_weighted_squares(row->all, weight, row->y_length));
 }
 
 /* sum_j weight_j V w_ij y_j^T into row->half, (dv, dv) */
 static void mixed_sum(const lipsc_head *head, const double *weight, lipsc_around_row *row) {
     const size_t dv = head->dv, k = head->k;
     if (head->keys_differ) {
-        outer_sum(row, weight, NULL, k, row->w, dv, row->y, row->cross);
+        outer_sum(row, row->count, weight, NULL, k, row->w, dv, row->y, row->cross);
     } else {
         memset(row->mean, 0, dv * sizeof *row->mean);
         for (size_t j = 0; j < row->count; j++)
@@ -108,7 +108,7 @@ static double value_sum(const lipsc_head *head, const double *weight, double w_e
         w = lipsc_max(w, row->w_length[j]);
     }
     mixed_sum(head, weight, row);
-    outer_sum(row, weight, row->w_length, dv, row->y, dv, row->y, row->sum);
+    outer_sum(row, count, weight, row->w_length, dv, row->y, dv, row->y, row->sum);
     for (size_t c = 0; c < dv; c++) {
         trace += head->VVt[c + c * dv];
         size += row->sum[c + c * dv] + mass * head->VVt[c + c * dv];
@@ -130,7 +130,7 @@ static double value_sum(const lipsc_head *head, const double *weight, double w_e
 static lipsc_status query_here(const lipsc_head *head, lipsc_around_row *row,
                                double *norm) {
     const size_t dv = head->dv, rank = head->Qt.rank, out = head->out.rank;
-    outer_sum(row, row->p, NULL, dv, row->y, rank, row->b, row->cross);
+    outer_sum(row, row->all, row->p, NULL, dv, row->y, rank, row->b, row->cross);
     lipsc_status status = LIPSC_OK;
     norm[1] = 0.0;
     for (int view = 0; !status && view < (out ? LIPSC_VIEWS : 1); view++) {
@@ -184,7 +184,7 @@ static void query_terms(const lipsc_head *head, const double *here, const row_si
 
 static lipsc_status sizes_of(const lipsc_head *head, const lipsc_reach *reach, size_t i,
                              lipsc_around_row *row, row_sizes *s) {
-    const size_t count = row->count, rank = head->Qt.rank;
+    const size_t count = row->all, rank = head->Qt.rank;
     const lipsc_side *query = &reach->query, *key = &reach->key;
     const double r = reach->r, slope = query->slope[i];
     const double key_error =
@@ -200,7 +200,7 @@ static lipsc_status sizes_of(const lipsc_head *head, const lipsc_reach *reach, s
                r * query->bend[i] * (g_hi + r * key->largest_slope + key_error);
     s->b_hi = sqrt(lipsc_weighted_squares(count, row->hi, row->b_length));
     const double b_square = lipsc_weighted_squares(count, row->eps, row->b_length);
-    outer_sum(row, row->eps, NULL, rank, row->b, rank, row->b, row->gram);
+    outer_sum(row, count, row->eps, NULL, rank, row->b, rank, row->b, row->gram);
     lipsc_status status = lipsc_psd_norm(rank, row->gram, LOOSE, row->room, &value);
     s->b_eps = sqrt(value + 2.0 * lipsc_row_loss(row) * b_square);
     const double around = lipsc_row_loss(row);
@@ -224,7 +224,7 @@ static void find_drift(const lipsc_head *head, const lipsc_reach *reach, const d
                        const row_sizes *s, lipsc_around_row *row) {
     const double r = reach->r;
     double mean = 0.0, moves = 0.0, lost = 0.0, bends = 0.0; /* under P */
-    for (size_t j = 0; j < row->count; j++) {
+    for (size_t j = 0; j < row->all; j++) {
         const double p = row->p[j], e = row->query[j] + row->move[j];
         const double beside = lipsc_max(row->query[j] - r * row->b_length[j], 0.0);
         const double bend = 0.5 * e * e * exp(e);
@@ -340,6 +340,8 @@ static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach
     const double omega =
         r * (lipsc_cross_slope(reach, i) + key->largest_bend * (q + query->error[i])) +
         w_error;
+    /* else the mixed terms vanish for P' itself */
+    const int mixed = head->keys_differ || row->all > count;
     double moved[LIPSC_VIEWS], root[LIPSC_VIEWS];
 
     double slack = spread_sum(head, row->hi, row);
@@ -350,7 +352,7 @@ static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach
         moved[v] = w * (s->eta[v] + row->drift[v]) + omega * (s->y_hi[v] + s->eta[v]);
     row->tau_move = moved[0];
 
-    if (head->keys_differ) {
+    if (mixed) {
         slack = value_sum(head, row->hi, w_error, row);
     } else {
         const double square = (w + omega) * (w + omega);
@@ -362,7 +364,7 @@ static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach
     }
     status = roots_of(head, row->sum, slack, EXACT, row, root);
     for (int v = 0; v < LIPSC_VIEWS; v++)
-        row->tau[v] = root[v] + (head->keys_differ ? moved[v] : (w + omega) * s->eta[v]);
+        row->tau[v] = root[v] + (mixed ? moved[v] : (w + omega) * s->eta[v]);
     if (status) return status;
 
     slack = value_sum(head, row->eps, w_error, row);
@@ -389,7 +391,7 @@ void lipsc_around_row_weigh(const lipsc_head *head, const lipsc_reach *reach, si
     lipsc_around_attend(head, i, row);
     const double w = head->Kt.norm * reach->query.length[i] * out;
     *size =
-        (V * V + 0.05 * w * w * lipsc_weighted_squares(row->count, row->p, row->y_length)) /
+        (V * V + 0.05 * w * w * lipsc_weighted_squares(row->all, row->p, row->y_length)) /
         head->unit / head->unit;
 }
 
@@ -409,17 +411,17 @@ lipsc_status lipsc_around_row_make(const lipsc_head *head, const lipsc_reach *re
  * ------------------------------------------------------------------------------------- */
 
 lipsc_status lipsc_around_row_new(const lipsc_head *head, lipsc_around_row *row) {
-    const size_t n = head->n, k = head->k, dv = head->dv, m = larger(k, dv);
+    const size_t n = head->n + 1, k = head->k, dv = head->dv, m = larger(k, dv);
     double **const arrays[] = {
         &row->log_p,  &row->p,        &row->query,    &row->move,     &row->hi,
         &row->eps,    &row->y_length, &row->g_length, &row->b_length, &row->w_length,
         &row->mean,   &row->y,        &row->g,        &row->b,        &row->w,
         &row->pack_a, &row->pack_b,   &row->gram,     &row->half,     &row->room,
-        &row->sum,    &row->cross};
-    const size_t rows[] = {n, n, n, n, n, n, n, n, n, n, 1,
-                           n, n, n, n, n, n, m, m, m, m, m};
-    const size_t cols[] = {1,  1, 1, 1, 1, 1, 1, 1, 1, 1, m,
-                           dv, k, k, k, m, m, m, m, m, m, m};
+        &row->sum,    &row->cross,    &row->zero};
+    const size_t rows[] = {n, n, n, n, n, n, n, n, n, n, 1, n,
+                           n, n, n, n, n, m, m, m, m, m, 1};
+    const size_t cols[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, m, dv,
+                           k, k, k, m, m, m, m, m, m, m, m};
     int failed = 0;
     memset(row, 0, sizeof *row);
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) {
@@ -436,6 +438,6 @@ void lipsc_around_row_free(lipsc_around_row *row) {
         row->log_p,    row->p,        row->query,    row->move,     row->hi,     row->eps,
         row->y_length, row->g_length, row->b_length, row->w_length, row->mean,   row->y,
         row->g,        row->b,        row->w,        row->pack_a,   row->pack_b, row->gram,
-        row->half,     row->room,     row->sum,      row->cross};
+        row->half,     row->room,     row->sum,      row->cross,    row->zero};
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
 }

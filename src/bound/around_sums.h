@@ -28,7 +28,7 @@ static inline double lipsc_weighted_squares(size_t count, const double *p,
 
 /* What a sum over the row may have lost, relatively. */
 static inline double lipsc_row_loss(const lipsc_around_row *row) {
-    return (4.0 * (double)row->count + 64.0) * DBL_EPSILON;
+    return (4.0 * (double)row->all + 64.0) * DBL_EPSILON;
 }
 
 /* |k'_j - k_j| |q'_i - q_i| / r^2 */

@@ -92,6 +92,7 @@ static double *pushed(const bench *b, size_t h, size_t i, const double *g,
 
 static void weights_at(const bench *b, size_t h, size_t i, const double *X, double *p) {
     const size_t n = b->t.input.n;
+    const double *sinks = b->t.layer.sinks;
     lipsc_input moved = b->t.input;
     moved.X = X;
     const longdouble_point here = {&b->t.layer, &moved, NULL, 0.0L};
@@ -100,6 +101,8 @@ static void weights_at(const bench *b, size_t h, size_t i, const double *X, doub
     longdouble_scores(&here, h, i, s + n, s);
     long double largest = s[i];
     for (size_t j = 0; j < n; j++) largest = fmaxl(largest, s[j]);
+    if (sinks) largest = fmaxl(largest, sinks[h]);
+    if (sinks) total = expl(sinks[h] - largest);
     for (size_t j = 0; j < n; j++) total += expl(s[j] - largest);
     for (size_t j = 0; j < n; j++) p[j] = (double)(expl(s[j] - largest) / total);
     free(s);
@@ -114,10 +117,11 @@ static void check_row(const bench *b, const double *p, size_t j, double *reached
     const lipsc_around_row *row = &b->row;
     const size_t dv = b->head.dv;
     double *mean = doubles(dv);
-    for (size_t l = 0; l < row->count; l++) {
-        const double now = p[row->lo + l];
-        assert_true(now <= row->hi[l] * (1.0 + 1e-14));
-        assert_true(fabs(now - row->p[l]) <= row->eps[l] + 1e-15);
+    for (size_t l = 0; l < row->all; l++) {
+        double now = l < row->count ? p[row->lo + l] : 1.0;
+        for (size_t c = 0; l == row->count && c < l; c++) now -= p[row->lo + c];
+        assert_true(now <= row->hi[l] + 4e-15);
+        assert_true(fabs(now - row->p[l]) <= row->eps[l] + 4e-15);
         for (size_t c = 0; c < dv; c++) mean[c] += now * row->y[l * dv + c];
     }
     assert_true(vector_norm(dv, mean) <= row->drift[0] * (1.0 + 1e-12) + 1e-14);
@@ -166,12 +170,17 @@ static void try_mean(bench *b, size_t h, size_t i, double r, const double *e) {
 
 static void rows(void **state) {
     (void)state;
-    static const unsigned kinds[] = {0, FEATURE_CAUSAL, FEATURE_BIASES, FEATURE_WEIGHTS,
-                                     FEATURE_SCALE | FEATURE_LOCAL};
+    static const unsigned kinds[] = {0,
+                                     FEATURE_CAUSAL,
+                                     FEATURE_BIASES,
+                                     FEATURE_WEIGHTS,
+                                     FEATURE_SCALE | FEATURE_LOCAL,
+                                     FEATURE_SINKS,
+                                     FEATURE_SINKS | FEATURE_CAUSAL | FEATURE_BIASES};
     double least = 1.0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         bench b;
-        bench_new(random_layer(seed, kinds[seed % 5]), &b);
+        bench_new(random_layer(seed, kinds[seed % 7]), &b);
         const size_t n = b.t.input.n, heads = b.t.layer.heads, dv = b.head.dv;
         for (int k = 0; k < 4; k++) {
             const double r = (const double[]){1e-5, 1e-3, 0.05, 1.0}[k];
