@@ -381,11 +381,11 @@ const cli_command cli_cmd_bench = {
     .summary = "speed of the products beside this machine's own sgemm",
     .about =
         "Times pairs of products (J, J^T) for a random layer of GPT-2's size (d 768,\n"
-        "12 heads), `batch` windows at a time.  `fraction` is useful work per second over "
-        "that of a 2048^3 sgemm\n"
-        "with the same threads; `peak_bytes` is what the products need beyond\n"
-        "weights, input and vectors.  With --bias or --soft-cap the layer without them\n"
-        "is timed in turn: `of_plain` is its time over that of the layer with them.",
+        "12 heads), `batch` windows at a time.  `fraction` is useful work per second\n"
+        "over that of a 2048^3 sgemm with the same threads; `peak_bytes` is what the\n"
+        "products need beyond weights, input and vectors.  With --bias or --soft-cap\n"
+        "the layer without them is timed in turn: `of_plain` is its time over that of\n"
+        "the layer with them.",
     .example = "  $ lipscope bench --lengths 64:1024:x2 --mask causal\n"
                "  $ lipscope bench --lengths 8:64:x2 --batch 16\n",
     .option_count = sizeof options / sizeof *options,
