@@ -19,6 +19,9 @@
 #                   STUDY (folder, default build-study), TEXTS (two or more files)
 #   make wheel      the Python package with all libraries inside, in build-wheel/dist;
 #                   make test-python: and its tests, in an environment of their own
+#   make release    into RELEASE (default build-release): source, Debian packages, wheel,
+#                   what is inside, checksums (signed with KEY);  make release-test: twice,
+#                   the same bytes, then installed into clean Debian roots
 #   make install    to PREFIX (default /usr/local), below DESTDIR where given
 #   make format     lay out every C file as .clang-format says
 # CC=clang chooses the compiler, WERROR=1 makes warnings errors, OPTS goes to cmake.
@@ -116,6 +119,13 @@ test-cuda: cuda
 bench-cuda: cuda
 	@build-cuda/tests/cuda/bench_cuda build-cuda/liblipscope_cuda.so
 
+RELEASE ?= build-release
+release:
+	@tools/release.sh $(RELEASE)
+
+release-test:
+	@tools/release_test.sh build-release-test
+
 STUDY ?= build-study
 TEXTS ?= data/text/lighthouse.txt /usr/share/common-licenses/GPL-3
 study: all
@@ -143,5 +153,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-real test-long test-aarch64 test-travel asan fuzz fuzz-bounds coverage bench peers peers-ot study \
+.PHONY: all configure demo test test-real test-long test-aarch64 test-travel asan fuzz fuzz-bounds coverage bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

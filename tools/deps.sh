@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, and only those: where everything is
 # present it prints nothing and needs no root.
-#     deps.sh GROUP...        groups: build test ci browser aarch64 travel peers peers-ot study wheel pot
+#     deps.sh GROUP...        groups: build test ci browser aarch64 travel peers peers-ot study wheel release clean-root pot
 set -eu
 
 # package, then what shows that it is there: a command, a header; an optional command is
@@ -46,12 +46,20 @@ packages() {
         echo python3-dev            package - ;;
     peers-ot | study)
         echo python3-venv           package - ;;
+    release)
+        echo debhelper              command dh
+        echo dpkg-dev               command dpkg-buildpackage
+        echo fakeroot               command fakeroot
+        echo lintian                command lintian ;;
+    clean-root)
+        echo mmdebstrap             command mmdebstrap
+        echo python3-venv           package - ;;
     pot)
         echo python3-pot            package - ;;
     peers)
         echo python3-venv           package - ;;
     *)
-        echo "deps.sh: no group '$1'; groups: build test ci browser aarch64 travel peers peers-ot study wheel pot" >&2
+        echo "deps.sh: no group '$1'; groups: build test ci browser aarch64 travel peers peers-ot study wheel release clean-root pot" >&2
         exit 2 ;;
     esac
 }
