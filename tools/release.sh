@@ -1,6 +1,6 @@
 #!/bin/sh
-# Everything of a release, from the last commit: the source, Debian packages, a wheel where
-# python/ is, what is inside (SPDX), checksums, and their signature where a key is given.
+# Everything of a release, from the last commit: the source, Debian packages, a wheel, what is
+# inside (SPDX), checksums, and their signature where a key is given.
 # Two runs of one commit give the same bytes.
 #     release.sh FOLDER [deb|wheel|all]      KEY=id of a gpg key
 set -eu
@@ -41,8 +41,9 @@ debs() {
 }
 
 wheel() {
-    if [ -f "$root/pyproject.toml" ]; then make -C "$root" wheel WHEELS="$out"
-    else echo "release: no Python package here"; fi
+    rm -rf "$root/build-wheel/dist"
+    make -C "$root" wheel
+    cp "$root"/build-wheel/dist/*.whl "$out"
 }
 
 case $what in
