@@ -17,7 +17,7 @@ from gguf import MODEL_ARCH as A
 from safetensors.numpy import load_file
 
 ARCH = {"llama": A.LLAMA, "qwen2": A.QWEN2, "qwen3": A.QWEN3, "gemma": A.GEMMA, "gemma2": A.GEMMA2,
-        "gemma3_text": A.GEMMA3, "phi3": A.PHI3, "gpt2": A.GPT2, "bert": A.BERT}
+        "gemma3_text": A.GEMMA3, "phi3": A.PHI3, "gpt2": A.GPT2, "bert": A.BERT, "gpt_oss": A.GPT_OSS}
 
 
 def paired(w, heads):
@@ -73,6 +73,10 @@ def notes(out, c, kind):
             out.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
     if c.get("attn_logit_softcapping"):
         out.add_attn_logit_softcapping(c["attn_logit_softcapping"])
+    if c.get("num_local_experts"):
+        out.add_expert_count(c["num_local_experts"])
+        out.add_expert_used_count(c["num_experts_per_tok"])
+        out.add_expert_feed_forward_length(c["intermediate_size"])
     if c.get("sliding_window"):
         out.add_sliding_window(c["sliding_window"])
     return rope
@@ -90,6 +94,21 @@ def changed(name, w, c, kind):
     return w
 
 
+def parts(name, w):
+    """gpt-oss: gate and up, which alternate, apart; matrices of experts (out, in)."""
+    if name.endswith(".sinks"):
+        return [(name + ".weight", w)]
+    if ".experts." not in name:
+        return [(name, w)]
+    bias = name.endswith("_bias")
+    name = name.removesuffix("_bias") + (".bias" if bias else ".weight")
+    turn = (lambda a: a) if bias else (lambda a: np.ascontiguousarray(a.swapaxes(1, 2)))
+    if "gate_up_proj" not in name:
+        return [(name, turn(w))]
+    return [(name.replace("gate_up_proj", which), np.ascontiguousarray(turn(w[..., first::2])))
+            for first, which in ((0, "gate_proj"), (1, "up_proj"))]
+
+
 def convert(folder, target):
     c = json.load(open(os.path.join(folder, "config.json")))
     kind, arch = c["model_type"], ARCH[c["model_type"]]
@@ -97,7 +116,10 @@ def convert(folder, target):
     names = gguf.get_tensor_name_map(arch, layers)
     out = gguf.GGUFWriter(target, gguf.MODEL_ARCH_NAMES[arch])
     rope = notes(out, c, kind)
-    for name, w in sorted(load_file(os.path.join(folder, "model.safetensors")).items()):
+    tensors = load_file(os.path.join(folder, "model.safetensors"))
+    if kind == "gpt_oss":
+        tensors = dict(part for name, w in tensors.items() for part in parts(name, w))
+    for name, w in sorted(tensors.items()):
         if w.ndim == 0 or "position_ids" in name or "pooler" in name or "lm_head" in name:
             continue
         new = next((n for p in ("", "model.", "transformer.", "bert.")
@@ -116,6 +138,9 @@ def convert(folder, target):
 
 def main(fixtures, target, folders):
     answers = {}
+    path = os.path.join(target, "models.json")
+    if os.path.exists(path):  # the others stay
+        answers = json.load(open(path))
     for name in folders:
         folder = os.path.join(fixtures, name)
         convert(folder, os.path.join(target, name + ".gguf"))
@@ -123,7 +148,7 @@ def main(fixtures, target, folders):
         answers[name + ".gguf"] = {"ids": case["input_ids"], "layers": [
             {"attention": layer["attention_singular_values"][0], "block": layer["block_singular_values"][0]}
             for layer in case["layers"]]}
-    with open(os.path.join(target, "models.json"), "w") as f:
+    with open(path, "w") as f:
         json.dump(answers, f, indent=1)
         f.write("\n")
 

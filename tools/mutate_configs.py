@@ -133,7 +133,12 @@ def of_rope(config):
         yield f"{key} alone", {**rest, key: value}
 
 
-def mutations(config):
+def mutations(config, part):
+    """Of a checkpoint with several parts, that of the one that is run."""
+    if part:
+        for what, inner in mutations(config[f"{part}_config"], None):
+            yield what, {**config, f"{part}_config": inner}
+        return
     yield "as it is", config
     yield from of_fields(config)
     yield from of_layers(config)
@@ -158,7 +163,7 @@ def draw_weights(model):
                 p.copy_(noise.to(torch.float32))
 
 
-def theirs(folder, kind):
+def theirs(folder, kind, part):
     config = transformers.AutoConfig.from_pretrained(folder)
     config._attn_implementation = config._experts_implementation = "eager"
     config.dtype = torch.float64
@@ -167,6 +172,11 @@ def theirs(folder, kind):
     if kind == "opt":
         model.decoder.project_out = None  # belongs to the head: families.md
     draw_weights(model)
+    whole = model
+    if part:
+        names = ("text_model", "language_model") if part == "text" else ("vision_model", "vision_tower")
+        model = next(getattr(model, n) for n in names if hasattr(model, n))
+        config = model.config
     rng = np.random.default_rng(0)
     if hasattr(config, "image_size"):
         size = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
@@ -180,12 +190,12 @@ def theirs(folder, kind):
         inputs = {"input_ids": torch.tensor([ids])}
     with torch.no_grad():
         hidden = model(**inputs).last_hidden_state[0].numpy()
-    model.save_pretrained(folder)
+    whole.save_pretrained(folder)
     return hidden, line
 
 
-def ours(process, folder, line):
-    process.stdin.write(f"{folder} {line}\n")
+def ours(process, folder, line, part):
+    process.stdin.write(f"{folder}{'@' + part if part else ''} {line}\n")
     process.stdin.flush()
     answer = process.stdout.readline().strip()
     if not answer:
@@ -195,7 +205,7 @@ def ours(process, folder, line):
     return np.fromfile(os.path.join(folder, "hidden.f64")).reshape([int(x) for x in answer.split()[1:]]), None
 
 
-def judge(config, folder, process):
+def judge(config, folder, process, part):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     text = json.dumps(config)
@@ -204,13 +214,13 @@ def judge(config, folder, process):
     try:
         torch.set_default_dtype(torch.float64)
         with Float64():
-            wanted, line = theirs(folder, config["model_type"])
+            wanted, line = theirs(folder, config["model_type"], part)
     except Exception:  # transformers refuses it in many ways
         return "neither", ""
     finally:
         torch.set_default_dtype(torch.float32)
     open(path, "w").write(text)  # not as save_pretrained understood it
-    got, refusal = ours(process, folder, line)
+    got, refusal = ours(process, folder, line, part)
     if got is None:
         return "refused", refusal
     if got.shape != wanted.shape:
@@ -233,8 +243,9 @@ def main(arguments):
             if not os.path.exists(os.path.join(folder, "config.json")):
                 continue
             count = {}
-            for what, config in mutations(json.load(open(os.path.join(folder, "config.json")))):
-                verdict, text = judge(copy.deepcopy(config), os.path.join(work, "model"), process)
+            part = json.load(open(os.path.join(folder, "reference.json"))).get("part")
+            for what, config in mutations(json.load(open(os.path.join(folder, "config.json"))), part):
+                verdict, text = judge(copy.deepcopy(config), os.path.join(work, "model"), process, part)
                 count[verdict] = count.get(verdict, 0) + 1
                 if verdict == "WRONG" or (verdict == "refused" and show):
                     print(f"{os.path.basename(folder)}: {what}: {verdict}: {text}", flush=True)

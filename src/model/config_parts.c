@@ -16,32 +16,40 @@
  * is not supported. */
 static const struct {
     const char *name, *usual[LIPSC_PARTS];
+    const char *refused; /* a field that is read of such a part alone, not here */
 } wrappers[] = {
-    {"clip",
-     {[LIPSC_PART_TEXT] = "{\"model_type\":\"clip_text_model\",\"vocab_size\":49408,"
-                          "\"hidden_size\":512,\"intermediate_size\":2048,"
-                          "\"num_hidden_layers\":12,\"num_attention_heads\":8,"
-                          "\"max_position_embeddings\":77}",
-      [LIPSC_PART_VISION] = "{\"model_type\":\"clip_vision_model\"," SIGLIP_SIZES
-                            ",\"num_channels\":3,\"image_size\":224,\"patch_size\":32}"}},
-    {"siglip",
-     {[LIPSC_PART_TEXT] = "{\"model_type\":\"siglip_text_model\",\"vocab_size\":32000,"
-                          "\"max_position_embeddings\":64," SIGLIP_SIZES "}",
-      [LIPSC_PART_VISION] = SIGLIP_VISION}},
-    {"siglip2",
-     {[LIPSC_PART_TEXT] = "{\"model_type\":\"siglip2_text_model\",\"vocab_size\":32000,"
-                          "\"max_position_embeddings\":64," SIGLIP_SIZES "}"}},
-    {"mistral3",
-     {[LIPSC_PART_TEXT] = "{\"model_type\":\"mistral\",\"vocab_size\":32000,"
-                          "\"hidden_size\":4096,\"intermediate_size\":14336,"
-                          "\"num_hidden_layers\":32,\"num_attention_heads\":32,"
-                          "\"num_key_value_heads\":8,\"max_position_embeddings\":131072}"}},
-    {"gemma3",
-     {[LIPSC_PART_TEXT] = "{\"model_type\":\"gemma3_text\",\"vocab_size\":262208,"
-                          "\"hidden_size\":2304,\"intermediate_size\":9216,"
-                          "\"num_hidden_layers\":26,\"num_attention_heads\":8,"
-                          "\"num_key_value_heads\":4,\"max_position_embeddings\":131072}",
-      [LIPSC_PART_VISION] = SIGLIP_VISION}}};
+    {.name = "clip",
+     .usual = {[LIPSC_PART_TEXT] =
+                   "{\"model_type\":\"clip_text_model\",\"vocab_size\":49408,"
+                   "\"hidden_size\":512,\"intermediate_size\":2048,"
+                   "\"num_hidden_layers\":12,\"num_attention_heads\":8,"
+                   "\"max_position_embeddings\":77}",
+               [LIPSC_PART_VISION] =
+                   "{\"model_type\":\"clip_vision_model\"," SIGLIP_SIZES
+                   ",\"num_channels\":3,\"image_size\":224,\"patch_size\":32}"}},
+    {.name = "siglip",
+     .usual = {[LIPSC_PART_TEXT] =
+                   "{\"model_type\":\"siglip_text_model\",\"vocab_size\":32000,"
+                   "\"max_position_embeddings\":64," SIGLIP_SIZES "}",
+               [LIPSC_PART_VISION] = SIGLIP_VISION}},
+    {.name = "siglip2",
+     .usual = {[LIPSC_PART_TEXT] =
+                   "{\"model_type\":\"siglip2_text_model\",\"vocab_size\":32000,"
+                   "\"max_position_embeddings\":64," SIGLIP_SIZES "}"}},
+    {.name = "mistral3",
+     .usual = {[LIPSC_PART_TEXT] =
+                   "{\"model_type\":\"mistral\",\"vocab_size\":32000,"
+                   "\"hidden_size\":4096,\"intermediate_size\":14336,"
+                   "\"num_hidden_layers\":32,\"num_attention_heads\":32,"
+                   "\"num_key_value_heads\":8,\"max_position_embeddings\":131072}"},
+     .refused = "layer_types"},
+    {.name = "gemma3",
+     .usual = {[LIPSC_PART_TEXT] =
+                   "{\"model_type\":\"gemma3_text\",\"vocab_size\":262208,"
+                   "\"hidden_size\":2304,\"intermediate_size\":9216,"
+                   "\"num_hidden_layers\":26,\"num_attention_heads\":8,"
+                   "\"num_key_value_heads\":4,\"max_position_embeddings\":131072}",
+               [LIPSC_PART_VISION] = SIGLIP_VISION}}};
 
 enum { WRAPPERS = sizeof wrappers / sizeof wrappers[0] };
 
@@ -96,4 +104,7 @@ void lipsc_read_part(lipsc_reader *r, lipsc_part part) {
         lipsc_read_wrong(r, "the %s part of a %s is not supported", words[part], name);
     else if (w < WRAPPERS)
         take(r, part, wrappers[w].usual[part]);
+    if (w < WRAPPERS && !r->status && lipsc_read_field(r, wrappers[w].refused))
+        lipsc_read_unsupported(r, wrappers[w].refused,
+                               lipsc_read_field(r, wrappers[w].refused));
 }

@@ -197,6 +197,7 @@ typedef struct {
     const char *experts, *experts_used; /* fields: how many there are, and per token    */
     const char *packed;      /* quant_method in which experts may be stored: mxfp4     */
     int experts_interleaved; /* of one tensor (experts, in, out): gate and up alternate */
+    int experts_rows; /* of one tensor: (experts, out, in)                              */
     lipsc_number glu_alpha, glu_limit; /* clamped gate: see lipsc_config               */
 
     const char *tensor[LIPSC_ROLES]; /* '#' stands for the layer; NULL: has none        */

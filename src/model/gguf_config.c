@@ -128,6 +128,8 @@ static lipsc_status put_rope(const notes *n, lipsc_error *err) {
         json_object_set_new(object, "rope_type", json_string("factors"));
     if (json_object_get(object, "short_factor"))
         json_object_set_new(object, "rope_type", json_string("longrope"));
+    /* gpt-oss does not round where its stretching begins and ends; no file says so */
+    if (!strcmp(n->name, "gpt-oss")) json_object_set_new(object, "truncate", json_false());
     if (!status && json_object_get(object, "rope_type"))
         json_object_set(n->root, "rope_parameters", object);
     json_decref(object);

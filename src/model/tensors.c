@@ -228,13 +228,15 @@ static void set_start(const lipsc_config *c, lipsc_role role, lipsc_tensor *t) {
     }
 }
 
-/* All experts in one tensor: one more dimension in front, and weights (in, out). */
+/* All experts in one tensor: one more dimension in front, and weights (in, out) unless the
+ * family says otherwise. */
 static void stack_experts(const lipsc_config *c, lipsc_tensor *t) {
-    const size_t columns = t->ndim == 2 ? t->shape[0] : 0, rows = t->shape[t->ndim - 1];
+    const int turned = t->ndim == 2 && !c->family->experts_rows;
+    const size_t out = t->shape[0], in = t->ndim == 2 ? t->shape[1] : 0;
     t->ndim++;
     t->shape[0] = c->experts;
-    t->shape[1] = rows;
-    if (t->ndim == 3) t->shape[2] = columns;
+    t->shape[1] = turned ? in : out;
+    if (t->ndim == 3) t->shape[2] = turned ? out : in;
     t->count *= c->experts;
 }
 

@@ -167,7 +167,7 @@ lipsc_status lipsc_model_load_expert(const lipsc_model *m, size_t layer, size_t 
     const lipsc_config *c = &m->config;
     const int fused = c->family->tensor[LIPSC_GATE_UP] && what != LIPSC_DENSE_DOWN;
     const lipsc_role role = (lipsc_role)((fused ? LIPSC_GATE_UP : roles[what]) + bias);
-    *transposed = !lipsc_tensor_is_own(c, role);
+    *transposed = !lipsc_tensor_is_own(c, role) && !c->family->experts_rows;
     const lipsc_status status = load_expert(m, role, layer, expert, out, err);
     if (!status && *out && fused)
         take_alternate(bias ? c->ffn : c->ffn * c->d, what == LIPSC_DENSE_UP, *out);

@@ -1,6 +1,7 @@
 /* hidden_states.c - runs folders through the product for tools/mutate_configs.py: a line
  * "DIR N ID..." or "DIR pixels CHANNELS HEIGHT WIDTH FILE" on stdin writes the last hidden
- * state to DIR/hidden.f64 and answers "OK ROWS COLUMNS", or "ERR" with the sentence. */
+ * state to DIR/hidden.f64 and answers "OK ROWS COLUMNS", or "ERR" with the sentence. Behind
+ * DIR, "@text" or "@vision" may choose a part. */
 #include "model/model.h"
 
 #include <stdio.h>
@@ -44,13 +45,22 @@ static void write_output(const lipsc_model *m, const lipsc_acts *acts, const cha
     printf("OK %zu %zu\n", n, d);
 }
 
+/* Cuts the part off the name. */
+static lipsc_part part_of(char *dir) {
+    char *at = strrchr(dir, '@');
+    if (!at) return LIPSC_PART_WHOLE;
+    *at = 0;
+    return strcmp(at + 1, "text") ? LIPSC_PART_VISION : LIPSC_PART_TEXT;
+}
+
 int main(void) {
     char dir[1024], what[32];
     while (scanf("%1023s %31s", dir, what) == 2) {
         lipsc_error err = {0}, ignored = {0};
         lipsc_model *m = NULL;
         lipsc_acts *acts = NULL;
-        const lipsc_status opened = lipsc_model_open(dir, 1, &m, &err);
+        const lipsc_part part = part_of(dir);
+        const lipsc_status opened = lipsc_model_open_part(dir, part, 1, &m, &err);
         lipsc_error *why = opened ? &ignored : &err;
         const lipsc_status status =
             !strcmp(what, "pixels")
