@@ -8,7 +8,7 @@
 #   make coverage   simulated sweeps: what the 95 % intervals of growth laws cover
 #   make fuzz-bounds  every bound against the exact value, 10000 layers; enclosures
 #                   against 150 digits, a million (hours)
-#   make test-long  every command that the documents show, tours of reproduce included
+#   make test-long  commands of the documents that take minutes, as typed
 #   make test-aarch64  cross-compiled, under qemu-user;  make test-travel: without Vega, on
 #                   the reference BLAS, against musl's headers
 #   make bench      this machine's speed;  make peers: beside PyTorch and JAX

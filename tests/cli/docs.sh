@@ -1,7 +1,6 @@
 # Every command that README.md, docs/ and the examples of --help show runs as typed; every
 # option that they name exists, is described in docs/cli.md, and is used by some test.
-# Lines of ```sh blocks, and indented ones, that begin with "lipscope" are commands.  Only
-# `demo` and `reproduce`, which take minutes, are given --quick.
+# Lines of ```sh blocks, and indented ones, that begin with "lipscope" are commands.
 . "$(dirname "$0")/begin.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
@@ -42,19 +41,30 @@ commands "$root/README.md" "$root"/docs/*.md >>lines
 awk '!seen[$0]++' lines >once
 [ "$(wc -l <once)" -ge 20 ] || fail "only $(wc -l <once) commands found"
 
-# Whole tours of `reproduce` are another test's: with LONG in the environment they run here.
+# What takes minutes is shortened here (the last of repeated options counts), or left out; with
+# LONG in the environment it runs as typed, and nothing else does.
 while read -r line; do
+    more= long=1
     case $line in
-    "lipscope demo"*) line="$line --quick" ;;
-    "lipscope reproduce"*"--only "*) line="$line --quick" ;;
-    "lipscope reproduce"*) [ -n "${LONG-}" ] || continue
-        line="$line --quick" ;;
+    "lipscope demo"*) more=--quick ;;
+    "lipscope reproduce"*"--only "*) more=--quick ;;
+    "lipscope reproduce"*) [ -n "${LONG-}" ] || continue ;;
+    "lipscope attack"*) more="--restarts 1 --iterations 2" ;;
+    "lipscope split --search"*) more="--search 1 --atoms 2" ;;
+    *) long= ;;
     esac
+    if [ -n "${LONG-}" ]; then
+        [ -n "$long" ] || continue
+        case $line in "lipscope demo"* | "lipscope reproduce"*) more=--quick ;; *) more= ;; esac
+    fi
+    line="$line${more:+ $more}"
     sh -c "$line" >out 2>err </dev/null || {
         fail "exit $?: $line"
         sed 's/^/    /' err
     }
 done <once
+
+[ -z "${LONG-}" ] || finish
 
 # Options
 cat "$root/README.md" "$root"/docs/*.md | grep -o -e '--[a-z][a-z0-9-]*' | sort -u >named
