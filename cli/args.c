@@ -170,7 +170,9 @@ static void expected(const cli_option *option, char *text, size_t room) {
 static int store(const cli_command *self, const cli_option *option, const char *text,
                  void *settings) {
     void *target = (char *)settings + option->offset;
-    const size_t min = (size_t)option->min, max = (size_t)option->max;
+    const int whole = option->kind == CLI_SIZE || option->kind == CLI_SIZES;
+    const size_t min = whole ? (size_t)option->min : 0,
+                 max = whole ? (size_t)option->max : 0;
     int bad = 0;
     switch (option->kind) {
     case CLI_GROUP:

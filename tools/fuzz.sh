@@ -16,11 +16,13 @@ for target in "$build"/tests/fuzz/fuzz_*; do
     fuzz_layer_file | fuzz_gauss_file) dict=safetensors ;;
     *) dict=${name#fuzz_} ;;
     esac
+    quiet=0
+    [ "$name" != fuzz_args ] || quiet=3 # it says what is wrong, a million times
     dict=$root/tests/fuzz/$dict.dict
     [ -f "$dict" ] || dict=
     mkdir -p "$build/corpus/$name"
     echo "$name: $seconds s"
-    "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -close_fd_mask=$quiet \
         ${dict:+-dict="$dict"} -artifact_prefix="$build/$name-" "$build/corpus/$name" "$seeds" \
         >"$build/$name.log" 2>&1 || { tail -n 60 "$build/$name.log"; exit 1; }
     grep -E 'number_of_executed_units|DONE' "$build/$name.log" | sed 's/^/    /'

@@ -13,6 +13,19 @@ static json_t *column_text(sqlite3_stmt *statement, int at) {
     return value ? value : json_string("?"); /* not UTF-8 */
 }
 
+/* Only the command line may be absent. */
+static lipsc_status check_head(const lipsc_run *run, const json_t *head, lipsc_error *err) {
+    static const char *const needed[] = {"version", "created", "command"};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!json_is_string(json_object_get(head, needed[i])))
+            return lipsc_fail(err, LIPSC_E_FORMAT, "%s: not a run file (it has no %s)",
+                              run->path, needed[i]);
+    if (!json_is_object(json_object_get(head, "settings")))
+        return lipsc_fail(err, LIPSC_E_FORMAT, "%s: its settings cannot be read",
+                          run->path);
+    return LIPSC_OK;
+}
+
 lipsc_status lipsc_run_head(lipsc_run *run, json_t **head, lipsc_error *err) {
     static const char *const texts[] = {"version", "created", "command", "command_line"};
     sqlite3_stmt *statement = NULL;
@@ -28,9 +41,12 @@ lipsc_status lipsc_run_head(lipsc_run *run, json_t **head, lipsc_error *err) {
         *head = json_object();
         for (int i = 0; i < 4; i++)
             json_object_set_new(*head, texts[i], column_text(statement, i));
-        json_object_set_new(*head, "settings", settings ? settings : json_object());
+        json_object_set_new(*head, "settings", settings ? settings : json_null());
         json_object_set_new(*head, "schema",
                             json_integer(sqlite3_column_int64(statement, 5)));
+        status = check_head(run, *head, err);
+        if (status) json_decref(*head);
+        if (status) *head = NULL;
     }
     sqlite3_finalize(statement);
     return status;
@@ -45,10 +61,12 @@ static lipsc_status read_rows(lipsc_run *run, json_t **rows, lipsc_error *err) {
     while (!status && (step = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(statement, 0);
         json_t *row = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        if (json_is_object(row) && !json_array_append_new(*rows, row)) continue;
+        const int kept = json_is_object(row) && !json_array_append(*rows, row);
+        const char *key = (const char *)sqlite3_column_text(statement, 1);
         json_decref(row);
-        status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: cell '%.100s' cannot be read",
-                            run->path, (const char *)sqlite3_column_text(statement, 1));
+        if (!kept)
+            status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: cell '%.100s' cannot be read",
+                                run->path, key ? key : "");
     }
     if (!status && step != SQLITE_DONE) status = lipsc_run_fail(run, "read", err);
     sqlite3_finalize(statement);

@@ -69,6 +69,7 @@ static lipsc_status json_file(const char *dir, const char *name, json_t **out,
         status = lipsc_json_read((const char *)f.map.data, f.map.size, f.shown, out, err);
         if (!status && !json_is_object(*out)) {
             json_decref(*out);
+            *out = NULL;
             status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: is not a JSON object", f.shown);
         }
     }

@@ -47,4 +47,10 @@ run 5 check multi
 has err "multi: cannot be checked: it holds no direction"
 bad "No such file" check missing
 bad "" check text
+# the files of a tokenizer that are no objects
+mkdir words
+echo '"x"' >words/vocab.json
+echo 'a b' >words/merges.txt
+run 1 tokens words words/merges.txt
+has err "words/vocab.json: is not a JSON object"
 finish

@@ -177,6 +177,14 @@ static void test_read(void **state) {
     change(path, "UPDATE cells SET row = '[1]' WHERE key = 'cell-3'");
     assert_int_equal(lipsc_run_read(path, &head, &rows, &err), LIPSC_E_FORMAT);
     assert_non_null(strstr(err.text, "cell 'cell-3' cannot be read"));
+    change(path, "UPDATE run SET settings = '[1'");
+    assert_int_equal(lipsc_run_read(path, &head, &rows, &err), LIPSC_E_FORMAT);
+    assert_non_null(strstr(err.text, "its settings cannot be read"));
+    /* nobody else's database has to know that a command is not NULL */
+    change(path, "CREATE TABLE other AS SELECT * FROM run; DROP TABLE run;"
+                 "ALTER TABLE other RENAME TO run; UPDATE run SET command = NULL");
+    assert_int_equal(lipsc_run_read(path, &head, &rows, &err), LIPSC_E_FORMAT);
+    assert_non_null(strstr(err.text, "it has no command"));
     change(path, "DELETE FROM run");
     assert_int_equal(lipsc_run_read(path, &head, &rows, &err), LIPSC_E_FORMAT);
 }
