@@ -5,7 +5,8 @@
 # FOLDER/venv (tools) and FOLDER/test (torch and the like: gigabytes on first use) stay.
 set -eu
 cd "$(dirname "$0")/.."
-folder=$1
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
 python=${PYTHON:-python3}
 
 venv() { # name, packages...
@@ -31,11 +32,11 @@ try() {
     rm -rf "$folder/bare"
     venv bare "$wheel"
     env -i PATH="$folder/bare/bin" "$folder/bare/bin/python" -X dev -W error python/tests/bare.py
-    env -i PATH=/bin "$folder/bare/bin/lipscope" layer --help >/dev/null
-    venv test "$wheel[test]" accelerate
+    env -i "$folder/bare/bin/lipscope" info builtin:gpt2-nano >/dev/null
+    venv test "$wheel[test]"
     "$folder/test/bin/python" -m pip install -q --disable-pip-version-check --no-deps --force-reinstall "$wheel"
     "$folder/test/bin/python" -m pytest -q -p no:cacheprovider
-    "$folder/test/bin/python" -m mypy
+    "$folder/test/bin/python" -m mypy python/lipscope
 }
 
 case ${2:-wheel} in
