@@ -10,24 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/plain.h"
-
-void cli_put_plain(FILE *to, const char *text) {
-    while (*text) {
-        uint32_t code;
-        size_t width = lipsc_utf8_at(text, strlen(text), &code);
-        const int plain = *text == '\n' || !lipsc_hostile_at(text, strlen(text));
-        for (; width; width--, text++)
-            fprintf(to, plain ? "%c" : "\\x%02x", (unsigned char)*text);
-    }
-}
-
 static void say(const cli_command *self, const char *format, va_list args) {
     fprintf(stderr, "lipscope%s%s: ", self ? " " : "", self ? self->name : "");
     char text[4096]; /* words of the command line may be anybody's file names */
     vsnprintf(text, sizeof text, format, args);
-    cli_put_plain(stderr, text);
+    lipsc_put_plain(stderr, text);
     fputc('\n', stderr);
 }
 
@@ -61,7 +48,7 @@ int cli_wrong_use(const cli_command *self, const char *format, ...) {
 char *cli_command_line(const cli_command *self, int argc, char **argv) {
     size_t room = sizeof "lipscope " + strlen(self->name);
     for (int i = 0; i < argc; i++) room += 4 * strlen(argv[i]) + 3;
-    char *line = lipsc_alloc(room, 1), *at = line;
+    char *line = malloc(room), *at = line;
     if (!line) return NULL;
     at += snprintf(at, room, "lipscope %s", self->name);
     for (int i = 0; i < argc; i++) {

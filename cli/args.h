@@ -220,9 +220,6 @@ enum { CLI_RUN = -1 }; /* cli_parse: nothing stands in the way */
 int cli_parse(const cli_command *self, int argc, char **argv, void *settings,
               int *operands);
 
-/* Somebody else's text, with escapes for what would disturb a terminal. */
-void cli_put_plain(FILE *to, const char *text);
-
 /* "lipscope NAME: sentence" on standard error, safe for a terminal whatever the words hold;
  * cli_wrong_use adds where to find help.  These return CLI_FAILED and CLI_USAGE.  self
  * NULL: the program itself. */
@@ -240,7 +237,7 @@ __attribute__((format(printf, 2, 3)))
 int cli_wrong_use(const cli_command *self, const char *format, ...);
 
 /* The words as typed, for a run file: quoted where the shell would need it.  Before
- * cli_parse, which moves the words.  lipsc_release it; NULL when memory is short. */
+ * cli_parse, which moves the words.  free it; NULL when memory is short. */
 char *cli_command_line(const cli_command *self, int argc, char **argv);
 
 /* The candidate nearest to word, NULL when none is near. */

@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "args.h"
-#include "out/table.h"
 #include "progress.h"
 
 typedef struct {

@@ -1,19 +1,28 @@
 /* cmd_attack.c - lipscope attack: the input of given length and radius at which sigma is
  * largest, as far as a search finds it. */
-#define _POSIX_C_SOURCE 200809L
 #include <math.h>
-#include <omp.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "attack.h"
-#include "core/mem.h"
 #include "interrupt.h"
-#include "names.h"
-#include "run/growth.h"
+#include "place.h"
+#include "progress.h"
 
-#define AT(member)   .offset = offsetof(attack_settings, member)
-#define FROM(member) .offset = offsetof(attack_settings, from.member)
+enum { DTYPE_DEFAULT, DTYPE_F32, DTYPE_F64 };
+
+typedef struct {
+    cli_place from; /* first, for its option tables */
+    cli_sizes lengths;
+    size_t atoms;
+    int domain; /* lipsc_attack_domain */
+    size_t restarts, iterations;
+    double tol;
+    int dtype;
+    const char *out, *run;
+} settings;
+
+#define AT(member)   .offset = offsetof(settings, member)
+#define FROM(member) .offset = offsetof(settings, from.member)
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "The domain"},
@@ -31,7 +40,7 @@ static const cli_option options[] = {
      FROM(radius),
      .help = "a number, or layernorm: that of the norm in front of the layer (default: the "
              "longest token of the input given)"},
-    CLI_RELATIVE_OPTION(bounds_settings, "--radius (domain around)"),
+    CLI_RELATIVE_OPTION("--radius (domain around)"),
     {.kind = CLI_CHOICE,
      .name = "domain",
      .value = "D",
@@ -49,16 +58,16 @@ static const cli_option options[] = {
      .help = "seek a measure of K atoms instead, positions and masses"},
 
     {.kind = CLI_GROUP, .name = "A layer file"},
-    CLI_LAYER_OPTIONS(bounds_settings),
+    CLI_LAYER_OPTIONS(cli_place),
 
     {.kind = CLI_GROUP, .name = "A model"},
-    CLI_ONE_LAYER_OPTIONS(bounds_settings),
-    CLI_ONE_HEAD_OPTION(bounds_settings),
-    CLI_SOURCE_OPTIONS(bounds_settings),
-    CLI_WINDOW_OPTION(bounds_settings),
-    CLI_MAP_OPTION(bounds_settings),
-    CLI_MASK_OPTION(bounds_settings),
-    CLI_PART_OPTION(bounds_settings),
+    CLI_ONE_LAYER_OPTIONS(cli_place),
+    CLI_ONE_HEAD_OPTION(cli_place),
+    CLI_SOURCE_OPTIONS(cli_place),
+    CLI_WINDOW_OPTION(cli_place),
+    CLI_MAP_OPTION(cli_place),
+    CLI_MASK_OPTION(cli_place),
+    CLI_PART_OPTION(cli_place),
 
     {.kind = CLI_GROUP, .name = "The search"},
     {.kind = CLI_SIZE,
@@ -95,7 +104,7 @@ static const cli_option options[] = {
      AT(tol),
      .wanted = "a number from 1e-14 to 1",
      .help = "residual of the value found (default 1e-8)"},
-    CLI_THREADS_OPTION(bounds_settings),
+    CLI_THREADS_OPTION(cli_place),
 
     {.kind = CLI_GROUP, .name = "Files"},
     {.kind = CLI_TEXT,
@@ -111,126 +120,20 @@ static const cli_option options[] = {
      .value = "FILE",
      AT(run),
      .help = "keep finished lengths in this SQLite file and continue from it"},
-    CLI_OUTPUT_OPTIONS(bounds_settings),
+    CLI_OUTPUT_OPTIONS(cli_place),
 };
 
-static const lipsc_column columns[] = {
-    {"n", LIPSC_COLUMN_INTEGER},     {"radius", LIPSC_COLUMN_REAL},
-    {"domain", LIPSC_COLUMN_STRING}, {"start", LIPSC_COLUMN_STRING},
-    {"sigma", LIPSC_COLUMN_REAL},    {"lower", LIPSC_COLUMN_REAL},
-    {"residual", LIPSC_COLUMN_REAL}, {"best_construction", LIPSC_COLUMN_REAL},
-    {"upper", LIPSC_COLUMN_REAL},    {"evaluations", LIPSC_COLUMN_INTEGER},
-    {"input", LIPSC_COLUMN_STRING}};
-enum { COLUMNS = sizeof columns / sizeof *columns };
+/* ---- What is said -------------------------------------------------------------------- */
 
-/* ---- The run file ------------------------------------------------------------------- */
+/* Members of the JSON object behind the fits. */
+#define CASE_LIST(X)                                         \
+    X(measure, FLAG, 0, 0, "", "masses were sought as well") \
+    X(special, FLAG, 0, 0, "", "special tokens stand around the windows")
 
-/* All that decides a value, except the length: a run may be extended. */
-static json_t *run_settings(const attack_job *job) {
-    const attack_settings *s = job->set;
-    const bounds_settings *f = &s->from;
-    json_t *all = json_pack(
-        "{s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:s, s:I, s:s, s:I, s:I, "
-        "s:I, s:s, s:f}",
-        "hash", job->hash, "text_hash", job->source.source.hash, "ids_hash",
-        job->source.source.ids_hash, "layer", (json_int_t)f->layer, "heads",
-        f->head ? f->head : "all", "map", cli_map_name(&job->layer), "num_heads",
-        (json_int_t)job->layer.heads, "kv_heads", (json_int_t)job->layer.kv_heads,
-        "sliding", (json_int_t)job->layer.window, "scale", job->layer.scale, "tol", s->tol,
-        "mask", lipsc_mask_name(job->layer.mask), "window", (json_int_t)f->window, "domain",
-        attack_domain_names[s->domain], "atoms", (json_int_t)s->atoms, "restarts",
-        (json_int_t)s->restarts, "iterations", (json_int_t)s->iterations, "dtype",
-        lipsc_dtype_name(job->dtype), "seed", (double)f->seed);
-    /* the first window starts at 0 either way */
-    const size_t stride = f->source.stride ? f->source.stride : job->source.longest;
-    const int tiled = f->source.tiled || f->window == 0;
-    json_object_set_new(all, "special", json_boolean(f->source.special));
-    json_object_set_new(all, "tiled", json_boolean(tiled));
-    json_object_set_new(all, "stride",
-                        tiled ? json_null() : json_integer((json_int_t)stride));
-    return all;
-}
-
-static void cell_key(size_t n, double radius, char *key, size_t room) {
-    snprintf(key, room, "n=%zu radius=%.17g", n, radius);
-}
-
-static int open_run(attack_job *job, const char *line) {
-    const char *names[COLUMNS];
-    for (size_t c = 0; c < COLUMNS; c++) names[c] = columns[c].name;
-    json_t *settings = run_settings(job);
-    json_t *absent = json_pack("{s:b, s:n, s:b}", "tiled", 1, "stride", "special", 0);
-    const lipsc_run_options how = {.command = job->self->name,
-                                   .command_line = line,
-                                   .settings = settings,
-                                   .absent = absent,
-                                   .field_count = COLUMNS,
-                                   .fields = names};
-    lipsc_error err = {.text = "out of memory"};
-    const lipsc_status status =
-        settings ? lipsc_run_open(job->set->run, &how, &job->run, &err) : LIPSC_E_NOMEM;
-    json_decref(settings);
-    json_decref(absent);
-    return status ? cli_failure(job->self, "%s", err.text) : CLI_RUN;
-}
-
-/* The row of an earlier call, when its file is still there. */
-static lipsc_status restore(attack_job *job, size_t i, const char *key, lipsc_error *err) {
-    char path[4096];
-    if (!job->run || !attack_path(job, job->lengths[i], path, sizeof path) ||
-        access(path, R_OK))
-        return LIPSC_OK;
-    const lipsc_status status = lipsc_run_get(job->run, key, &job->rows[i], err);
-    const char *stored = json_string_value(json_object_get(job->rows[i], "input"));
-    if (!status && job->rows[i] && (!stored || strcmp(stored, path))) {
-        json_decref(job->rows[i]); /* another file */
-        job->rows[i] = NULL;
-    }
-    return status;
-}
-
-/* ---- Rows --------------------------------------------------------------------------- */
-
-static void fill_row(lipsc_table *t, const json_t *row) {
-    lipsc_table_row(t);
-    for (size_t c = 0; c < COLUMNS; c++) {
-        const json_t *value = json_object_get(row, columns[c].name);
-        if (json_is_string(value))
-            lipsc_table_string(t, columns[c].name, json_string_value(value));
-        else if (json_is_integer(value))
-            lipsc_table_integer(t, columns[c].name, json_integer_value(value));
-        else if (json_is_real(value))
-            lipsc_table_real(t, columns[c].name, json_real_value(value));
-    }
-}
-
-/* sigma ~ c n^e over the lengths; one value for each, so there is no interval.  slopes:
- * room for as many.  0 where there is no law to fit. */
-static int fit_growth(const attack_job *job, double *slopes, lipsc_growth *out) {
-    const int model = job->source.model != NULL;
-    lipsc_fit_point *points = lipsc_alloc(job->count, sizeof *points);
-    lipsc_fit fit;
-    size_t used = 0;
-    for (size_t i = 0; points && i < job->count; i++)
-        if (job->rows[i])
-            points[used++] = (lipsc_fit_point){
-                .n = job->lengths[i],
-                .x = (double)job->lengths[i],
-                .y = json_number_value(json_object_get(job->rows[i], "sigma"))};
-    const int found =
-        points && slopes &&
-        !lipsc_fit_power(used, points, job->set->from.seed, &fit, slopes, NULL);
-    if (found) {
-        lipsc_fields_clear(lipsc_growth_fields(), out);
-        if (model) out->layer = job->set->from.layer;
-        if (model && job->source.head >= 0) out->head = (size_t)job->source.head;
-        out->map = cli_map_name(&job->layer);
-        out->against = "n";
-        lipsc_growth_set(out, &fit, slopes, NULL);
-    }
-    lipsc_release(points);
-    return found;
-}
+typedef struct {
+    CASE_LIST(LIPSC_FIELD_MEMBER)
+} record;
+static const lipsc_field case_fields[] = {CASE_LIST(LIPSC_FIELD_ENTRY)};
 
 /* One value for each length has no interval, and a slope without a straight line is no
  * law. */
@@ -244,142 +147,161 @@ static void say_growth(const lipsc_growth *law) {
                law->exponent, law->lengths);
 }
 
-static int print(const attack_job *job) {
-    const lipsc_format format = (lipsc_format)job->set->from.common.format;
-    lipsc_error err = {.text = "out of memory"};
+static size_t finished(const lipsc_attacks *a) {
     size_t done = 0;
-    lipsc_table *t = lipsc_table_new(job->self->name, format, LIPSC_LAYOUT_WIDE, stdout,
-                                     COLUMNS, columns);
-    if (!t) return cli_failure(job->self, "%s", err.text);
-    for (size_t i = 0; i < job->count; i++)
-        if (job->rows[i]) {
-            fill_row(t, job->rows[i]);
-            done++;
-        }
-    if (!done) {
-        lipsc_table_free(t);
-        return CLI_DONE;
-    }
-    double *slopes = lipsc_alloc(job->count, sizeof *slopes);
-    lipsc_growth law;
-    const int fitted = fit_growth(job, slopes, &law);
-    const lipsc_growths laws = {.count = (size_t)fitted, .at = &law};
-    lipsc_table_member(t, "fits", lipsc_growths_json(&laws));
-    lipsc_table_member(t, "measure", json_boolean(job->set->atoms > 0));
-    lipsc_table_member(t, "special", json_boolean(job->set->from.source.special));
+    for (size_t i = 0; i < a->count; i++) done += a->rows[i].n != LIPSC_NONE;
+    return done;
+}
+
+static int print(const cli_command *self, const settings *s, const lipsc_attacks *a) {
+    enum { MOST = 16 };
+    const lipsc_format format = (lipsc_format)s->from.common.format;
+    const lipsc_fields fields = lipsc_attack_fields();
+    lipsc_column columns[MOST];
+    lipsc_error err = {.text = "out of memory"};
+    if (!finished(a)) return CLI_DONE;
+    lipsc_table *t =
+        lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout,
+                        lipsc_table_columns(fields, 0, format, columns), columns);
+    if (!t) return cli_failure(self, "%s", err.text);
+    for (size_t i = 0; i < a->count; i++)
+        if (a->rows[i].n != LIPSC_NONE) lipsc_table_record(t, fields, &a->rows[i]);
+    lipsc_table_list(t, "fits", lipsc_growth_fields(), (size_t)a->has_law, sizeof a->law,
+                     &a->law);
+    lipsc_table_members(
+        t, (lipsc_fields){sizeof case_fields / sizeof *case_fields, case_fields},
+        &(record){s->atoms > 0, s->from.source.special});
     const lipsc_status status = lipsc_table_end(t, &err);
-    if (!status && fitted && format == LIPSC_FORMAT_TABLE) say_growth(&law);
-    lipsc_release(slopes);
+    if (!status && a->has_law && format == LIPSC_FORMAT_TABLE) say_growth(&a->law);
     lipsc_table_free(t);
-    return status ? cli_failure(job->self, "%s", err.text) : CLI_DONE;
+    return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
 }
 
-/* ---- Together ----------------------------------------------------------------------- */
-
-/* A search takes minutes: whether its file can be made is better known before. */
-static int check_folder(const attack_job *job) {
-    char folder[4096];
-    const char *out = job->set->out, *slash = strrchr(out, '/');
-    if (!slash) return CLI_RUN;
-    const size_t length = slash == out ? 1 : (size_t)(slash - out);
-    if (length >= sizeof folder) return cli_failure(job->self, "%s: too long a name", out);
-    memcpy(folder, out, length);
-    folder[length] = '\0';
-    return access(folder, W_OK | X_OK)
-               ? cli_failure(job->self, "%s: cannot write files into this folder", folder)
-               : CLI_RUN;
-}
-
-static lipsc_status attack_lengths(attack_job *job, int *code, lipsc_error *err) {
-    const attack_settings *s = job->set;
-    for (size_t i = 0; i < job->count; i++) {
-        lipsc_attack_settings aim;
-        char key[96];
-        job->current = i;
-        lipsc_attack_defaults(&aim);
-        aim.seed = s->from.seed;
-        aim.threads = (int)s->from.common.threads;
-        aim.dtype = job->dtype;
-        aim.tol = s->tol;
-        aim.iterations = s->iterations;
-        aim.restarts = s->restarts;
-        *code = attack_source_aim(job, job->lengths[i], &aim);
-        if (*code != CLI_RUN) return LIPSC_OK;
-        cell_key(aim.n, aim.radius, key, sizeof key);
-        lipsc_status status = restore(job, i, key, err);
-        if (!status && !job->rows[i]) {
-            status = attack_cell(job, job->lengths[i], &aim, &job->rows[i], err);
-            if (!status && job->run)
-                status = lipsc_run_put(job->run, key, job->rows[i], err);
-        }
-        if (status) return status;
-    }
-    return LIPSC_OK;
-}
-
-static int verdict(const attack_job *job) {
+static int verdict(const cli_command *self, const settings *s, const char *what,
+                   const lipsc_attacks *a) {
     int code = CLI_DONE;
-    for (size_t i = 0; i < job->count; i++) {
-        const json_t *row = job->rows[i];
-        if (!row || json_is_true(json_object_get(row, "converged"))) continue;
+    for (size_t i = 0; i < a->count; i++) {
+        if (a->rows[i].n == LIPSC_NONE || a->rows[i].converged > 0) continue;
         code = CLI_NOT_CONVERGED;
-        if (!job->set->from.common.quiet)
-            cli_failure(job->self, "%s: n %zu: sigma not converged: residual %.2e",
-                        job->what, job->lengths[i],
-                        json_number_value(json_object_get(row, "residual")));
+        if (!s->from.common.quiet)
+            cli_failure(self, "%s: n %zu: sigma not converged: residual %.2e", what,
+                        a->rows[i].n, a->rows[i].residual);
     }
     return code;
 }
 
-static int interrupted(const attack_job *job) {
-    char went[80] = "the best input so far is kept";
-    cli_interrupt_done();
-    if (!job->rows[job->current])
-        snprintf(went, sizeof went, "no input of length %zu was found before, none is kept",
-                 job->lengths[job->current]);
-    return cli_failure(job->self, "interrupted; %s%s%s", went,
-                       job->run ? "; the same command continues with " : "",
-                       job->run ? job->set->run : "");
+typedef struct {
+    const cli_command *self;
+    const settings *set;
+    cli_progress line;
+} watcher;
+
+static void tell(void *ctx, size_t n, const char *doing, long evaluations, double best) {
+    watcher *w = ctx;
+    cli_progress_say(&w->line, "n %zu  %s  %ld inputs  best sigma %.6g", n, doing,
+                     evaluations, best);
 }
 
-static int attack(attack_job *job, const char *line) {
+static void say_written(void *ctx, const char *path) {
+    watcher *w = ctx;
+    cli_progress_end(&w->line);
+    if (!w->set->from.common.quiet)
+        cli_note(w->self, "read it with: lipscope layer %s", path);
+}
+
+static int interrupted(const cli_command *self, const settings *s, const lipsc_attacks *a) {
+    char went[80] = "the best input so far is kept";
+    cli_interrupt_done();
+    if (a->missing != LIPSC_NONE)
+        snprintf(went, sizeof went, "no input of length %zu was found before, none is kept",
+                 a->missing);
+    return cli_failure(self, "interrupted; %s%s%s", went,
+                       s->run ? "; the same command continues with " : "",
+                       s->run ? s->run : "");
+}
+
+/* ---- Together ------------------------------------------------------------------------ */
+
+static int check(const cli_command *self, const settings *s, const char *what,
+                 const lipsc_attacks_settings *set) {
+    const int norm = s->domain == LIPSC_ATTACK_NORM;
+    if (norm && !isnan(set->radius))
+        return cli_wrong_use(self, "--domain norm has the radius of the norm: leave "
+                                   "out --radius");
+    if (s->domain == LIPSC_ATTACK_AROUND && isnan(set->radius))
+        return cli_wrong_use(self, "--domain around needs --radius R, a number");
+    if (s->from.relative && s->domain != LIPSC_ATTACK_AROUND)
+        return cli_wrong_use(self, "--relative goes with --domain around");
+    if ((norm || set->radius_of_norm) && !lipsc_place_is_model(what))
+        return cli_wrong_use(self, "%s needs a model: a layer file has no norm",
+                             norm ? "--domain norm" : "--radius layernorm");
+    if (s->atoms && s->lengths.count)
+        return cli_wrong_use(self, "--atoms K is the length: leave out --length");
+    return CLI_RUN;
+}
+
+static int attack(const cli_command *self, const settings *s, const char *what,
+                  lipsc_attacks_settings *set) {
+    watcher w = {.self = self, .set = s};
+    lipsc_device *device;
+    lipsc_place *place;
+    lipsc_attacks found = {0};
     lipsc_error err = {.text = ""};
-    int code = attack_source_open(job);
-    if (code == CLI_RUN) code = check_folder(job);
-    if (code == CLI_RUN && job->set->run) code = open_run(job, line);
-    if (code != CLI_RUN) return code;
-    const size_t threads = job->set->from.common.threads;
-    if (threads) omp_set_num_threads((int)threads); /* of the dense algebra as well */
-    cli_interrupt_begin();
-    const lipsc_status status = attack_lengths(job, &code, &err);
-    if (code != CLI_RUN) return code;
-    const int printed = print(job);
-    if (status == LIPSC_E_STOPPED) return interrupted(job);
-    if (status) return cli_failure(job->self, "%s", err.text);
-    return printed == CLI_DONE ? verdict(job) : printed;
+    int code = cli_place_open(self, &s->from, what, 0, &device, &place);
+    if (code == CLI_RUN) {
+        cli_interrupt_begin();
+        cli_progress_begin(&w.line, &s->from.common);
+        set->stop = cli_interrupted;
+        set->progress = tell;
+        set->written = say_written;
+        set->ctx = &w;
+        const lipsc_status status = lipsc_place_attack(place, set, &found, &err);
+        cli_progress_end(&w.line);
+        code = print(self, s, &found);
+        if (status == LIPSC_E_STOPPED)
+            code = interrupted(self, s, &found);
+        else if (status)
+            code = cli_place_failure(self, status, &err);
+        else if (code == CLI_DONE)
+            code = verdict(self, s, what, &found);
+    }
+    lipsc_attacks_free(&found);
+    lipsc_place_close(place);
+    lipsc_device_close(device);
+    return code;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    lipsc_attack_settings defaults;
-    lipsc_attack_defaults(&defaults);
-    attack_settings s = {.from = {.scale = NAN, .map = 1, .seed = 1},
-                         .iterations = defaults.iterations,
-                         .restarts = defaults.restarts,
-                         .out = "attack.safetensors"};
+    lipsc_attacks_settings set;
+    lipsc_attacks_defaults(&set);
+    settings s = {.from = CLI_PLACE_DEFAULT,
+                  .iterations = set.iterations,
+                  .restarts = set.restarts,
+                  .out = "attack.safetensors"};
     int operands;
     char *line = cli_command_line(self, argc, argv); /* parsing moves the words */
     int code = cli_parse(self, argc, argv, &s, &operands);
-    if (code == CLI_RUN && s.from.scale == 0.0) /* would mean "default" to the library */
-        code = cli_wrong_use(self, "invalid value '0' for '--scale': expected a number "
-                                   "other than zero");
-    if (code == CLI_RUN) {
-        attack_job job = {.self = self, .set = &s, .what = argv[0]};
-        code = attack(&job, line);
-        lipsc_run_close(job.run);
-        attack_source_close(&job);
-    }
+    if (code == CLI_RUN)
+        code = cli_radius_read(self, &s.from, &set.radius, &set.radius_of_norm);
+    if (code == CLI_RUN) code = check(self, &s, argv[0], &set);
+    set.lengths.count = s.lengths.count;
+    set.lengths.at = s.lengths.items;
+    set.atoms = s.atoms;
+    set.domain = (lipsc_attack_domain)s.domain;
+    set.relative = s.from.relative;
+    set.dtype = s.dtype == DTYPE_DEFAULT ? -1
+                : s.dtype == DTYPE_F32   ? LIPSC_F32
+                                         : LIPSC_F64;
+    set.restarts = s.restarts;
+    set.iterations = s.iterations;
+    set.tol = s.tol;
+    set.seed = s.from.seed;
+    set.out = s.out;
+    set.run_file = s.run;
+    set.command_line = line;
+    if (code == CLI_RUN) code = attack(self, &s, argv[0], &set);
     cli_sizes_free(&s.lengths);
-    lipsc_release(line);
+    free(line);
     return code;
 }
 

@@ -1,47 +1,51 @@
 /* cmd_bounds.c - lipscope bounds: every bound of the zoo beside the exact value. */
-#include "bounds.h"
-
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
-#include "core/mem.h"
 #include "interrupt.h"
+#include "place.h"
 #include "progress.h"
 
-#define AT(member) .offset = offsetof(bounds_settings, member)
+typedef struct {
+    cli_place from; /* first, for its option tables */
+    double p;
+    double around, below; /* NaN: not asked for */
+} settings;
+
+#define AT(member)   .offset = offsetof(settings, member)
+#define FROM(member) .offset = offsetof(cli_place, member)
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "A layer file"},
-    CLI_LAYER_OPTIONS(bounds_settings),
+    CLI_LAYER_OPTIONS(cli_place),
 
     {.kind = CLI_GROUP, .name = "A model"},
-    CLI_ONE_LAYER_OPTIONS(bounds_settings),
-    CLI_ONE_HEAD_OPTION(bounds_settings),
-    CLI_SOURCE_OPTIONS(bounds_settings),
+    CLI_ONE_LAYER_OPTIONS(cli_place),
+    CLI_ONE_HEAD_OPTION(cli_place),
+    CLI_SOURCE_OPTIONS(cli_place),
     {.kind = CLI_SIZE,
      .name = "length",
      .value = "N",
      .min = 1,
      .max = 1e8,
-     AT(length),
+     FROM(length),
      .help = "tokens of the window (default 64)"},
-    {.kind = CLI_SIZE, .name = "lengths", .min = 1, .max = 1e8, AT(length)},
-    CLI_WINDOW_OPTION(bounds_settings),
-    CLI_MAP_OPTION(bounds_settings),
-    CLI_MASK_OPTION(bounds_settings),
-    CLI_PART_OPTION(bounds_settings),
+    {.kind = CLI_SIZE, .name = "lengths", .min = 1, .max = 1e8, FROM(length)},
+    CLI_WINDOW_OPTION(cli_place),
+    CLI_MAP_OPTION(cli_place),
+    CLI_MASK_OPTION(cli_place),
+    CLI_PART_OPTION(cli_place),
     {.kind = CLI_SEED,
      .name = "seed",
      .value = "N",
-     AT(seed),
+     FROM(seed),
      .help = "seed of random models (default 1)"},
 
     {.kind = CLI_GROUP, .name = "The bounds"},
     {.kind = CLI_TEXT,
      .name = "radius",
      .value = "R",
-     AT(radius),
+     FROM(radius),
      .help = "radius of the ball, or layernorm: that of the norm in front of the layer "
              "(default: the longest token)"},
     {.kind = CLI_REAL,
@@ -60,7 +64,7 @@ static const cli_option options[] = {
      AT(around),
      .wanted = "a number that is not negative",
      .help = "also bound sigma at every input whose tokens lie within R of these"},
-    CLI_RELATIVE_OPTION(bounds_settings, "--around"),
+    CLI_RELATIVE_OPTION("--around"),
     {.kind = CLI_REAL,
      .name = "below",
      .value = "S",
@@ -71,44 +75,23 @@ static const cli_option options[] = {
      .help =
          "find the largest R for which sigma is proved to stay below S, and take it for "
          "--around"},
-    CLI_THREADS_OPTION(bounds_settings),
-    CLI_OUTPUT_OPTIONS(bounds_settings),
+    CLI_THREADS_OPTION(cli_place),
+    CLI_OUTPUT_OPTIONS(cli_place),
 };
 
-static const lipsc_column columns[] = {
-    {"name", LIPSC_COLUMN_STRING},   {"source", LIPSC_COLUMN_STRING},
-    {"kind", LIPSC_COLUMN_STRING},   {"norm", LIPSC_COLUMN_STRING},
-    {"domain", LIPSC_COLUMN_STRING}, {"radius", LIPSC_COLUMN_REAL},
-    {"value", LIPSC_COLUMN_REAL},    {"log_value", LIPSC_COLUMN_REAL},
-    {"sigma", LIPSC_COLUMN_REAL},    {"ratio", LIPSC_COLUMN_REAL},
-    {"refused", LIPSC_COLUMN_STRING}};
+/* ---- What is printed ----------------------------------------------------------------- */
 
-static void fill_row(lipsc_table *t, const lipsc_zoo_case *zoo, const lipsc_zoo_row *row) {
-    const double sigma = row->sigma;
-    lipsc_table_row(t);
-    lipsc_table_string(t, "name", row->rule->name);
-    lipsc_table_string(t, "source", row->rule->source);
-    lipsc_table_string(t, "kind", lipsc_bound_kind_name(row->rule->kind));
-    lipsc_table_string(t, "norm", lipsc_bound_norm_name(row->norm));
-    lipsc_table_string(t, "domain", lipsc_bound_domain_name(row->rule->domain));
-    if (row->rule->domain == LIPSC_DOMAIN_BALL) lipsc_table_real(t, "radius", zoo->radius);
-    lipsc_table_real(t, "value", row->value);
-    lipsc_table_real(t, "log_value", row->log_value);
-    lipsc_table_real(t, "sigma", sigma);
-    if (row->comparable && sigma > 0.0 && !*row->refused)
-        lipsc_table_real(t, "ratio",
-                         isnan(row->log_value) ? 0.0 : exp(row->log_value - log(sigma)));
-    if (*row->refused) lipsc_table_string(t, "refused", row->refused);
-}
+/* Members of the JSON object behind the rows. */
+#define CASE_LIST(X)                                             \
+    X(n, COUNT, 0, 0, "tokens", "of the input")                  \
+    X(special, FLAG, 0, 0, "", "special tokens stand around it") \
+    X(radius, REAL, 0, 0, "", "of the ball")                     \
+    X(p, REAL, 0, 0, "", "of the norms Wp and dp")
 
-static json_t *regime_json(const lipsc_regime *regime) {
-    return json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:s, s:I}", "a",
-                     lipsc_json_real(regime->a), "delta", lipsc_json_real(regime->delta),
-                     "crossover", lipsc_json_real(exp(regime->log_crossover)),
-                     "log_crossover", lipsc_json_real(regime->log_crossover), "name",
-                     regime->name, "spread", lipsc_json_real(regime->spread), "input",
-                     regime->input, "head", (json_int_t)regime->head);
-}
+typedef struct {
+    CASE_LIST(LIPSC_FIELD_MEMBER)
+} record;
+static const lipsc_field case_fields[] = {CASE_LIST(LIPSC_FIELD_ENTRY)};
 
 /* For people: the same in a sentence under the table. */
 static void say_regime(const lipsc_regime *regime, size_t n) {
@@ -125,116 +108,104 @@ static void say_regime(const lipsc_regime *regime, size_t n) {
            n, regime->input, regime->spread);
 }
 
-/* Whether the row of the neighbourhood stands before this one. */
-static int before(const bounds_around *around, const lipsc_zoo_row *row) {
-    return *row->refused || row->rule->kind != LIPSC_KIND_UPPER || !row->comparable ||
-           log(around->found.value) <= row->log_value;
+static void say_around(const lipsc_neighbourhood *a) {
+    printf("\nsigma is at most %.6g wherever no token moves by more than %.6g (%.4g of the "
+           "mean token length)\n",
+           isnan(a->below) ? a->value : a->below, a->radius, a->relative);
 }
 
-static void fill_rows(lipsc_table *t, const lipsc_zoo_case *zoo, const lipsc_zoo_row *rows,
-                      const bounds_around *around) {
-    int open = around->asked;
-    const lipsc_zoo_row *data = rows; /* a row in the norm of sigma */
-    while (data->rule->norm != LIPSC_NORM_OF_SIGMA) data++;
-    for (size_t r = 0; r < lipsc_zoo_count; r++) {
-        if (open && before(around, &rows[r])) {
-            bounds_around_row(around, lipsc_bound_norm_name(data->norm), data->sigma, t);
-            open = 0;
-        }
-        fill_row(t, zoo, &rows[r]);
-    }
-}
-
-static int print(const cli_command *self, const bounds_settings *s,
-                 const lipsc_zoo_case *zoo, const lipsc_zoo_row *rows,
-                 const bounds_around *around) {
+static int print(const cli_command *self, const settings *s, const lipsc_bounds *b) {
+    enum { MOST = 16 };
+    const lipsc_format format = (lipsc_format)s->from.common.format;
+    const lipsc_fields fields = lipsc_bound_fields();
+    lipsc_column columns[MOST];
     lipsc_error err;
     lipsc_table *t =
-        lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_WIDE,
-                        stdout, sizeof columns / sizeof *columns, columns);
+        lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout,
+                        lipsc_table_columns(fields, 0, format, columns), columns);
     if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
-    fill_rows(t, zoo, rows, around);
-    lipsc_regime regime;
-    lipsc_status status = lipsc_zoo_regime(zoo, &regime, &err);
-    const int has_regime = status == LIPSC_OK;
-    if (status && status != LIPSC_E_REFUSED && status != LIPSC_E_RANGE) {
-        lipsc_table_free(t);
-        return cli_failure(self, "%s", err.text);
-    }
-    lipsc_table_member(t, "regime", has_regime ? regime_json(&regime) : json_null());
-    lipsc_table_member(t, "n", json_integer((json_int_t)zoo->n));
-    lipsc_table_member(t, "special", json_boolean(s->source.special));
-    lipsc_table_member(t, "radius", lipsc_json_real(zoo->radius));
-    lipsc_table_member(t, "p", lipsc_json_real(zoo->p));
-    lipsc_table_member(t, "around", bounds_around_json(s, around));
-    status = lipsc_table_end(t, &err);
+    for (size_t i = 0; i < b->count; i++) lipsc_table_record(t, fields, &b->at[i]);
+    lipsc_table_object(t, "regime", lipsc_regime_fields(),
+                       b->has_regime ? &b->regime : NULL);
+    lipsc_table_members(
+        t, (lipsc_fields){sizeof case_fields / sizeof *case_fields, case_fields},
+        &(record){b->n, s->from.source.special, b->radius, b->p});
+    lipsc_table_object(t, "around", lipsc_neighbourhood_fields(),
+                       b->has_around ? &b->around : NULL);
+    const lipsc_status status = lipsc_table_end(t, &err);
     lipsc_table_free(t);
     if (status) return cli_failure(self, "%s", err.text);
-    if (s->common.format != LIPSC_FORMAT_TABLE) return CLI_DONE;
-    if (has_regime) say_regime(&regime, zoo->n);
-    bounds_around_say(s, around);
+    if (format != LIPSC_FORMAT_TABLE) return CLI_DONE;
+    if (b->has_regime) say_regime(&b->regime, b->n);
+    if (b->has_around) say_around(&b->around);
     return CLI_DONE;
 }
 
-static int bound(const cli_command *self, const bounds_settings *s, const char *what,
-                 const bounds_source *source) {
-    cli_progress progress;
-    lipsc_svd_settings set;
-    lipsc_svd_info info;
-    lipsc_error err = {.text = ""};
-    double sigma = NAN;
-    cli_progress_begin(&progress, &s->common);
-    cli_interrupt_begin();
-    lipsc_svd_defaults(&set);
-    if (source->attn->dtype == LIPSC_F32) set.tol = 1e-3; /* six digits of sigma */
-    set.stop = cli_interrupted;
-    set.progress = cli_progress_solve;
-    set.ctx = &progress;
-    const lipsc_status solved =
-        lipsc_attn_sigma(source->attn, &set, &sigma, NULL, NULL, &info);
-    cli_progress_end(&progress);
-    if (solved && solved != LIPSC_E_NOCONV)
-        return cli_failure(self, "%s: %s", what, lipsc_strerror(solved));
+/* ---- Together ------------------------------------------------------------------------ */
 
-    lipsc_zoo_case zoo;
-    bounds_around around = {0};
-    lipsc_zoo_row *rows = lipsc_alloc(lipsc_zoo_count, sizeof *rows);
-    lipsc_status status = rows ? LIPSC_OK : LIPSC_E_NOMEM;
-    memset(&zoo, 0, sizeof zoo);
-    if (!status)
-        status = lipsc_zoo_case_make(source->attn, source->radius, s->p,
-                                     source->has_norm ? &source->norm : NULL, &zoo, &err);
-    if (!status) status = bounds_around_find(s, source, &zoo, &around, &err);
-    if (!status) status = lipsc_zoo_evaluate_all(&zoo, sigma, rows);
-    int code = status ? cli_failure(self, "%s: %s", what,
-                                    *err.text ? err.text : lipsc_strerror(status))
-                      : print(self, s, &zoo, rows, &around);
-    lipsc_zoo_case_free(&zoo);
-    lipsc_release(rows);
-    if (code == CLI_DONE && solved == LIPSC_E_NOCONV) {
-        if (!s->common.quiet)
-            cli_failure(self, "%s: sigma not converged: residual %.2e after %ld products",
-                        what, info.residual, info.products);
+static int check(const cli_command *self, const settings *s) {
+    const int around = !isnan(s->around), below = !isnan(s->below);
+    if (around && below)
+        return cli_wrong_use(self, "--below S finds the radius: leave out --around");
+    if ((around || below) && s->from.radius)
+        return cli_wrong_use(self,
+                             "%s: the ball is that of the longest token and the "
+                             "neighbourhood: leave out --radius",
+                             around ? "--around" : "--below");
+    if (s->from.relative && !around)
+        return cli_wrong_use(self, "--relative goes with --around R");
+    return CLI_RUN;
+}
+
+static int bound(const cli_command *self, const settings *s, const char *what,
+                 lipsc_bounds_settings *set, int of_norm, lipsc_place *place) {
+    cli_progress progress;
+    lipsc_bounds bounds;
+    lipsc_error err = {.text = ""};
+    cli_progress_begin(&progress, &s->from.common);
+    cli_interrupt_begin();
+    set->stop = cli_interrupted;
+    set->progress = cli_progress_solve;
+    set->ctx = &progress;
+    const lipsc_status status = lipsc_place_bounds(place, of_norm, set, &bounds, &err);
+    cli_progress_end(&progress);
+    if (status == LIPSC_E_REFUSED && of_norm)
+        return cli_failure(self, "--radius layernorm: %s", err.text);
+    if (status && status != LIPSC_E_NOCONV) return cli_place_failure(self, status, &err);
+    int code = print(self, s, &bounds);
+    if (code == CLI_DONE && status) {
         code = CLI_NOT_CONVERGED;
+        if (!s->from.common.quiet)
+            cli_failure(self, "%s: sigma not converged: residual %.2e after %ld products",
+                        what, bounds.info.residual, bounds.info.products);
     }
+    lipsc_bounds_free(&bounds);
     return code;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    bounds_settings s = {
-        .scale = NAN, .map = 1, .seed = 1, .p = 4.0, .around = NAN, .below = NAN};
-    int operands;
+    settings s = {.from = CLI_PLACE_DEFAULT, .p = 4.0, .around = NAN, .below = NAN};
+    int operands, of_norm;
+    lipsc_bounds_settings set;
+    lipsc_device *device = NULL;
+    lipsc_place *place = NULL;
     int code = cli_parse(self, argc, argv, &s, &operands);
-    if (code != CLI_RUN) return code;
-    if (s.scale == 0.0) /* would mean "default" to the library */
-        return cli_wrong_use(self, "invalid value '0' for '--scale': expected a number "
-                                   "other than zero");
-    code = bounds_around_check(self, &s);
-    if (code != CLI_RUN) return code;
-    bounds_source source;
-    code = bounds_source_open(self, &s, argv[0], &source);
-    if (code == CLI_RUN) code = bound(self, &s, argv[0], &source);
-    bounds_source_close(&source);
+    if (code == CLI_RUN) code = check(self, &s);
+    lipsc_bounds_defaults(&set);
+    set.p = s.p;
+    set.around = s.around;
+    set.relative = s.from.relative;
+    set.below = s.below;
+    if (code == CLI_RUN) code = cli_radius_read(self, &s.from, &set.radius, &of_norm);
+    if (code == CLI_RUN && of_norm && !lipsc_place_is_model(argv[0]))
+        code = cli_wrong_use(self,
+                             "--radius layernorm needs a model: a layer file has no norm");
+    if (code == CLI_RUN) code = cli_place_open(self, &s.from, argv[0], 1, &device, &place);
+    if (code == CLI_RUN && lipsc_place_model(place) && !lipsc_place_source(place))
+        code = cli_wrong_use(self, "give one of --text, --ids and --pixels");
+    if (code == CLI_RUN) code = bound(self, &s, argv[0], &set, of_norm, place);
+    lipsc_place_close(place);
+    lipsc_device_close(device);
     return code;
 }
 

@@ -101,7 +101,7 @@ static int print(const cli_command *self, const settings *s, size_t count,
         const int people = format == LIPSC_FORMAT_TABLE;
         if (people) {
             if (count > 1 && k) putchar('\n');
-            if (count > 1) cli_put_plain(stdout, all[k].changes->run);
+            if (count > 1) lipsc_put_plain(stdout, all[k].changes->run);
             if (count > 1) putchar('\n');
             say(all[k].count, all[k].changes, *all[k].differ ? all[k].differ : NULL);
         }

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "core/clock.h"
 #include "core/extreme.h"
 #include "io/builtin.h"
 #include "demo.h"
@@ -314,7 +313,7 @@ static int check_files(const cli_command *self, const char *page) {
 }
 
 static int show_models(const cli_command *self, const settings *set, const demo_style *s) {
-    const double begin = lipsc_seconds();
+    const double begin = cli_seconds();
     demo_model found[MODELS];
     scratch files;
     lipsc_error err;
@@ -342,7 +341,7 @@ static int show_models(const cli_command *self, const settings *set, const demo_
     scratch_remove(&files);
     if (code != CLI_RUN) return code;
     explain(s, found);
-    printf("%zu values in %.0f seconds.\n", rows, lipsc_seconds() - begin);
+    printf("%zu values in %.0f seconds.\n", rows, cli_seconds() - begin);
     if (lipsc_report_is_built())
         show_next(s, set->out);
     else

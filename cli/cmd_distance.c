@@ -1,12 +1,11 @@
 /* cmd_distance.c - lipscope distance: how far two measures are apart. */
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <stdio.h>
 
 #include "args.h"
-#include "core/mem.h"
 #include "gauss.h"
-#include "io/safetensors.h"
 
 typedef struct {
     layer_settings from; /* first: see layer_source.h */
@@ -60,7 +59,7 @@ static const cli_option options[] = {
 static lipsc_status write_plan(const char *path, const lipsc_distance *found, size_t n,
                                size_t m, lipsc_error *err) {
     const size_t count = found->moves;
-    double *columns = lipsc_alloc(count, 3 * sizeof *columns);
+    double *columns = calloc(count, 3 * sizeof *columns);
     if (!columns) return LIPSC_E_NOMEM;
     for (size_t k = 0; k < count; k++) {
         columns[k] = (double)found->plan[k].from;
@@ -77,7 +76,7 @@ static lipsc_status write_plan(const char *path, const lipsc_distance *found, si
     const lipsc_st_note notes[] = {{"p", p}, {"method", found->method}};
     const lipsc_status status = lipsc_st_write(path, items, sizeof items / sizeof *items,
                                                notes, sizeof notes / sizeof *notes, err);
-    lipsc_release(columns);
+    free(columns);
     return status;
 }
 

@@ -1,14 +1,9 @@
 /* cmd_export.c - lipscope export: one layer of a model with its input, as a layer file. */
-#include "args.h"
-#include "attn/attn.h"
-#include "layer_save.h"
-#include "model/model.h"
-#include "names.h"
-#include "window.h"
+#include "source.h"
 
 typedef struct {
     cli_common common;
-    cli_source_options source;
+    lipsc_source_options source;
     size_t layer, length, window;
     int map, part;
     uint64_t seed;
@@ -52,75 +47,46 @@ static const cli_option options[] = {
      .help = "no remark about how to read the file"},
 };
 
-static cli_window window_of(const settings *s, const cli_source *source) {
-    const size_t n = s->length ? s->length : cli_window_whole(source);
-    return (cli_window){n, n, s->window};
-}
-
-static int check_window(const cli_command *self, const char *spec, const settings *s,
-                        const lipsc_model_info *info, const cli_source *source) {
-    const cli_window window = window_of(s, source);
-    if (s->layer >= info->layers)
-        return cli_failure(self, "%s: --layer %zu: the model has layers 0 to %zu", spec,
-                           s->layer, info->layers - 1);
-    return cli_window_check(self, spec, info, &s->source, source, &window);
-}
-
-static size_t start_of(const settings *s, const cli_source *source) {
-    const cli_window window = window_of(s, source);
-    return cli_window_start(&s->source, window.longest, window.n, window.w);
-}
-
-/* The window run through the model up to the layer, in double. */
-static lipsc_status window_acts(const settings *s, lipsc_model *model,
-                                const cli_source *source, lipsc_acts **acts,
-                                lipsc_error *err) {
-    return cli_window_acts(source, start_of(s, source), window_of(s, source).n, model,
-                           LIPSC_F64, s->common.threads ? (int)s->common.threads : 1,
-                           s->layer, acts, err);
-}
-
-static int write_layer(const cli_command *self, const char *spec, const settings *s,
-                       lipsc_model *model, const cli_source *source,
-                       const lipsc_acts *acts) {
-    lipsc_layer raw, layer;
-    lipsc_error err;
-    cli_save_room room = {.ids = NULL};
-    const lipsc_map_kind map = s->map ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS;
-    if (lipsc_model_layer(model, s->layer, -1, map, NULL, &raw, &err) ||
-        lipsc_layer_check(&raw, &layer, &err))
-        return cli_failure(self, "%s", err.text);
-    const lipsc_input input = {.n = lipsc_acts_length(acts),
-                               .X = lipsc_acts_attention_input(acts, s->layer)};
-    lipsc_layer_record record = lipsc_layer_record_of(&layer, &input);
-    cli_save_model(&record, spec, lipsc_model_describe(model), s->layer, -1, &room);
+static lipsc_status open_place(const settings *s, const char *spec, lipsc_model **model,
+                               lipsc_device **device, lipsc_place **place,
+                               lipsc_error *err) {
+    lipsc_place_options of;
+    lipsc_place_defaults(&of);
     lipsc_status status =
-        cli_save_window(&record, source, start_of(s, source), &room, &err);
-    if (!status) status = lipsc_layer_write(s->out, &record, &err);
-    cli_save_free(&room);
-    if (status) return cli_failure(self, "%s", err.text);
-    if (!s->common.quiet) cli_save_say(self, s->out);
-    return CLI_DONE;
+        lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, model, err);
+    if (!status && s->common.threads)
+        status = lipsc_device_open(NULL, (int)s->common.threads, device, err);
+    of.from = spec;
+    of.open = *model;
+    of.layer = s->layer;
+    of.map = s->map ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS;
+    of.source = s->source;
+    of.length = s->length;
+    of.window = s->window;
+    of.device = *device;
+    return status ? status : lipsc_place_open(&of, place, err);
 }
 
 static int export(const cli_command *self, const char *spec, const settings *s) {
     lipsc_model *model = NULL;
-    cli_source source = {0};
-    lipsc_acts *acts = NULL;
+    lipsc_device *device = NULL;
+    lipsc_place *place = NULL;
     lipsc_error err;
-    lipsc_status status =
-        lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, &model, &err);
-    if (!status)
-        status =
-            cli_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);
-    if (!status && !s->common.quiet) cli_source_say(self, spec, &s->source, &source);
-    int code = status ? cli_failure(self, "%s", err.text)
-                      : check_window(self, spec, s, lipsc_model_describe(model), &source);
-    if (code == CLI_RUN && window_acts(s, model, &source, &acts, &err))
+    int code = CLI_DONE;
+    if (open_place(s, spec, &model, &device, &place, &err)) {
         code = cli_failure(self, "%s", err.text);
-    if (code == CLI_RUN) code = write_layer(self, spec, s, model, &source, acts);
-    lipsc_acts_free(acts);
-    cli_source_free(&source);
+    } else {
+        if (!s->common.quiet) cli_source_say(self, lipsc_place_source(place));
+        const lipsc_status status = lipsc_place_export(place, s->out, &err);
+        if (status == LIPSC_E_ARG)
+            code = cli_wrong_use(self, "%s", err.text);
+        else if (status)
+            code = cli_failure(self, "%s", err.text);
+        else if (!s->common.quiet)
+            cli_note(self, "read it with: lipscope layer %s", s->out);
+    }
+    lipsc_place_close(place);
+    lipsc_device_close(device);
     lipsc_model_free(model);
     return code;
 }

@@ -10,7 +10,7 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "interrupt.h"
-#include "layer_save.h"
+#include "study/save.h"
 #include "names.h"
 #include "progress.h"
 #include "value/value.h"
@@ -119,7 +119,7 @@ static lipsc_status save(const settings *s, const lipsc_layer_file *file,
                          const lipsc_attn *attn, const result *r, const double *u,
                          lipsc_error *err) {
     lipsc_layer_record record = lipsc_layer_record_of(&attn->layer, &attn->input);
-    cli_save_origin(&record, file);
+    lipsc_save_origin(&record, file);
     record.dtype = lipsc_dtype_name(attn->dtype);
     record.sigma = r->sigma;
     record.u = u;

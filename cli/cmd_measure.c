@@ -1,5 +1,6 @@
 /* cmd_measure.c - lipscope measure: sigma of the layers of a model on windows of a text. */
 #include <float.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
@@ -192,7 +193,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     }
     measure_asked_free(&asked);
     cli_sizes_free(&s.lengths);
-    lipsc_release(line);
+    free(line);
     return code;
 }
 

@@ -1,5 +1,7 @@
 /* cmd_merge.c - lipscope merge: run files of one sweep, made in several places, become one.
  */
+#include <stdlib.h>
+
 #include "args.h"
 
 typedef struct {
@@ -41,7 +43,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     int code = cli_parse(self, argc, argv, &s, &operands);
     if (code == CLI_RUN)
         code = merge(self, &s, (size_t)operands, (const char *const *)argv, line);
-    lipsc_release(line);
+    free(line);
     return code;
 }
 

@@ -6,12 +6,11 @@
 
 #include "args.h"
 #include "interrupt.h"
-#include "lipscope.h"
-#include "window.h"
+#include "source.h"
 
 typedef struct {
     cli_common common;
-    cli_source_options source;
+    lipsc_source_options source;
     cli_sizes layers;
     size_t length, window, tokens, neighbours;
     double noise;
@@ -232,14 +231,16 @@ static void print_tokens(const lipsc_perturbation_rows *rows,
 /* ---- The command -------------------------------------------------------------------- */
 
 static int work(const cli_command *self, const char *spec, const settings *s,
-                lipsc_model *model, const cli_source *source, lipsc_device *device) {
+                lipsc_model *model, const lipsc_source *source, lipsc_device *device) {
     const lipsc_model_info *info = lipsc_model_describe(model);
-    const cli_window window = {s->length, s->length, s->window};
-    const int bad = cli_window_check(self, spec, info, &s->source, source, &window);
-    if (bad != CLI_RUN) return bad;
+    lipsc_error wrong;
+    const lipsc_status fits = lipsc_window_check(spec, info, &s->source, source, s->length,
+                                                 s->length, s->window, &wrong);
+    if (fits)
+        return (fits == LIPSC_E_ARG ? cli_wrong_use : cli_failure)(self, "%s", wrong.text);
     uint32_t *ids = calloc(s->length, sizeof *ids);
     if (!ids) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
-    const size_t start = cli_window_start(&s->source, s->length, s->length, s->window);
+    const size_t start = lipsc_window_start(&s->source, s->length, s->length, s->window);
     for (size_t i = 0; i < s->length; i++)
         ids[i] = lipsc_window_id(source, start, s->length, i);
 
@@ -288,7 +289,7 @@ static int work(const cli_command *self, const char *spec, const settings *s,
 static int perturb(const cli_command *self, const char *spec, const settings *s) {
     lipsc_model *model = NULL;
     lipsc_device *device = NULL;
-    cli_source source = {0};
+    lipsc_source source = {0};
     lipsc_error err;
     int code = CLI_FAILED;
     lipsc_status status = lipsc_device_open(NULL, (int)s->common.threads, &device, &err);
@@ -296,13 +297,13 @@ static int perturb(const cli_command *self, const char *spec, const settings *s)
         status = lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, &model, &err);
     if (!status)
         status =
-            cli_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);
+            lipsc_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);
     if (status) {
         code = cli_failure(self, "%s", err.text);
     } else {
-        if (!s->common.quiet) cli_source_say(self, spec, &s->source, &source);
+        if (!s->common.quiet) cli_source_say(self, &source);
         code = work(self, spec, s, model, &source, device);
-        cli_source_free(&source);
+        lipsc_source_free(&source);
     }
     lipsc_model_free(model);
     lipsc_device_close(device);

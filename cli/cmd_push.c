@@ -2,12 +2,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/clock.h"
-#include "core/extreme.h"
 #include "gauss.h"
 #include "layer_source.h"
 #include "measure_write.h"
 #include "names.h"
+#include "progress.h"
 
 typedef struct {
     layer_settings from; /* first: see layer_source.h */
@@ -51,7 +50,7 @@ static double farthest(const lipsc_measure *mu) {
         double length = 0.0;
         for (size_t c = 0; c < mu->d; c++)
             length = hypot(length, mu->points[i * mu->d + c]);
-        largest = lipsc_max(largest, length);
+        if (!(length <= largest) && !isnan(largest)) largest = length; /* a NaN stays */
     }
     return largest;
 }
@@ -103,7 +102,7 @@ static int print(const cli_command *self, const settings *s, const layer_source 
 
 static int push(const cli_command *self, const settings *s, const layer_source *layer,
                 const char *path, const lipsc_measure *mu) {
-    const double started = lipsc_seconds();
+    const double started = cli_seconds();
     lipsc_cloud image, merged;
     lipsc_error err = {.text = ""};
     lipsc_status status =
@@ -119,7 +118,7 @@ static int push(const cli_command *self, const settings *s, const layer_source *
     const int code =
         cli_measure_write(s->out, &image.measure, NULL, 0, NULL, 0, &err)
             ? cli_failure(self, "%s", err.text)
-            : print(self, s, layer, path, mu, &image.measure, lipsc_seconds() - started);
+            : print(self, s, layer, path, mu, &image.measure, cli_seconds() - started);
     lipsc_cloud_free(&image);
     return code;
 }

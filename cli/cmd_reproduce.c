@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -319,7 +320,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     lipsc_device_close(r.device);
     json_decref(r.fits);
     for (size_t k = 0; k < KEPT; k++) lipsc_model_free(r.kept[k].model);
-    lipsc_release(line);
+    free(line);
     return code;
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "gauss.h"
-#include "core/extreme.h"
 #include "interrupt.h"
 #include "layer_source.h"
 #include "measure_write.h"
@@ -152,8 +151,8 @@ static void fill_row(lipsc_table *t, const settings *s, const layer_source *laye
     lipsc_table_integer(t, "atoms", (long long)found->atoms);
     lipsc_table_integer(t, "d", (long long)found->d);
     lipsc_table_real(t, "step", s->step);
-    lipsc_table_real(t, "residual",
-                     lipsc_max(found->move_residual, found->halves_residual));
+    const double move = found->move_residual, halves = found->halves_residual;
+    lipsc_table_real(t, "residual", isnan(move) || move > halves ? move : halves);
     lipsc_table_bool(t, "converged", found->converged);
     if (json || found->d <= SHOWN) {
         lipsc_table_reals(t, "half", found->d, found->half);

@@ -1,6 +1,5 @@
 /* cmd_tokens.c - lipscope tokens: text to ids and back. */
 #include "args.h"
-#include "core/mem.h"
 #include "source.h"
 
 typedef struct {

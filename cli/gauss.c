@@ -2,10 +2,9 @@
 #include "gauss.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <stdio.h>
 
-#include "core/mem.h"
-#include "io/safetensors.h"
 #include "names.h"
 
 int gauss_open(const cli_command *self, const char *path, lipsc_gauss_file *out) {
@@ -25,12 +24,12 @@ static int sample(const cli_command *self, const char *path, size_t n, uint64_t 
     const int code = gauss_open(self, path, &file);
     if (code != CLI_RUN) return code;
     const size_t d = file.gauss.d;
-    double *points = lipsc_alloc(n, d * sizeof *points);
+    double *points = calloc(n, d * sizeof *points);
     const lipsc_status status =
         points ? lipsc_gauss_sample(&file.gauss, n, seed, points, &err) : LIPSC_E_NOMEM;
     lipsc_gauss_file_free(&file);
     if (status) {
-        lipsc_release(points);
+        free(points);
         return cli_failure(self, "%s: %s", path,
                            *err.text ? err.text : lipsc_strerror(status));
     }
@@ -61,13 +60,13 @@ static int push(const cli_command *self, const char *path, const lipsc_layer *la
                 const lipsc_gauss *gauss, image *out) {
     const size_t width = lipsc_layer_width(layer);
     lipsc_error err = {.text = ""};
-    out->storage = lipsc_alloc(width, (width + 1) * sizeof *out->storage);
+    out->storage = calloc(width, (width + 1) * sizeof *out->storage);
     const lipsc_status status =
         out->storage ? lipsc_gauss_push(layer, gauss, out->storage, out->storage + width,
                                         &out->slope, &err)
                      : LIPSC_E_NOMEM;
     if (status) {
-        lipsc_release(out->storage);
+        free(out->storage);
         out->storage = NULL;
         return cli_failure(self, "%s: %s%s", path,
                            *err.text ? err.text : lipsc_strerror(status),
@@ -145,7 +144,7 @@ int gauss_act(const cli_command *self, const layer_settings *s, const char *path
         code = out && lipsc_st_write(out, items, 2, NULL, 0, &err)
                    ? cli_failure(self, "%s", err.text)
                    : print(self, s, &layer, &file.gauss, &to, out);
-        lipsc_release(to.storage);
+        free(to.storage);
     }
     layer_source_close(&layer);
     lipsc_gauss_file_free(&file);
@@ -195,8 +194,8 @@ static int images_apart(const cli_command *self, const layer_settings *s,
         code = push(self, path[k], &layer.layer, &file[k].gauss, &to[k]);
     if (code == CLI_RUN && lipsc_gauss_distance(&to[0].gauss, &to[1].gauss, after, &err))
         code = cli_failure(self, "%s", err.text);
-    lipsc_release(to[0].storage);
-    lipsc_release(to[1].storage);
+    free(to[0].storage);
+    free(to[1].storage);
     layer_source_close(&layer);
     return code;
 }

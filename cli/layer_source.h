@@ -4,7 +4,6 @@
 #define LIPSC_CLI_LAYER_SOURCE_H
 
 #include "args.h"
-#include "model/model.h"
 
 /* The first member of the settings of a command, so that offsets in it are offsets there.
  */

@@ -3,10 +3,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include <sys/resource.h>
 
-#include "core/clock.h"
 #include "measure.h"
-#include "out/table.h"
-#include "run/growth.h"
+#include "progress.h"
 
 enum { MOST = 64 }; /* fields of a row */
 
@@ -69,7 +67,8 @@ int measure_print(const cli_command *self, const measure_settings *s, unsigned p
     for (size_t i = 0; i < row_count && !status; i++)
         lipsc_table_record(t, lipsc_row_fields(), rows[i]);
     if (!status) {
-        lipsc_table_member(t, "fits", lipsc_growths_json(&laws));
+        lipsc_table_list(t, "fits", lipsc_growth_fields(), laws.count, sizeof *laws.at,
+                         laws.at);
         status = lipsc_table_end(t, &err);
     }
     if (!status && format == LIPSC_FORMAT_TABLE && laws.count)
@@ -134,13 +133,13 @@ static long peak_megabytes(void) {
 }
 
 measure_timer measure_timer_start(const lipsc_study *study) {
-    return (measure_timer){measure_finished(study), lipsc_seconds()};
+    return (measure_timer){measure_finished(study), cli_seconds()};
 }
 
 void measure_timer_say(const measure_timer *timer, const cli_command *self,
                        const lipsc_study *study, const lipsc_device *device) {
     const lipsc_study_times t = lipsc_study_spent(study);
-    const double seconds = lipsc_seconds() - timer->begin;
+    const double seconds = cli_seconds() - timer->begin;
     const double busy = t.forward + t.prepare + t.solve + t.extras;
     const size_t computed = measure_finished(study) - timer->before;
     const int threads = lipsc_device_threads(device);

@@ -2,7 +2,7 @@
 #ifndef LIPSC_CLI_MEASURE_WRITE_H
 #define LIPSC_CLI_MEASURE_WRITE_H
 
-#include "io/safetensors.h"
+#include "lipscope.h"
 
 /* points, weights, times where there are any, then at most 8 further tensors and any notes,
  * which readers of measures ignore. */

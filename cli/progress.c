@@ -4,11 +4,16 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-
 enum { AUTO = 0, ALWAYS = 1 };
+
+double cli_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 void cli_progress_begin(cli_progress *p, const cli_common *common) {
     *p = (cli_progress){.last = -1.0};
@@ -17,7 +22,7 @@ void cli_progress_begin(cli_progress *p, const cli_common *common) {
 }
 
 void cli_progress_say(cli_progress *p, const char *format, ...) {
-    const double now = lipsc_seconds();
+    const double now = cli_seconds();
     if (!p->shown || (p->line_out && now - p->last < 0.1)) return; /* ten a second */
     va_list args;
     va_start(args, format);

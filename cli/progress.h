@@ -10,6 +10,8 @@ typedef struct {
     double last;  /* seconds of the last drawing    */
 } cli_progress;
 
+double cli_seconds(void); /* of a clock that never goes back */
+
 /* Shown on a terminal, or when asked for; never with --quiet. */
 void cli_progress_begin(cli_progress *p, const cli_common *common);
 

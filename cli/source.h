@@ -3,11 +3,6 @@
 #define LIPSC_CLI_SOURCE_H
 
 #include "args.h"
-#include "lipscope/source.h"
-
-typedef lipsc_source cli_source;
-typedef lipsc_source_options cli_source_options;
-#define cli_source_read lipsc_source_read
 
 /* The options that fill it; the settings have a lipsc_source_options source. */
 #define CLI_SOURCE_OPTIONS(settings)                                                    \
@@ -54,9 +49,8 @@ typedef lipsc_source_options cli_source_options;
 /* What has no meaning without the rest.  CLI_RUN, or the exit code after a sentence. */
 int cli_source_check(const cli_command *self, const lipsc_source_options *options);
 
-/* What is worth knowing, on standard error. */
-void cli_source_say(const cli_command *self, const char *spec,
-                    const cli_source_options *options, const cli_source *source);
+/* What is worth knowing, on standard error; NULL: nothing. */
+void cli_source_say(const cli_command *self, const lipsc_source *source);
 void cli_utf8_say(const cli_command *self, const char *path, size_t malformed, size_t size);
 
 #endif

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "interrupt.h"
-#include "meanfield/pairs.h"
 #include "measure_write.h"
 
 static const lipsc_column columns[] = {

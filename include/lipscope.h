@@ -63,6 +63,7 @@
 #include "lipscope/compare.h"   /* two sets of rows against each other                */
 #include "lipscope/report.h"    /* a page of run files                                */
 #include "lipscope/attack.h"    /* the worst input                                    */
+#include "lipscope/place.h"     /* a layer of a file or a model: its bounds, attacks  */
 #include "lipscope/perturb.h"   /* what finite changes do, beside sigma              */
 #include "lipscope/file.h"      /* layer files                                        */
 #include "lipscope/meanfield.h" /* measures, their distances, attention on them       */

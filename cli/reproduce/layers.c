@@ -99,31 +99,36 @@ static void layer_line(repro *r, const place *p, size_t layer, const lipsc_zoo_c
         all.said, all.outside, all.tightest, all.least, all.paper, regime_words);
 }
 
-int repro_window_open(repro *r, const char *spec, int mask, size_t length, size_t *layer,
-                      bounds_source *source) {
-    lipsc_model *model = NULL;
+int repro_window_open(repro *r, const char *spec, const lipsc_mask *mask, size_t length,
+                      size_t *layer, repro_window *out) {
     lipsc_error err = {.text = ""};
-    bounds_settings s = {.common = r->set->common,
-                         .scale = NAN,
-                         .map = 1,
-                         .mask = mask,
-                         .seed = r->set->seed,
-                         .length = length,
-                         .source = {.text = r->texts.items[0]}};
-    s.common.threads = 1; /* products too small for several */
-    s.common.quiet = 1;   /* of the text all has been said */
-    memset(source, 0, sizeof *source);
+    lipsc_place_options of;
+    *out = (repro_window){.model = NULL};
     if (repro_stopped(r)) return 0;
-    if (repro_model_open(r, spec, &model, &err)) {
-        repro_fail(r, err.code, &err);
-        return 0;
+    lipsc_place_defaults(&of);
+    lipsc_status status = repro_model_open(r, spec, &out->model, &err);
+    /* products too small for several threads */
+    if (!status) status = lipsc_device_open(NULL, 1, &out->device, &err);
+    if (!status) {
+        of.from = spec;
+        of.open = out->model;
+        of.layer = *layer = lipsc_model_describe(out->model)->layers / 2;
+        of.mask_override = mask;
+        of.source.text = r->texts.items[0];
+        of.length = length;
+        of.device = out->device;
+        status = lipsc_place_open(&of, &out->place, &err);
     }
-    *layer = s.layer = lipsc_model_describe(model)->layers / 2;
-    repro_model_close(r, model);
-    if (bounds_source_open(r->self, &s, spec, source) == CLI_RUN) return 1;
-    snprintf(err.text, sizeof err.text, "%s: cannot be bounded", spec);
-    repro_fail(r, LIPSC_E_ARG, &err); /* the reason has been said */
-    return 0;
+    if (!status) status = place_point_make(out->place, 0, &out->point, &err);
+    if (status) repro_fail(r, status, &err);
+    return !status;
+}
+
+void repro_window_close(repro *r, repro_window *window) {
+    place_point_free(&window->point);
+    lipsc_place_close(window->place);
+    lipsc_device_close(window->device);
+    if (window->model) repro_model_close(r, window->model);
 }
 
 static void bound_layer(repro *r, const place *p) {
@@ -131,20 +136,20 @@ static void bound_layer(repro *r, const place *p) {
     lipsc_zoo_case z;
     lipsc_svd_settings set;
     lipsc_svd_info info;
-    bounds_source source;
+    repro_window window;
     size_t layer = 0;
     double sigma = NAN;
     memset(&z, 0, sizeof z);
-    if (repro_window_open(r, p->spec, BOUNDS_MASK_MODEL, r->set->quick ? 16 : 64, &layer,
-                          &source)) {
+    if (repro_window_open(r, p->spec, NULL, r->set->quick ? 16 : 64, &layer, &window)) {
         lipsc_zoo_row *rows = lipsc_alloc(lipsc_zoo_count, sizeof *rows);
         lipsc_svd_defaults(&set);
         lipsc_status status = rows ? LIPSC_OK : LIPSC_E_NOMEM;
         if (!status)
-            status = lipsc_attn_sigma(source.attn, &set, &sigma, NULL, NULL, &info);
+            status = lipsc_attn_sigma(window.point.attn, &set, &sigma, NULL, NULL, &info);
         if (!status)
-            status = lipsc_zoo_case_make(source.attn, source.radius, 4.0,
-                                         source.has_norm ? &source.norm : NULL, &z, &err);
+            status = lipsc_zoo_case_make(window.point.attn, NAN, 4.0,
+                                         window.point.has_norm ? &window.point.norm : NULL,
+                                         &z, &err);
         if (!status) status = lipsc_zoo_evaluate_all(&z, sigma, rows);
         if (status) {
             repro_fail(r, status, &err);
@@ -155,7 +160,7 @@ static void bound_layer(repro *r, const place *p) {
         lipsc_zoo_case_free(&z);
         lipsc_release(rows);
     }
-    bounds_source_close(&source);
+    repro_window_close(r, &window);
 }
 
 void repro_decoder_bounds(repro *r) {

@@ -34,7 +34,9 @@
 #include "attn/attn.h"
 #include "bound/construct.h"
 #include "bound/zoo.h"
-#include "bounds.h"
+#include "args.h"
+#include "row/field.h"
+#include "study/place.h"
 #include "model/model.h"
 #include "progress.h"
 #include "run/run.h"
@@ -238,11 +240,19 @@ void repro_model_close(repro *r, lipsc_model *model); /* NULL does nothing */
 int repro_is_published(repro *r, const char *spec, const char *architecture);
 const char *repro_encoder(const repro *r); /* the given one, or random:bert:nano */
 
-/* The attention of the middle layer at a window of the first text.  mask as in
- * bounds_settings.  0: it failed, which r knows; bounds_source_close either way.  layers.c
+/* The attention of the middle layer at a window of the first text. */
+typedef struct {
+    lipsc_model *model;
+    lipsc_device *device;
+    lipsc_place *place;
+    place_point point;
+} repro_window;
+
+/* mask NULL: the model's own.  0: it failed, which r knows; close it either way.  layers.c
  */
-int repro_window_open(repro *r, const char *spec, int mask, size_t length, size_t *layer,
-                      bounds_source *source);
+int repro_window_open(repro *r, const char *spec, const lipsc_mask *mask, size_t length,
+                      size_t *layer, repro_window *out);
+void repro_window_close(repro *r, repro_window *window);
 
 /* ---- Computations -------------------------------------------------------------------- */
 

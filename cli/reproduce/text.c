@@ -35,32 +35,32 @@ static double longest_token(size_t n, size_t d, const double *X) {
 /* ---- LayerNorm ----------------------------------------------------------------------- */
 
 void repro_layernorm(repro *r) {
-    bounds_source source;
+    repro_window window;
     size_t layer = 0;
-    if (repro_window_open(r, r->decoder, BOUNDS_MASK_MODEL, r->set->quick ? 16 : 64, &layer,
-                          &source)) {
-        if (!source.has_norm) {
+    if (repro_window_open(r, r->decoder, NULL, r->set->quick ? 16 : 64, &layer, &window)) {
+        if (!window.point.has_norm) {
             repro_pass(r, "layernorm", "the decoder has no norm in front of attention");
             repro_pass(r, "layernorm-ball",
                        "the decoder has no norm in front of attention");
         } else {
-            const lipsc_layer *f = &source.attn->layer;
-            const lipsc_input *in = &source.attn->input;
-            const double *raw = lipsc_acts_block_input(source.acts, layer);
+            const lipsc_layer *f = &window.point.attn->layer;
+            const lipsc_input *in = &window.point.attn->input;
+            const double *raw = lipsc_acts_block_input(window.place->acts, layer);
             const double at_norm = sigma_at(f, in->n, in->X);
             const double without = sigma_at(f, in->n, raw);
             const double image = longest_token(in->n, f->d, in->X);
             repro_say(
-                r, "layernorm", source.norm.sigma / (at_norm * source.norm.here),
+                r, "layernorm",
+                window.point.norm.sigma / (at_norm * window.point.norm.here),
                 "decoder, layer %zu, n = %zu: %.4g with its norm, %.4g behind it, %.4g "
                 "on the same tokens without one",
-                layer, in->n, source.norm.sigma, at_norm, without);
-            repro_say(r, "layernorm-ball", image / source.norm.radius,
+                layer, in->n, window.point.norm.sigma, at_norm, without);
+            repro_say(r, "layernorm-ball", image / window.point.norm.radius,
                       "longest token %.4g, R_LN = %.4g; without the norm %.4g", image,
-                      source.norm.radius, longest_token(in->n, f->d, raw));
+                      window.point.norm.radius, longest_token(in->n, f->d, raw));
         }
     }
-    bounds_source_close(&source);
+    repro_window_close(r, &window);
 }
 
 /* ---- Every token twice --------------------------------------------------------------- */
@@ -101,19 +101,19 @@ static doubled duplicate(const lipsc_layer *f, const lipsc_input *in, int causal
 }
 
 void repro_duplication(repro *r) {
-    bounds_source source;
+    static const lipsc_mask none = LIPSC_MASK_NONE;
+    repro_window window;
     size_t layer = 0;
-    if (repro_window_open(r, r->decoder, BOUNDS_MASK_NONE, r->set->quick ? 12 : 48, &layer,
-                          &source)) {
-        const lipsc_layer *f = &source.attn->layer;
-        const doubled free_of_mask = duplicate(f, &source.attn->input, 0);
-        const doubled masked = duplicate(f, &source.attn->input, 1);
+    if (repro_window_open(r, r->decoder, &none, r->set->quick ? 12 : 48, &layer, &window)) {
+        const lipsc_layer *f = &window.point.attn->layer;
+        const doubled free_of_mask = duplicate(f, &window.point.attn->input, 0);
+        const doubled masked = duplicate(f, &window.point.attn->input, 1);
         repro_say(r, "duplicated-text",
                   fabs(free_of_mask.twice / free_of_mask.theorem - 1.0),
                   "decoder, layer %zu, n = %zu: %.4g moved, %.4g written twice and moved; "
                   "with a causal mask, another system, %.4g and %.4g",
-                  layer, source.attn->input.n, free_of_mask.move, free_of_mask.twice,
+                  layer, window.point.attn->input.n, free_of_mask.move, free_of_mask.twice,
                   masked.move, masked.twice);
     }
-    bounds_source_close(&source);
+    repro_window_close(r, &window);
 }

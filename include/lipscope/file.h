@@ -1,4 +1,4 @@
-/* file.h - layers in files. */
+/* file.h - layers and tensors in files. */
 #ifndef LIPSCOPE_FILE_H
 #define LIPSCOPE_FILE_H
 
@@ -32,6 +32,28 @@ LIPSC_API lipsc_status lipsc_layer_file_read(const char *path,
                                              const lipsc_layer_options *options,
                                              lipsc_layer_file *out, lipsc_error *err);
 LIPSC_API void lipsc_layer_file_free(lipsc_layer_file *file);
+
+/* ---- Named tensors ------------------------------------------------------------- */
+
+/* One tensor of a safetensors file, and one line of its metadata. */
+typedef struct {
+    const char *name;
+    lipsc_dtype dtype; /* in the file */
+    size_t ndim;
+    const size_t *shape;
+    const double *data;
+} lipsc_st_item;
+
+typedef struct {
+    const char *key, *text;
+} lipsc_st_note;
+
+/* Writes a file that appears under its name whole or not at all: whatever fails, an
+ * older file of that name stays as it was.  Devices and pipes are written directly.
+ * A finite value beyond the range of F32 is refused, not turned into infinity. */
+LIPSC_API lipsc_status lipsc_st_write(const char *path, const lipsc_st_item *items,
+                                      size_t item_count, const lipsc_st_note *metadata,
+                                      size_t note_count, lipsc_error *err);
 
 #ifdef __cplusplus
 }

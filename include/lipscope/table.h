@@ -88,6 +88,9 @@ LIPSC_API void lipsc_table_flush(lipsc_table *table);
  * LIPSC_E_IO when it could not be written. */
 LIPSC_API lipsc_status lipsc_table_end(lipsc_table *table, lipsc_error *err);
 
+/* Somebody else's text, with escapes for what would disturb a terminal. */
+LIPSC_API void lipsc_put_plain(FILE *to, const char *text);
+
 #ifdef __cplusplus
 }
 #endif

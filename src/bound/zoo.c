@@ -390,6 +390,7 @@ lipsc_status lipsc_zoo_regime(const lipsc_zoo_case *z, lipsc_regime *out,
     lipsc_release(x);
     if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
     out->log_crossover = 2.0 * out->a;
+    out->crossover = exp(out->log_crossover);
     out->spread = z->local[out->head].spread;
     const int saturated = z->local[out->head].median < 1e-3;
     out->name = regime_name(saturated, z->n, out->log_crossover);

@@ -121,18 +121,17 @@ const char *lipsc_bound_domain_name(lipsc_bound_domain domain);
 
 /* ---- Regime ------------------------------------------------------------------------- */
 
-typedef struct {
-    size_t head;  /* that of the largest a                                            */
-    double a;     /* a2: scores in a row differ by at most 2 a                        */
-    double delta; /* Delta*, the largest that one outlier reaches in the ball (5.1)   */
-    double log_crossover; /* 2 a: sqrt(n) growth must stop near e^{2a} (3.5)             */
-    const char *name;     /* sqrt_n, mean_field or large_radius; n against e^{2a}        */
-    double spread;        /* the largest range of the scores in a row of this input      */
-    const char *input;    /* the same names; n against e^spread: this input, not its ball */
-} lipsc_regime;
-
 /* LIPSC_E_REFUSED when scores are not of the form (A x_i + c).x_j. */
 lipsc_status lipsc_zoo_regime(const lipsc_zoo_case *z, lipsc_regime *out, lipsc_error *err);
+
+/* ---- All of it at once: table.c -------------------------------------------------------
+ */
+
+/* lipsc_attn_bounds with a norm in front (NULL: none). */
+lipsc_status lipsc_zoo_bounds(lipsc_attn *attn, const lipsc_zoo_norm *norm,
+                              const lipsc_bounds_settings *set, lipsc_bounds *out,
+                              lipsc_error *err);
+double lipsc_mean_token(size_t n, size_t d, const double *X); /* mean length */
 
 /* ---- Shared by the files of the bounds
  * --------------------------------------------------- */

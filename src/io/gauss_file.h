@@ -4,6 +4,7 @@
 #define LIPSC_IO_GAUSS_FILE_H
 
 #include "io/safetensors.h"
+#include "lipscope/meanfield.h"
 
 /* As lipsc_gauss_file_read.  Everything is copied: st may be freed afterwards. */
 lipsc_status lipsc_gauss_from_st(const lipsc_st *st, lipsc_gauss_file *out,

@@ -8,7 +8,7 @@
 #ifndef LIPSC_IO_SAFETENSORS_H
 #define LIPSC_IO_SAFETENSORS_H
 
-#include "lipscope.h"
+#include "lipscope/file.h" /* lipsc_st_write */
 
 typedef enum {
     LIPSC_ST_OTHER = 0, /* known to the format, not converted: integers, F8, ... */
@@ -61,26 +61,5 @@ lipsc_status lipsc_st_read_f64(const lipsc_st *st, const lipsc_st_tensor *tensor
                                size_t first, size_t count, double *out, lipsc_error *err);
 lipsc_status lipsc_st_read_f32(const lipsc_st *st, const lipsc_st_tensor *tensor,
                                size_t first, size_t count, float *out, lipsc_error *err);
-
-/* ---- Writing ---- */
-
-typedef struct {
-    const char *name;
-    lipsc_dtype dtype; /* in the file */
-    size_t ndim;
-    const size_t *shape;
-    const double *data;
-} lipsc_st_item;
-
-typedef struct {
-    const char *key, *text;
-} lipsc_st_note;
-
-/* Writes a file that appears under its name whole or not at all: whatever fails, an
- * older file of that name stays as it was.  Devices and pipes are written directly.
- * A finite value beyond the range of F32 is refused, not turned into infinity. */
-lipsc_status lipsc_st_write(const char *path, const lipsc_st_item *items, size_t item_count,
-                            const lipsc_st_note *metadata, size_t note_count,
-                            lipsc_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* pairs.c - few atoms of very different mass in a ball, moved about at random as long as
  * their local constant grows; starts are the worst cases of docs/maths.md 5.3 and 5.4. */
-#include "meanfield/pairs.h"
+#include "lipscope/meanfield.h"
 
 #include <math.h>
 #include <string.h>

@@ -116,3 +116,11 @@ lipsc_status lipsc_study_save_direction(const lipsc_study *study, const study_ce
     lipsc_save_free(&room);
     return status;
 }
+
+void lipsc_save_origin(lipsc_layer_record *record, const lipsc_layer_file *file) {
+    const lipsc_layer_record *from = lipsc_layer_file_record(file);
+    record->model = from->model;
+    record->model_hash = from->model_hash;
+    record->place = from->place;
+    record->head = from->head;
+}

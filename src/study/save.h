@@ -4,6 +4,7 @@
 #define LIPSC_STUDY_SAVE_H
 
 #include "io/layer_record.h"
+#include "lipscope/file.h"
 #include "lipscope/source.h"
 
 /* Texts and numbers that a record points to. */
@@ -21,6 +22,9 @@ void lipsc_save_model(lipsc_layer_record *record, const char *spec,
  * image. */
 lipsc_status lipsc_save_window(lipsc_layer_record *record, const lipsc_source *source,
                                size_t start, lipsc_save_room *room, lipsc_error *err);
+/* A layer that came from a file says what that file said of its origin. */
+void lipsc_save_origin(lipsc_layer_record *record, const lipsc_layer_file *file);
+
 void lipsc_save_free(lipsc_save_room *room);
 
 #endif

@@ -105,7 +105,7 @@ void lipsc_added_free(lipsc_added *added) {
     free(added);
 }
 
-static lipsc_status read_flags(const lipsc_place *place, json_t *object, token *t) {
+static lipsc_status read_flags(const lipsc_json_place *place, json_t *object, token *t) {
     const struct {
         const char *key;
         int *flag;
@@ -122,7 +122,7 @@ static lipsc_status read_flags(const lipsc_place *place, json_t *object, token *
     return LIPSC_OK;
 }
 
-static lipsc_status read_token(const lipsc_place *place, json_t *object,
+static lipsc_status read_token(const lipsc_json_place *place, json_t *object,
                                const lipsc_vocab *vocab, uint32_t *next_id,
                                lipsc_added *added) {
     const char *content;
@@ -162,7 +162,7 @@ static lipsc_status read_token(const lipsc_place *place, json_t *object,
     return t.content.failed ? lipsc_place_nomem(place) : LIPSC_OK;
 }
 
-static lipsc_status shown_fail(const lipsc_place *place, const token *t,
+static lipsc_status shown_fail(const lipsc_json_place *place, const token *t,
                                const char *reason) {
     char shown[LIPSC_SHOWN_NAME];
     lipsc_show_token(t->content.data, t->content.len, shown);
@@ -170,8 +170,8 @@ static lipsc_status shown_fail(const lipsc_place *place, const token *t,
 }
 
 /* What each token looks like in the text, and the tries over that. */
-static lipsc_status make_patterns(const lipsc_place *place, lipsc_normalizer *normalizer,
-                                  lipsc_added *added) {
+static lipsc_status make_patterns(const lipsc_json_place *place,
+                                  lipsc_normalizer *normalizer, lipsc_added *added) {
     for (size_t i = 0; i < added->count; i++) {
         token *t = &added->tokens[i];
         lipsc_text_put(&t->pattern, t->content.data, t->content.len);
@@ -202,7 +202,7 @@ static int compare_ids(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static lipsc_status sort_ids(const lipsc_place *place, lipsc_added *added) {
+static lipsc_status sort_ids(const lipsc_json_place *place, lipsc_added *added) {
     /* id in the upper half, token in the lower */
     uint64_t *keys = malloc((added->count + 1) * sizeof *keys);
     lipsc_status status = LIPSC_OK;
@@ -224,7 +224,7 @@ static lipsc_status sort_ids(const lipsc_place *place, lipsc_added *added) {
     return status;
 }
 
-lipsc_status lipsc_added_read(const lipsc_place *place, json_t *list,
+lipsc_status lipsc_added_read(const lipsc_json_place *place, json_t *list,
                               const lipsc_vocab *vocab, lipsc_normalizer *normalizer,
                               lipsc_added **out) {
     lipsc_status status = LIPSC_OK;
@@ -373,8 +373,8 @@ static lipsc_post_part *add_part(lipsc_postprocessor *post, int is_text) {
 }
 
 /* ["[SEP]", 102] */
-static lipsc_status read_pair(const lipsc_place *place, json_t *object, const char *key,
-                              lipsc_postprocessor *post) {
+static lipsc_status read_pair(const lipsc_json_place *place, json_t *object,
+                              const char *key, lipsc_postprocessor *post) {
     json_t *pair = json_object_get(object, key);
     uint32_t id;
     if (json_array_size(pair) != 2 || !json_is_string(json_array_get(pair, 0)))
@@ -387,8 +387,8 @@ static lipsc_status read_pair(const lipsc_place *place, json_t *object, const ch
     return part->ids.failed ? lipsc_place_nomem(place) : LIPSC_OK;
 }
 
-static lipsc_status read_special(const lipsc_place *place, json_t *tokens, json_t *piece,
-                                 lipsc_postprocessor *post) {
+static lipsc_status read_special(const lipsc_json_place *place, json_t *tokens,
+                                 json_t *piece, lipsc_postprocessor *post) {
     char shown[LIPSC_SHOWN_NAME];
     const char *name;
     size_t len, i;
@@ -416,7 +416,7 @@ static lipsc_status read_special(const lipsc_place *place, json_t *tokens, json_
     return part->ids.failed ? lipsc_place_nomem(place) : LIPSC_OK;
 }
 
-static lipsc_status read_template(const lipsc_place *place, json_t *object,
+static lipsc_status read_template(const lipsc_json_place *place, json_t *object,
                                   lipsc_postprocessor *post) {
     json_t *single, *piece, *tokens = json_object_get(object, "special_tokens");
     size_t i;
@@ -439,7 +439,8 @@ static lipsc_status read_template(const lipsc_place *place, json_t *object,
     return LIPSC_OK;
 }
 
-static lipsc_status read_step(const lipsc_place *place, json_t *object, void *context) {
+static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
+                              void *context) {
     lipsc_postprocessor *post = context;
     int index;
     lipsc_status status = lipsc_field_type(place, object, kind_names, &index);
@@ -453,7 +454,7 @@ static lipsc_status read_step(const lipsc_place *place, json_t *object, void *co
     return status ? status : read_pair(place, object, "sep", post);
 }
 
-lipsc_status lipsc_postprocessor_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_postprocessor_read(const lipsc_json_place *place, json_t *object,
                                       lipsc_postprocessor *out) {
     if (!object || json_is_null(object)) return LIPSC_OK;
     return lipsc_each_part(place, object, "processors", read_step, out);

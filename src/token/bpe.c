@@ -105,8 +105,8 @@ void lipsc_bpe_free(lipsc_bpe *bpe) {
     free(bpe);
 }
 
-static lipsc_status missing_token(const lipsc_place *place, size_t rank, const char *token,
-                                  size_t len) {
+static lipsc_status missing_token(const lipsc_json_place *place, size_t rank,
+                                  const char *token, size_t len) {
     char shown[LIPSC_SHOWN_NAME];
     lipsc_show_token(token, len, shown);
     return lipsc_place_fail(place,
@@ -116,7 +116,7 @@ static lipsc_status missing_token(const lipsc_place *place, size_t rank, const c
 }
 
 /* One merge of the file: "left right", or ["left", "right"]. */
-static lipsc_status split_merge(const lipsc_place *place, json_t *pair, size_t rank,
+static lipsc_status split_merge(const lipsc_json_place *place, json_t *pair, size_t rank,
                                 const char *part[2], size_t len[2]) {
     if (json_is_string(pair)) {
         const char *line = json_string_value(pair);
@@ -140,7 +140,7 @@ static lipsc_status split_merge(const lipsc_place *place, json_t *pair, size_t r
     return lipsc_place_fail(place, "merge %zu is not a pair of tokens", rank + 1);
 }
 
-static lipsc_status read_merge(const lipsc_place *place, lipsc_bpe *bpe, json_t *pair,
+static lipsc_status read_merge(const lipsc_json_place *place, lipsc_bpe *bpe, json_t *pair,
                                size_t rank) {
     const char *part[2];
     size_t len[2];
@@ -224,7 +224,7 @@ static uint64_t *list_joins(const lipsc_bpe *bpe, size_t *count) {
 }
 
 /* With a prefix or a suffix symbols are no characters, then nothing is cut. */
-static lipsc_status find_joins(const lipsc_place *place, lipsc_bpe *bpe) {
+static lipsc_status find_joins(const lipsc_json_place *place, lipsc_bpe *bpe) {
     size_t count;
     if (bpe->prefix.len || bpe->suffix.len) return LIPSC_OK;
     uint64_t *keys = list_joins(bpe, &count);
@@ -252,7 +252,8 @@ static int is_version(json_t *pair) {
     return json_is_string(pair) && !strncmp(json_string_value(pair), "#version", 8);
 }
 
-static lipsc_status read_merges(const lipsc_place *place, lipsc_bpe *bpe, json_t *object) {
+static lipsc_status read_merges(const lipsc_json_place *place, lipsc_bpe *bpe,
+                                json_t *object) {
     json_t *list, *pair;
     size_t i, rank = 0;
     lipsc_status status = lipsc_field_array(place, object, "merges", &list);
@@ -271,8 +272,8 @@ static lipsc_status read_merges(const lipsc_place *place, lipsc_bpe *bpe, json_t
     return LIPSC_OK;
 }
 
-static lipsc_status read_string(const lipsc_place *place, json_t *object, const char *key,
-                                lipsc_text *out, int *present) {
+static lipsc_status read_string(const lipsc_json_place *place, json_t *object,
+                                const char *key, lipsc_text *out, int *present) {
     const char *value;
     size_t len;
     const lipsc_status status =
@@ -282,7 +283,8 @@ static lipsc_status read_string(const lipsc_place *place, json_t *object, const 
     return !status && out->failed ? lipsc_place_nomem(place) : status;
 }
 
-static lipsc_status read_options(const lipsc_place *place, lipsc_bpe *bpe, json_t *object) {
+static lipsc_status read_options(const lipsc_json_place *place, lipsc_bpe *bpe,
+                                 json_t *object) {
     json_t *dropout = json_object_get(object, "dropout");
     if (dropout && !json_is_null(dropout) && json_number_value(dropout) != 0.0)
         return lipsc_place_fail(place, "dropout is not supported: ids would be random");
@@ -304,7 +306,7 @@ static lipsc_status read_options(const lipsc_place *place, lipsc_bpe *bpe, json_
     return status;
 }
 
-lipsc_status lipsc_bpe_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_bpe_read(const lipsc_json_place *place, json_t *object,
                             const lipsc_vocab *vocab, lipsc_bpe **out) {
     lipsc_bpe *bpe = calloc(1, sizeof *bpe);
     if (!bpe) return lipsc_place_nomem(place);

@@ -67,8 +67,8 @@ void lipsc_decoder_free(lipsc_decoder *decoder) {
 
 /* ---- Reading --------------------------------------------------------------- */
 
-static lipsc_status read_text(const lipsc_place *place, json_t *object, const char *key,
-                              lipsc_text *out) {
+static lipsc_status read_text(const lipsc_json_place *place, json_t *object,
+                              const char *key, lipsc_text *out) {
     const char *value;
     size_t len;
     const lipsc_status status = lipsc_field_string(place, object, key, &value, &len);
@@ -77,7 +77,8 @@ static lipsc_status read_text(const lipsc_place *place, json_t *object, const ch
     return out->failed ? lipsc_place_nomem(place) : LIPSC_OK;
 }
 
-static lipsc_status read_step(const lipsc_place *place, json_t *object, void *context) {
+static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
+                              void *context) {
     lipsc_decoder *decoder = context;
     void *steps = decoder->steps;
     int index, split;
@@ -108,7 +109,7 @@ static lipsc_status read_step(const lipsc_place *place, json_t *object, void *co
     }
 }
 
-lipsc_status lipsc_decoder_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_decoder_read(const lipsc_json_place *place, json_t *object,
                                 lipsc_decoder **out) {
     lipsc_decoder *decoder = calloc(1, sizeof *decoder);
     lipsc_status status = LIPSC_OK;

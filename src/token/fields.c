@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-lipsc_status lipsc_place_fail(const lipsc_place *place, const char *format, ...) {
+lipsc_status lipsc_place_fail(const lipsc_json_place *place, const char *format, ...) {
     char reason[300];
     va_list args;
     va_start(args, format);
@@ -18,7 +18,7 @@ lipsc_status lipsc_place_fail(const lipsc_place *place, const char *format, ...)
                       reason);
 }
 
-lipsc_status lipsc_place_nomem(const lipsc_place *place) {
+lipsc_status lipsc_place_nomem(const lipsc_json_place *place) {
     return lipsc_fail(place->err, LIPSC_E_NOMEM, "%s: out of memory", place->file);
 }
 
@@ -29,14 +29,14 @@ void lipsc_show_token(const char *token, size_t len, char shown[LIPSC_SHOWN_NAME
 }
 
 /* "field 'x' is missing", or is not what it should be. */
-static lipsc_status wrong_field(const lipsc_place *place, json_t *value, const char *key,
-                                const char *should) {
+static lipsc_status wrong_field(const lipsc_json_place *place, json_t *value,
+                                const char *key, const char *should) {
     if (!value) return lipsc_place_fail(place, "has no field '%s'", key);
     return lipsc_place_fail(place, "field '%s' is not %s", key, should);
 }
 
-lipsc_status lipsc_field_string(const lipsc_place *place, json_t *object, const char *key,
-                                const char **value, size_t *len) {
+lipsc_status lipsc_field_string(const lipsc_json_place *place, json_t *object,
+                                const char *key, const char **value, size_t *len) {
     json_t *field = json_object_get(object, key);
     if (!json_is_string(field)) return wrong_field(place, field, key, "a string");
     *value = json_string_value(field);
@@ -44,7 +44,7 @@ lipsc_status lipsc_field_string(const lipsc_place *place, json_t *object, const 
     return LIPSC_OK;
 }
 
-lipsc_status lipsc_field_string_or_null(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_field_string_or_null(const lipsc_json_place *place, json_t *object,
                                         const char *key, const char **value, size_t *len) {
     json_t *field = json_object_get(object, key);
     if (!field || json_is_null(field)) {
@@ -55,7 +55,7 @@ lipsc_status lipsc_field_string_or_null(const lipsc_place *place, json_t *object
     return lipsc_field_string(place, object, key, value, len);
 }
 
-lipsc_status lipsc_field_character(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_field_character(const lipsc_json_place *place, json_t *object,
                                    const char *key, uint32_t *value) {
     const char *string = "";
     size_t len = 0, width = 0;
@@ -67,23 +67,23 @@ lipsc_status lipsc_field_character(const lipsc_place *place, json_t *object,
     return LIPSC_OK;
 }
 
-lipsc_status lipsc_field_bool(const lipsc_place *place, json_t *object, const char *key,
-                              int *value) {
+lipsc_status lipsc_field_bool(const lipsc_json_place *place, json_t *object,
+                              const char *key, int *value) {
     json_t *field = json_object_get(object, key);
     if (!json_is_boolean(field)) return wrong_field(place, field, key, "true or false");
     *value = json_is_true(field);
     return LIPSC_OK;
 }
 
-lipsc_status lipsc_field_bool_or(const lipsc_place *place, json_t *object, const char *key,
-                                 int *value) {
+lipsc_status lipsc_field_bool_or(const lipsc_json_place *place, json_t *object,
+                                 const char *key, int *value) {
     json_t *field = json_object_get(object, key);
     if (!field || json_is_null(field)) return LIPSC_OK;
     return lipsc_field_bool(place, object, key, value);
 }
 
-lipsc_status lipsc_field_size(const lipsc_place *place, json_t *object, const char *key,
-                              size_t *value) {
+lipsc_status lipsc_field_size(const lipsc_json_place *place, json_t *object,
+                              const char *key, size_t *value) {
     json_t *field = json_object_get(object, key);
     if (!json_is_integer(field) || json_integer_value(field) < 0)
         return wrong_field(place, field, key, "a whole number");
@@ -91,15 +91,15 @@ lipsc_status lipsc_field_size(const lipsc_place *place, json_t *object, const ch
     return LIPSC_OK;
 }
 
-lipsc_status lipsc_field_array(const lipsc_place *place, json_t *object, const char *key,
-                               json_t **value) {
+lipsc_status lipsc_field_array(const lipsc_json_place *place, json_t *object,
+                               const char *key, json_t **value) {
     json_t *field = json_object_get(object, key);
     if (!json_is_array(field)) return wrong_field(place, field, key, "a list");
     *value = field;
     return LIPSC_OK;
 }
 
-lipsc_status lipsc_value_id(const lipsc_place *place, json_t *value, const char *what,
+lipsc_status lipsc_value_id(const lipsc_json_place *place, json_t *value, const char *what,
                             uint32_t *id) {
     char shown[LIPSC_SHOWN_NAME];
     if (json_is_integer(value) && json_integer_value(value) >= 0 &&
@@ -112,7 +112,7 @@ lipsc_status lipsc_value_id(const lipsc_place *place, json_t *value, const char 
                             shown);
 }
 
-lipsc_status lipsc_field_type(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_field_type(const lipsc_json_place *place, json_t *object,
                               const char *const *names, int *index) {
     char shown[LIPSC_SHOWN_NAME];
     const char *type = "";
@@ -126,8 +126,8 @@ lipsc_status lipsc_field_type(const lipsc_place *place, json_t *object,
     return lipsc_place_fail(place, "type '%s' is not supported", shown);
 }
 
-lipsc_status lipsc_each_part(const lipsc_place *place, json_t *object, const char *members,
-                             lipsc_part_fn read, void *context) {
+lipsc_status lipsc_each_part(const lipsc_json_place *place, json_t *object,
+                             const char *members, lipsc_part_fn read, void *context) {
     json_t *type = json_object_get(object, "type"), *list, *member;
     lipsc_status status = LIPSC_OK;
     size_t i;

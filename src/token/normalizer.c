@@ -49,8 +49,8 @@ void lipsc_normalizer_free(lipsc_normalizer *normalizer) {
     free(normalizer);
 }
 
-static lipsc_status read_content(const lipsc_place *place, json_t *object, const char *key,
-                                 lipsc_text *content) {
+static lipsc_status read_content(const lipsc_json_place *place, json_t *object,
+                                 const char *key, lipsc_text *content) {
     const char *value;
     size_t len;
     const lipsc_status status = lipsc_field_string(place, object, key, &value, &len);
@@ -59,7 +59,7 @@ static lipsc_status read_content(const lipsc_place *place, json_t *object, const
     return content->failed ? lipsc_place_nomem(place) : LIPSC_OK;
 }
 
-static lipsc_status read_bert(const lipsc_place *place, json_t *object, step *s) {
+static lipsc_status read_bert(const lipsc_json_place *place, json_t *object, step *s) {
     lipsc_status status = lipsc_field_bool(place, object, "clean_text", &s->clean);
     if (!status)
         status = lipsc_field_bool(place, object, "handle_chinese_chars", &s->ideographs);
@@ -69,7 +69,8 @@ static lipsc_status read_bert(const lipsc_place *place, json_t *object, step *s)
     return status;
 }
 
-static lipsc_status read_step(const lipsc_place *place, json_t *object, void *context) {
+static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
+                              void *context) {
     lipsc_normalizer *normalizer = context;
     void *steps = normalizer->steps;
     int index;
@@ -97,7 +98,7 @@ static lipsc_status read_step(const lipsc_place *place, json_t *object, void *co
     }
 }
 
-lipsc_status lipsc_normalizer_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_normalizer_read(const lipsc_json_place *place, json_t *object,
                                    lipsc_normalizer **out) {
     lipsc_normalizer *normalizer = calloc(1, sizeof *normalizer);
     lipsc_status status = LIPSC_OK;

@@ -15,7 +15,8 @@
 typedef struct lipsc_vocab lipsc_vocab;
 
 /* From {"token": id, ...}.  Ids may leave gaps; two tokens of one id are refused. */
-lipsc_status lipsc_vocab_read(const lipsc_place *place, json_t *object, lipsc_vocab **out);
+lipsc_status lipsc_vocab_read(const lipsc_json_place *place, json_t *object,
+                              lipsc_vocab **out);
 void lipsc_vocab_free(lipsc_vocab *vocab); /* NULL does nothing */
 
 size_t lipsc_vocab_count(const lipsc_vocab *vocab);
@@ -31,7 +32,7 @@ const char *lipsc_vocab_token(const lipsc_vocab *vocab, uint32_t id, size_t *len
 typedef struct lipsc_normalizer lipsc_normalizer;
 
 /* object may be NULL or null: nothing is done. */
-lipsc_status lipsc_normalizer_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_normalizer_read(const lipsc_json_place *place, json_t *object,
                                    lipsc_normalizer **out);
 void lipsc_normalizer_free(lipsc_normalizer *normalizer); /* NULL does nothing */
 
@@ -78,7 +79,7 @@ typedef struct lipsc_added lipsc_added;
 
 /* list may be NULL: none.  A token that vocab has keeps its id there; the others get the
  * next ones, the ids of the file notwithstanding, as they do at Hugging Face. */
-lipsc_status lipsc_added_read(const lipsc_place *place, json_t *list,
+lipsc_status lipsc_added_read(const lipsc_json_place *place, json_t *list,
                               const lipsc_vocab *vocab, lipsc_normalizer *normalizer,
                               lipsc_added **out);
 void lipsc_added_free(lipsc_added *added); /* NULL does nothing */
@@ -99,7 +100,7 @@ void lipsc_added_cut(lipsc_added *added, int normalized, const char *text, size_
 typedef struct lipsc_pretokenizer lipsc_pretokenizer;
 
 /* object may be NULL or null: nothing is cut. */
-lipsc_status lipsc_pretokenizer_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_pretokenizer_read(const lipsc_json_place *place, json_t *object,
                                      lipsc_pretokenizer **out);
 void lipsc_pretokenizer_free(lipsc_pretokenizer *pretokenizer); /* NULL does nothing */
 
@@ -114,7 +115,7 @@ typedef enum {
     LIPSC_PREPEND_NEVER
 } lipsc_prepend;
 /* The fields that Metaspace has as a pre-tokenizer and as a decoder. */
-lipsc_status lipsc_metaspace_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_metaspace_read(const lipsc_json_place *place, json_t *object,
                                   uint32_t *replacement, lipsc_prepend *prepend,
                                   int *split);
 
@@ -128,7 +129,7 @@ typedef struct lipsc_bpe lipsc_bpe;
 
 /* object: the `model` of a tokenizer.json, of type BPE.  vocab stays the caller's, who
  * keeps it at least as long. */
-lipsc_status lipsc_bpe_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_bpe_read(const lipsc_json_place *place, json_t *object,
                             const lipsc_vocab *vocab, lipsc_bpe **out);
 void lipsc_bpe_free(lipsc_bpe *bpe); /* NULL does nothing */
 lipsc_status lipsc_bpe_encode(lipsc_bpe *bpe, const char *word, size_t len, lipsc_ids *ids,
@@ -141,7 +142,7 @@ typedef struct {
     lipsc_text buffer;
 } lipsc_wordpiece;
 
-lipsc_status lipsc_wordpiece_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_wordpiece_read(const lipsc_json_place *place, json_t *object,
                                   const lipsc_vocab *vocab, lipsc_wordpiece *out);
 void lipsc_wordpiece_free(lipsc_wordpiece *wordpiece);
 lipsc_status lipsc_wordpiece_encode(lipsc_wordpiece *wordpiece, const char *word,
@@ -161,7 +162,7 @@ typedef struct {
 } lipsc_postprocessor;
 
 /* object may be NULL or null. */
-lipsc_status lipsc_postprocessor_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_postprocessor_read(const lipsc_json_place *place, json_t *object,
                                       lipsc_postprocessor *out);
 void lipsc_postprocessor_free(lipsc_postprocessor *post);
 
@@ -185,7 +186,7 @@ void lipsc_strings_free(lipsc_strings *list);
 typedef struct lipsc_decoder lipsc_decoder;
 
 /* object may be NULL or null: tokens are joined with spaces. */
-lipsc_status lipsc_decoder_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_decoder_read(const lipsc_json_place *place, json_t *object,
                                 lipsc_decoder **out);
 void lipsc_decoder_free(lipsc_decoder *decoder); /* NULL does nothing */
 

@@ -119,7 +119,7 @@ fail:
     return status;
 }
 
-lipsc_status lipsc_pattern_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_pattern_read(const lipsc_json_place *place, json_t *object,
                                 lipsc_pattern **out) {
     char where[LIPSC_SHOWN_PATH + LIPSC_SHOWN_NAME];
     json_t *pattern = json_object_get(object, "pattern");

@@ -34,7 +34,7 @@ lipsc_status lipsc_pattern_compile(const char *source, size_t len,
                                    lipsc_pattern_language language, const char *where,
                                    lipsc_pattern **out, lipsc_error *err);
 /* From the field "pattern" of object: {"String": ...} or {"Regex": ...}. */
-lipsc_status lipsc_pattern_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_pattern_read(const lipsc_json_place *place, json_t *object,
                                 lipsc_pattern **out);
 void lipsc_pattern_free(lipsc_pattern *pattern); /* NULL does nothing */
 

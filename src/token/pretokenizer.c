@@ -167,14 +167,15 @@ void lipsc_pretokenizer_free(lipsc_pretokenizer *pretokenizer) {
 
 /* ---- Reading --------------------------------------------------------------- */
 
-static lipsc_status compile(const lipsc_place *place, const char *source,
+static lipsc_status compile(const lipsc_json_place *place, const char *source,
                             lipsc_pattern_language language, lipsc_pattern **out) {
     char where[LIPSC_SHOWN_PATH + LIPSC_SHOWN_NAME];
     snprintf(where, sizeof where, "%s: %s", place->file, place->part);
     return lipsc_pattern_compile(source, strlen(source), language, where, out, place->err);
 }
 
-static lipsc_status read_byte_level(const lipsc_place *place, json_t *object, step *s) {
+static lipsc_status read_byte_level(const lipsc_json_place *place, json_t *object,
+                                    step *s) {
     static const char words[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|"
                                 " ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"; /* GPT-2's */
     int use_regex = 1;
@@ -186,7 +187,7 @@ static lipsc_status read_byte_level(const lipsc_place *place, json_t *object, st
     return status;
 }
 
-static lipsc_status read_behavior(const lipsc_place *place, json_t *object,
+static lipsc_status read_behavior(const lipsc_json_place *place, json_t *object,
                                   lipsc_behavior *behavior) {
     static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious",
                                         "MergedWithNext", "Contiguous"};
@@ -204,7 +205,7 @@ static lipsc_status read_behavior(const lipsc_place *place, json_t *object,
     return lipsc_place_fail(place, "behavior '%s' is not supported", shown);
 }
 
-lipsc_status lipsc_metaspace_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_metaspace_read(const lipsc_json_place *place, json_t *object,
                                   uint32_t *replacement, lipsc_prepend *prepend,
                                   int *split) {
     char shown[LIPSC_SHOWN_NAME];
@@ -235,7 +236,8 @@ lipsc_status lipsc_metaspace_read(const lipsc_place *place, json_t *object,
     return LIPSC_OK;
 }
 
-static lipsc_status read_step(const lipsc_place *place, json_t *object, void *context) {
+static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
+                              void *context) {
     lipsc_pretokenizer *pretokenizer = context;
     void *steps = pretokenizer->steps;
     int index, individual;
@@ -270,7 +272,7 @@ static lipsc_status read_step(const lipsc_place *place, json_t *object, void *co
     }
 }
 
-lipsc_status lipsc_pretokenizer_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_pretokenizer_read(const lipsc_json_place *place, json_t *object,
                                      lipsc_pretokenizer **out) {
     lipsc_pretokenizer *pretokenizer = calloc(1, sizeof *pretokenizer);
     lipsc_status status = LIPSC_OK;

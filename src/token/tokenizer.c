@@ -36,7 +36,7 @@ void lipsc_tokenizer_free(lipsc_tokenizer *tokenizer) {
 /* ---- Reading --------------------------------------------------------------- */
 
 /* Files from before models had a type: BPE has merges. */
-static lipsc_status model_type(const lipsc_place *place, json_t *model, int *is_bpe) {
+static lipsc_status model_type(const lipsc_json_place *place, json_t *model, int *is_bpe) {
     static const char *const names[] = {"BPE", "WordPiece", NULL};
     int index;
     if (!json_is_object(model))
@@ -52,7 +52,7 @@ static lipsc_status model_type(const lipsc_place *place, json_t *model, int *is_
 
 static lipsc_status read_model(const char *file, json_t *root, lipsc_tokenizer *t,
                                lipsc_error *err) {
-    const lipsc_place place = {file, "model", err};
+    const lipsc_json_place place = {file, "model", err};
     json_t *model = json_object_get(root, "model");
     int is_bpe = 0;
     lipsc_status status = model_type(&place, model, &is_bpe);
@@ -75,11 +75,11 @@ static lipsc_status check_version(const char *file, json_t *root, lipsc_error *e
 
 lipsc_status lipsc_tokenizer_assemble(json_t *root, const char *file, lipsc_tokenizer **out,
                                       lipsc_error *err) {
-    const lipsc_place normalizer = {file, "normalizer", err};
-    const lipsc_place pretokenizer = {file, "pre_tokenizer", err};
-    const lipsc_place post = {file, "post_processor", err};
-    const lipsc_place decoder = {file, "decoder", err};
-    const lipsc_place added = {file, "added_tokens", err};
+    const lipsc_json_place normalizer = {file, "normalizer", err};
+    const lipsc_json_place pretokenizer = {file, "pre_tokenizer", err};
+    const lipsc_json_place post = {file, "post_processor", err};
+    const lipsc_json_place decoder = {file, "decoder", err};
+    const lipsc_json_place added = {file, "added_tokens", err};
     lipsc_status status = check_version(file, root, err);
     if (status) return status;
     lipsc_tokenizer *t = calloc(1, sizeof *t);

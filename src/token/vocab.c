@@ -71,7 +71,7 @@ const char *lipsc_vocab_token(const lipsc_vocab *vocab, uint32_t id, size_t *len
     return found->token;
 }
 
-static lipsc_status copy_tokens(const lipsc_place *place, json_t *object,
+static lipsc_status copy_tokens(const lipsc_json_place *place, json_t *object,
                                 lipsc_vocab *vocab) {
     const char *key;
     json_t *value;
@@ -93,7 +93,7 @@ static lipsc_status copy_tokens(const lipsc_place *place, json_t *object,
     return LIPSC_OK;
 }
 
-static lipsc_status check_ids(const lipsc_place *place, const lipsc_vocab *vocab) {
+static lipsc_status check_ids(const lipsc_json_place *place, const lipsc_vocab *vocab) {
     char first[LIPSC_SHOWN_NAME], second[LIPSC_SHOWN_NAME];
     for (size_t i = 1; i < vocab->count; i++) {
         const entry *a = &vocab->entries[i - 1], *b = &vocab->entries[i];
@@ -106,7 +106,8 @@ static lipsc_status check_ids(const lipsc_place *place, const lipsc_vocab *vocab
     return LIPSC_OK;
 }
 
-lipsc_status lipsc_vocab_read(const lipsc_place *place, json_t *object, lipsc_vocab **out) {
+lipsc_status lipsc_vocab_read(const lipsc_json_place *place, json_t *object,
+                              lipsc_vocab **out) {
     if (!json_is_object(object))
         return lipsc_place_fail(place, "has no vocab that maps tokens to ids");
     const size_t count = json_object_size(object);
@@ -138,7 +139,7 @@ lipsc_status lipsc_vocab_read(const lipsc_place *place, json_t *object, lipsc_vo
 
 /* ---- WordPiece --------------------------------------------------------------- */
 
-lipsc_status lipsc_wordpiece_read(const lipsc_place *place, json_t *object,
+lipsc_status lipsc_wordpiece_read(const lipsc_json_place *place, json_t *object,
                                   const lipsc_vocab *vocab, lipsc_wordpiece *out) {
     const char *unknown, *prefix;
     size_t unknown_len, prefix_len;

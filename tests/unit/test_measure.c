@@ -3,7 +3,7 @@
 #include "core/extreme.h"
 #include "layers.h"
 #include "meanfield/meanfield.h"
-#include "meanfield/pairs.h"
+#include "lipscope/meanfield.h"
 #include "small_layer.h"
 
 #include <stdio.h>

@@ -1,0 +1,86 @@
+/* place.c - which layer, and at which input: of a layer file, or of a model. */
+#include "place.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+int cli_radius_read(const cli_command *self, const cli_place *s, double *radius,
+                    int *of_norm) {
+    *radius = NAN;
+    *of_norm = s->radius && !strcmp(s->radius, "layernorm");
+    if (s->radius && !*of_norm && cli_number_real(s->radius, 0.0, DBL_MAX, radius))
+        return cli_wrong_use(self,
+                             "invalid value '%s' for '--radius': expected layernorm or "
+                             "a number that is not negative",
+                             s->radius);
+    return CLI_RUN;
+}
+
+static int check(const cli_command *self, const cli_place *s) {
+    if (s->scale == 0.0) /* would mean "default" to the library */
+        return cli_wrong_use(self, "invalid value '0' for '--scale': expected a number "
+                                   "other than zero");
+    if (!!s->source.text + !!s->source.ids + !!s->source.pixels > 1)
+        return cli_wrong_use(self, "give one of --text, --ids and --pixels");
+    return cli_source_check(self, &s->source);
+}
+
+static int read_head(const cli_command *self, const char *word, long *head) {
+    size_t place;
+    *head = -1;
+    if (!word || !strcmp(word, "all")) return CLI_RUN;
+    if (cli_number_size(word, 0, LONG_MAX, &place))
+        return cli_wrong_use(self, "--heads %s: expected all, or one head", word);
+    *head = (long)place;
+    return CLI_RUN;
+}
+
+static void fill(const cli_place *s, const char *from, int need_input,
+                 lipsc_place_options *of) {
+    static const lipsc_mask masks[] = {LIPSC_MASK_NONE, LIPSC_MASK_NONE, LIPSC_MASK_CAUSAL};
+    of->from = from;
+    of->file = (lipsc_layer_options){.heads = s->num_heads,
+                                     .kv_heads = s->kv_heads,
+                                     .scale = isnan(s->scale) ? 0.0 : s->scale,
+                                     .mask = s->sliding  ? LIPSC_MASK_SLIDING
+                                             : s->causal ? LIPSC_MASK_CAUSAL
+                                                         : LIPSC_MASK_NONE,
+                                     .window = s->sliding,
+                                     .need_input = need_input};
+    of->part = (lipsc_part)s->part;
+    of->seed = s->seed;
+    of->layer = s->layer;
+    of->map = s->map ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS;
+    of->mask_override = s->mask ? &masks[s->mask] : NULL;
+    of->source = s->source;
+    of->length = s->length;
+    of->window = s->window;
+}
+
+int cli_place_open(const cli_command *self, const cli_place *s, const char *from,
+                   int need_input, lipsc_device **device, lipsc_place **out) {
+    lipsc_place_options of;
+    lipsc_error err = {.text = ""};
+    *device = NULL;
+    *out = NULL;
+    lipsc_place_defaults(&of);
+    fill(s, from, need_input, &of);
+    int code = check(self, s);
+    if (code == CLI_RUN) code = read_head(self, s->head, &of.head);
+    if (code != CLI_RUN) return code;
+    lipsc_status status = LIPSC_OK;
+    if (s->common.threads)
+        status = lipsc_device_open(NULL, (int)s->common.threads, device, &err);
+    of.device = *device;
+    if (!status) status = lipsc_place_open(&of, out, &err);
+    if (status) return cli_place_failure(self, status, &err);
+    if (!s->common.quiet) cli_source_say(self, lipsc_place_source(*out));
+    return CLI_RUN;
+}
+
+int cli_place_failure(const cli_command *self, lipsc_status status,
+                      const lipsc_error *err) {
+    return (status == LIPSC_E_ARG ? cli_wrong_use : cli_failure)(self, "%s", err->text);
+}
