@@ -78,20 +78,30 @@ static lipsc_status no_memory(const lipsc_map *map, lipsc_error *err) {
                       map->model->shown, map->n);
 }
 
-static lipsc_status make_attention(lipsc_map *map, lipsc_error *err) {
-    const lipsc_map_options *o = &map->options;
+/* Maps with the same options, at windows of their own. */
+static lipsc_status make_attentions(size_t count, lipsc_map *const *map, lipsc_error *err) {
+    const lipsc_map_options *o = &map[0]->options;
+    lipsc_model *m = map[0]->model;
     lipsc_packed *packed;
     lipsc_mask mask;
-    lipsc_model_hold(map->model, o->layer);
-    map->holds = 1;
-    lipsc_status status = lipsc_model_packed(map->model, o->layer, o->head,
-                                             o->map == LIPSC_MAP_ATTENTION, &packed, err);
+    lipsc_input *input = lipsc_alloc(count, sizeof *input);
+    lipsc_attn **attn = lipsc_alloc(count, sizeof *attn);
+    for (size_t i = 0; i < count; i++) {
+        lipsc_model_hold(m, o->layer);
+        map[i]->holds = 1;
+        if (input) input[i] = (lipsc_input){.n = map[i]->n, .X = map[i]->x};
+    }
+    lipsc_status status = input && attn ? LIPSC_OK : no_memory(map[0], err);
     if (!status)
-        status = lipsc_model_mask(map->model, o->layer, o->mask_override, &mask, err);
-    const lipsc_input input = {.n = map->n, .X = map->x};
+        status = lipsc_model_packed(m, o->layer, o->head, o->map == LIPSC_MAP_ATTENTION,
+                                    &packed, err);
+    if (!status) status = lipsc_model_mask(m, o->layer, o->mask_override, &mask, err);
     if (!status)
-        status =
-            lipsc_attn_at(packed, &mask, &input, o->dtype, device_of(map), &map->attn, err);
+        status = lipsc_attn_batch_at(packed, &mask, count, input, o->dtype,
+                                     device_of(map[0]), attn, err);
+    for (size_t i = 0; i < count && !status; i++) map[i]->attn = attn[i];
+    lipsc_release(input);
+    lipsc_release(attn);
     return status;
 }
 
@@ -136,10 +146,12 @@ static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
 }
 
 /* x (n, d) is copied. */
-static lipsc_status make(lipsc_model *m, size_t n, const double *x,
-                         const lipsc_map_options *options, lipsc_map **out,
-                         lipsc_error *err) {
+/* A map without its operator; *out also after a failure. */
+static lipsc_status begin(lipsc_model *m, size_t n, const double *x,
+                          const lipsc_map_options *options, lipsc_map **out,
+                          lipsc_error *err) {
     lipsc_map *map = lipsc_alloc_zero(1, sizeof *map);
+    *out = map;
     if (!map) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a map");
     map->model = m;
     map->n = n;
@@ -150,16 +162,46 @@ static lipsc_status make(lipsc_model *m, size_t n, const double *x,
         map->options.mask_override = &map->mask;
     }
     map->x = lipsc_alloc(n * m->config.d, sizeof *map->x);
-    lipsc_status status = map->x ? LIPSC_OK : no_memory(map, err);
-    if (!status) {
-        memcpy(map->x, x, n * m->config.d * sizeof *x);
-        status =
-            is_attention(options->map) ? make_attention(map, err) : make_blocks(map, err);
-    }
+    if (!map->x) return no_memory(map, err);
+    memcpy(map->x, x, n * m->config.d * sizeof *x);
+    return LIPSC_OK;
+}
+
+static lipsc_status make(lipsc_model *m, size_t n, const double *x,
+                         const lipsc_map_options *options, lipsc_map **out,
+                         lipsc_error *err) {
+    lipsc_map *map;
+    lipsc_status status = begin(m, n, x, options, &map, err);
+    if (!status)
+        status = is_attention(options->map) ? make_attentions(1, &map, err)
+                                            : make_blocks(map, err);
     if (status)
         lipsc_map_free(map);
     else
         *out = map;
+    return status;
+}
+
+lipsc_status lipsc_map_batch_new(lipsc_model *m, size_t count,
+                                 const lipsc_acts *const *acts,
+                                 const lipsc_map_options *options, lipsc_map **out,
+                                 lipsc_error *err) {
+    lipsc_status status = check(m, options, err);
+    for (size_t i = 0; i < count; i++) out[i] = NULL;
+    for (size_t i = 0; i < count && !status; i++) {
+        const double *x = input_of(acts[i], options);
+        status =
+            x ? begin(m, lipsc_acts_length(acts[i]), x, options, &out[i], err)
+              : lipsc_fail(err, LIPSC_E_ARG, "the window was not run as far as layer %zu",
+                           options->layer);
+    }
+    if (!status && is_attention(options->map)) status = make_attentions(count, out, err);
+    for (size_t i = 0; i < count && !status && !is_attention(options->map); i++)
+        status = make_blocks(out[i], err);
+    for (size_t i = 0; i < count && status; i++) {
+        lipsc_map_free(out[i]);
+        out[i] = NULL;
+    }
     return status;
 }
 

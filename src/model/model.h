@@ -23,4 +23,11 @@ void lipsc_acts_forget(lipsc_acts *acts);
 
 lipsc_linop lipsc_map_linop(lipsc_map *map);
 
+/* lipsc_map_new at several windows.  Those of heads and attention are handles of one batch
+ * (attn/attn.h): one thread at a time may use any of them.  Each is freed on its own. */
+lipsc_status lipsc_map_batch_new(lipsc_model *m, size_t count,
+                                 const lipsc_acts *const *acts,
+                                 const lipsc_map_options *options, lipsc_map **out,
+                                 lipsc_error *err);
+
 #endif

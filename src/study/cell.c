@@ -198,24 +198,62 @@ static lipsc_status make_room(const lipsc_study *study, lipsc_map *map, study_re
     return r->u && r->v ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
-static lipsc_status solve(const lipsc_study *study, study_cell *cell,
-                          const lipsc_acts *acts, lipsc_map *map, int threads,
-                          study_result *r, lipsc_study_times *times, lipsc_error *err) {
+/* A cell on its way. */
+typedef struct {
+    lipsc_map *map;
+    study_result r;
+} work;
+
+/* The values of all cells whose maps are made. */
+static void find_values(const lipsc_study *study, size_t count, study_job *job, work *w) {
     const lipsc_svd_settings set = solve_settings(study);
-    const double begin = lipsc_seconds();
-    lipsc_status status = make_room(study, map, r);
-    if (!status) status = lipsc_map_sigma(map, &set, r->sigma, r->u, r->v, &r->info);
-    r->lower = r->info.lower;
-    if (status == LIPSC_E_NOCONV) status = LIPSC_OK; /* r->info.converged says so */
-    if (status) fail_plain(status, err);
+    lipsc_sigma_task *task = lipsc_alloc_zero(count, sizeof *task);
+    lipsc_attn **attn = lipsc_alloc(count, sizeof *attn);
+    lipsc_status status = task && attn ? LIPSC_OK : LIPSC_E_NOMEM;
+    const lipsc_map_kind kind = study->set.map;
+    const int together = kind == LIPSC_MAP_HEADS || kind == LIPSC_MAP_ATTENTION;
+    for (size_t i = 0; i < count && !status; i++) {
+        study_result *r = &w[i].r;
+        status = make_room(study, w[i].map, r);
+        attn[i] = lipsc_map_attn(w[i].map);
+        task[i] =
+            (lipsc_sigma_task){.sigma = r->sigma, .u = r->u, .v = r->v, .info = &r->info};
+    }
+    if (!status && together) status = lipsc_attn_sigmas(count, attn, &set, task);
+    for (size_t i = 0; i < count; i++) {
+        study_result *r = &w[i].r;
+        if (!status && !together)
+            task[i].status =
+                lipsc_map_sigma(w[i].map, &set, r->sigma, r->u, r->v, &r->info);
+        job[i].status = status ? status : task[i].status;
+    }
+    lipsc_release(task);
+    lipsc_release(attn);
+}
+
+/* What follows the value of a cell. */
+static void complete(const lipsc_study *study, study_job *job, work *w, int threads) {
+    study_result *r = &w->r;
     const double solved = lipsc_seconds();
-    times->solve += threads * (solved - begin);
-    times->products += threads * r->info.product_seconds;
-    if (!status) status = extras(study, cell, map, r, err);
-    if (!status && study->set.save_direction)
-        status = lipsc_study_save_direction(study, cell, acts, lipsc_map_attn(map), r, err);
-    times->extras += threads * (lipsc_seconds() - solved);
-    return status;
+    r->lower = r->info.lower;
+    if (job->status == LIPSC_E_NOCONV) job->status = LIPSC_OK; /* info.converged says so */
+    if (job->status) {
+        fail_plain(job->status, &job->err);
+        return;
+    }
+    job->times.solve = threads * r->info.seconds;
+    job->times.products = threads * r->info.product_seconds;
+    job->status = extras(study, job->cell, w->map, r, &job->err);
+    if (!job->status && study->set.save_direction)
+        job->status = lipsc_study_save_direction(study, job->cell, job->acts,
+                                                 lipsc_map_attn(w->map), r, &job->err);
+    const double extra = lipsc_seconds() - solved;
+    job->times.extras = threads * extra;
+    r->seconds += r->info.seconds + extra;
+    r->routing_gap = lipsc_map_routing_gap(w->map);
+    if (!job->status)
+        lipsc_study_fill(study, job->cell, job->acts, lipsc_map_attn(w->map), r, &job->room,
+                         &job->row);
 }
 
 static lipsc_map_options map_options(const lipsc_study *study, const study_cell *cell,
@@ -228,26 +266,52 @@ static lipsc_map_options map_options(const lipsc_study *study, const study_cell 
                                .threads = threads};
 }
 
-lipsc_status lipsc_study_compute(const lipsc_study *study, study_cell *cell,
-                                 const lipsc_acts *acts, int threads,
-                                 lipsc_study_times *times, study_room *room, lipsc_row *row,
-                                 lipsc_error *err) {
+/* Room for the values, and the maps; the time goes to all alike. */
+static lipsc_status make_maps(const lipsc_study *study, size_t count, study_job *job,
+                              work *w, int threads, lipsc_error *err) {
     const double begin = lipsc_seconds();
-    const lipsc_map_options how = map_options(study, cell, threads);
-    lipsc_map *map = NULL;
-    study_result r = {.upper = NAN, .released = NAN, .share = {NAN, NAN}};
-    r.sigma = lipsc_alloc_zero(value_count(study), sizeof *r.sigma);
-    room->sigmas = r.sigma;
-    cell->passing = 0;
-    lipsc_status status = r.sigma ? lipsc_map_new(study->model, acts, &how, &map, err)
-                                  : fail_plain(LIPSC_E_NOMEM, err);
-    times->prepare += threads * (lipsc_seconds() - begin);
-    if (!status) status = solve(study, cell, acts, map, threads, &r, times, err);
-    r.seconds = lipsc_seconds() - begin;
-    r.routing_gap = map ? lipsc_map_routing_gap(map) : NAN;
-    if (!status) lipsc_study_fill(study, cell, acts, lipsc_map_attn(map), &r, room, row);
-    lipsc_map_free(map);
-    lipsc_release(r.u);
-    lipsc_release(r.v);
+    const lipsc_map_options how = map_options(study, job->cell, threads);
+    const lipsc_acts **acts = lipsc_alloc(count, sizeof *acts);
+    lipsc_map **map = lipsc_alloc(count, sizeof *map);
+    lipsc_status status = acts && map ? LIPSC_OK : fail_plain(LIPSC_E_NOMEM, err);
+    for (size_t i = 0; i < count && !status; i++) {
+        job[i].cell->passing = 0;
+        acts[i] = job[i].acts;
+        w[i].r = (study_result){.upper = NAN, .released = NAN, .share = {NAN, NAN}};
+        w[i].r.sigma = lipsc_alloc_zero(value_count(study), sizeof *w[i].r.sigma);
+        job[i].room.sigmas = w[i].r.sigma;
+        if (!w[i].r.sigma) status = fail_plain(LIPSC_E_NOMEM, err);
+    }
+    if (!status) status = lipsc_map_batch_new(study->model, count, acts, &how, map, err);
+    const double each = (lipsc_seconds() - begin) / (double)count;
+    for (size_t i = 0; i < count && !status; i++) {
+        w[i].map = map[i];
+        w[i].r.seconds = each;
+        job[i].times.prepare = threads * each;
+    }
+    lipsc_release(acts);
+    lipsc_release(map);
     return status;
+}
+
+void lipsc_study_compute(const lipsc_study *study, size_t count, study_job *job,
+                         int threads) {
+    lipsc_error err;
+    work *w = lipsc_alloc_zero(count, sizeof *w);
+    const lipsc_status status = w ? make_maps(study, count, job, w, threads, &err)
+                                  : fail_plain(LIPSC_E_NOMEM, &err);
+    if (!status) find_values(study, count, job, w);
+    for (size_t i = 0; i < count; i++) {
+        if (status) {
+            job[i].status = status;
+            job[i].err = err;
+        } else {
+            complete(study, &job[i], &w[i], threads);
+        }
+        if (!w) continue;
+        lipsc_map_free(w[i].map);
+        lipsc_release(w[i].r.u);
+        lipsc_release(w[i].r.v);
+    }
+    lipsc_release(w);
 }

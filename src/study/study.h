@@ -82,12 +82,23 @@ typedef struct {
     double *sigmas; /* lipsc_release */
 } study_room;
 
-/* Safe to call from several threads.  *row is the finished row, whose texts are the
- * study's or stand in room; cell->passing says that it shall not be stored. */
-lipsc_status lipsc_study_compute(const lipsc_study *study, study_cell *cell,
-                                 const lipsc_acts *acts, int threads,
-                                 lipsc_study_times *times, study_room *room, lipsc_row *row,
-                                 lipsc_error *err);
+/* One of several cells of the same layer and head. */
+typedef struct {
+    study_cell *cell;
+    const lipsc_acts *acts;
+    /* what became of it: the finished row, whose texts are the study's or stand in room;
+     * cell->passing says that it shall not be stored */
+    lipsc_status status;
+    lipsc_error err;
+    lipsc_row row;
+    study_room room;
+    lipsc_study_times times;
+} study_job;
+
+/* Computes them together; each is, to the last bit, what it would be alone.  Safe to call
+ * from several threads. */
+void lipsc_study_compute(const lipsc_study *study, size_t count, study_job *job,
+                         int threads);
 
 /* save.c: the file for the direction of this cell.  0: the path is too long. */
 int lipsc_study_direction_path(const lipsc_study *study, const study_cell *cell, char *path,

@@ -6,9 +6,10 @@
  * once and shared by its layers and heads.
  *
  * Products of short windows are too small to feed several threads, so cells are spread over
- * the threads, one thread each; what remains of windows whose pair of products alone is
- * large is computed one after the other, with the threads inside the products.  No sum
- * depends on the number of threads, so neither do the results. */
+ * the threads, one thread each, and those of the same layer at several short windows are
+ * one batch, whose products are made together; what remains of windows whose pair of
+ * products alone is large is computed one after the other, with the threads inside the
+ * products.  No sum depends on the number of threads, so neither do the results. */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -152,21 +153,22 @@ static void leave_span(group *g, span at) {
     g->acts = NULL;
 }
 
-static void compute_cell(sweep *s, const group *g, study_cell *cell, int threads) {
-    lipsc_error err = {.text = "interrupted"};
-    lipsc_row row;
-    study_room room = {.sigmas = NULL};
-    lipsc_study_times times = {0};
-    if (ended(s) || cell->row || !g->acts) return;
-    lipsc_status status = LIPSC_E_STOPPED;
-    if (!lipsc_study_stopped(s->study))
-        status = lipsc_study_compute(s->study, cell, g->acts, threads, &times, &room, &row,
-                                     &err);
-    if (status)
-        fail(s, status, &err);
-    else
-        finish(s, cell, &row, &times);
-    lipsc_release(room.sigmas);
+/* Cells of the same layer and head. */
+static void compute_cells(sweep *s, size_t count, study_job *job, int threads) {
+    if (ended(s)) return;
+    if (lipsc_study_stopped(s->study)) {
+        const lipsc_error err = {.text = "interrupted"};
+        fail(s, LIPSC_E_STOPPED, &err);
+        return;
+    }
+    lipsc_study_compute(s->study, count, job, threads);
+    for (size_t i = 0; i < count; i++) {
+        if (job[i].status)
+            fail(s, job[i].status, &job[i].err);
+        else
+            finish(s, job[i].cell, &job[i].row, &job[i].times);
+        lipsc_release(job[i].room.sigmas);
+    }
 }
 
 static int is_open(const study_cell *cell, span at) {
@@ -174,31 +176,99 @@ static int is_open(const study_cell *cell, span at) {
            (cell->layer == LIPSC_NONE || (cell->layer >= at.from && cell->layer < at.to));
 }
 
-/* A thread that has run a window takes its cells first, so that values come early; a thread
- * without a window helps another. */
-static void run_group(sweep *s, group *g, span at) {
-    compute_window(s, g, at, 1);
-    for (size_t i = 0; i < g->count; i++) {
-        study_cell *cell = &s->study->cells[g->first + i];
-        if (!is_open(cell, at)) continue;
-#pragma omp task firstprivate(cell)
-        compute_cell(s, g, cell, 1);
-    }
-#pragma omp taskwait
-    leave_span(g, at);
+/* ---- Short windows together ---------------------------------------------------------- */
+
+/* Their products are made together up to that many windows and tokens: a weight that was
+ * read serves all of them, and there is enough of them to fill the register kernels. */
+enum { MOST_WINDOWS = 16, MOST_TOKENS = 512 };
+
+/* First by layer and head; windows keep their order. */
+static int by_layer_and_head(const void *a, const void *b) {
+    const study_cell *c = ((const study_job *)a)->cell, *d = ((const study_job *)b)->cell;
+    if (c->layer != d->layer) return c->layer < d->layer ? -1 : 1;
+    if (c->head != d->head) return c->head < d->head ? -1 : 1;
+    return c < d ? -1 : c > d;
 }
 
-/* One thread for each cell of groups that are not alone. */
-static void run_side_by_side(sweep *s, size_t count, group *groups, span at) {
+/* The open cells of these windows, room for all of them. */
+static size_t collect(sweep *s, size_t count, const group *groups, span at,
+                      study_job *job) {
+    size_t found = 0;
+    for (size_t g = 0; g < count; g++)
+        for (size_t i = 0; i < groups[g].count; i++) {
+            study_cell *cell = &s->study->cells[groups[g].first + i];
+            if (is_open(cell, at))
+                job[found++] = (study_job){.cell = cell, .acts = groups[g].acts};
+        }
+    qsort(job, found, sizeof *job, by_layer_and_head);
+    return found;
+}
+
+/* How many, from the first on, have its layer and head. */
+static size_t same_place(size_t count, const study_job *job) {
+    size_t same = 0;
+    while (same < count && job[same].cell->layer == job->cell->layer &&
+           job[same].cell->head == job->cell->head)
+        same++;
+    return same;
+}
+
+/* A thread that has run windows takes their cells first, so that values come early; a
+ * thread without a window helps another. */
+static void run_windows(sweep *s, size_t count, group *groups, span at) {
+    size_t room = 0;
+    for (size_t g = 0; g < count; g++) {
+        compute_window(s, &groups[g], at, 1);
+        room += groups[g].count;
+    }
+    study_job *job = lipsc_alloc(room, sizeof *job);
+    if (!job) {
+        lipsc_error err;
+        fail(s, lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for %zu cells", room), &err);
+    }
+    const size_t cells = job && !ended(s) ? collect(s, count, groups, at, job) : 0;
+    const size_t first = same_place(cells, job);
+    if (first) compute_cells(s, first, job, 1); /* before all others */
+    for (size_t i = first, together; i < cells; i += together) {
+        study_job *batch = &job[i];
+        together = same_place(cells - i, batch);
+#pragma omp task firstprivate(batch, together)
+        compute_cells(s, together, batch, 1);
+    }
+#pragma omp taskwait
+    lipsc_release(job);
+    for (size_t g = 0; g < count; g++) leave_span(&groups[g], at);
+}
+
+/* How many of the groups, from the first on, go together: few enough that every thread has
+ * several batches. */
+static size_t windows_together(const sweep *s, size_t count, const group *groups,
+                               size_t open) {
+    const lipsc_map_kind map = s->study->set.map;
+    const size_t fair = open / (4 * (size_t)s->study->threads);
+    size_t tokens = 0, found = 0;
+    if (map != LIPSC_MAP_HEADS && map != LIPSC_MAP_ATTENTION) return 1;
+    for (; found < count && found < MOST_WINDOWS && !groups[found].alone; found++) {
+        tokens += s->study->cells[groups[found].first].n;
+        if (found && (tokens > MOST_TOKENS || found >= fair)) break;
+    }
+    return found;
+}
+
+/* One thread for each batch of groups that are not alone. */
+static void run_side_by_side(sweep *s, size_t count, group *groups, size_t open, span at) {
 #pragma omp parallel num_threads(s->study->threads)
     {
         omp_set_num_threads(1); /* of regions inside, vector sums for instance */
 #pragma omp single
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0, next; i < count; i = next) {
             group *g = &groups[i];
+            next = i + 1;
             if (g->alone) continue;
-#pragma omp task firstprivate(g)
-            run_group(s, g, at);
+            const size_t together = windows_together(s, count - i, g, open);
+            next = i + together;
+#pragma omp task firstprivate(g, together)
+            run_windows(s, together, g, at);
         }
     }
 }
@@ -209,9 +279,10 @@ static void run_in_turn(sweep *s, group *g, span at) {
     const int threads = together * g->cost < small_pair ? 1 : s->study->threads;
     omp_set_num_threads(threads);
     compute_window(s, g, at, threads);
-    for (size_t i = 0; i < g->count; i++)
-        if (is_open(&s->study->cells[g->first + i], at))
-            compute_cell(s, g, &s->study->cells[g->first + i], threads);
+    for (size_t i = 0; i < g->count && g->acts; i++) {
+        study_job job = {.cell = &s->study->cells[g->first + i], .acts = g->acts};
+        if (is_open(job.cell, at)) compute_cells(s, 1, &job, threads);
+    }
     leave_span(g, at);
 }
 
@@ -274,9 +345,9 @@ static size_t count_shared(const sweep *s, size_t count, const group *groups, sp
 static void run_span(sweep *s, size_t count, group *groups, span at) {
     choose_alone(s, count, groups);
     /* a certificate keeps all threads busy, and may need much memory */
-    const int all_alone = s->study->set.certify > 0.0 ||
-                          count_shared(s, count, groups, at) < (size_t)s->study->threads;
-    if (!all_alone) run_side_by_side(s, count, groups, at);
+    const size_t shared = count_shared(s, count, groups, at);
+    const int all_alone = s->study->set.certify > 0.0 || shared < (size_t)s->study->threads;
+    if (!all_alone) run_side_by_side(s, count, groups, shared, at);
     for (size_t i = 0; i < count; i++)
         if (all_alone || groups[i].alone) run_in_turn(s, &groups[i], at);
 }

@@ -111,31 +111,58 @@ static lipsc_status attn_exact(void *ctx, size_t k, const double *x, double *y) 
     return status;
 }
 
-static lipsc_status solve_attn(lipsc_attn *attn, const lipsc_svd_settings *set,
-                               double *sigma, double *u, double *v, lipsc_svd_info *info) {
-    const lipsc_linop op = lipsc_attn_linop(attn);
-    const lipsc_judge judge = {attn_exact, attn_rounding, attn};
-    return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
+static lipsc_judge judge_of(lipsc_attn *attn) {
+    return (lipsc_judge){attn_exact, attn_rounding, attn};
 }
 
 /* Once more with projections in twice the precision, where the plain ones leave too much
  * open.  What cannot be had leaves the first answer, which says what it does not know. */
+static void sharpen(lipsc_attn *attn, const lipsc_svd_settings *set,
+                    lipsc_sigma_task *task) {
+    lipsc_svd_info *info = task->info;
+    const double before = info->seconds;
+    lipsc_attn *refined;
+    if (task->status && task->status != LIPSC_E_NOCONV) return;
+    if (!info->unknown[0] && info->rounding <= LIPSC_BLURRED * *task->sigma) return;
+    if (lipsc_attn_refined(attn, &refined)) return;
+    const lipsc_linop op = lipsc_attn_linop(refined);
+    const lipsc_judge judge = judge_of(refined);
+    const lipsc_status again =
+        lipsc_linop_sigma(&op, &judge, set, task->sigma, task->u, task->v, info);
+    lipsc_attn_free(refined);
+    if (again && again != LIPSC_E_NOCONV && again != LIPSC_E_STOPPED) return;
+    info->seconds += before;
+    task->status = again;
+}
+
+lipsc_status lipsc_attn_sigmas(size_t count, lipsc_attn *const *attn,
+                               const lipsc_svd_settings *set, lipsc_sigma_task *task) {
+    lipsc_linop *op = lipsc_alloc(count, sizeof *op);
+    lipsc_judge *judge = lipsc_alloc(count, sizeof *judge);
+    const lipsc_device *device = attn[0]->device;
+    const int threads =
+        lipsc_device_table(device)->concurrent ? lipsc_device_threads(device) : 1;
+    const lipsc_status status = op && judge ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count && !status; i++) {
+        op[i] = lipsc_attn_linop(attn[i]);
+        judge[i] = judge_of(attn[i]);
+        task[i].op = &op[i];
+        task[i].judge = &judge[i];
+    }
+    if (!status) lipsc_linops_sigma(count, task, set, lipsc_attn_products, threads);
+    for (size_t i = 0; i < count && !status; i++) sharpen(attn[i], set, &task[i]);
+    lipsc_release(op);
+    lipsc_release(judge);
+    return status;
+}
+
 lipsc_status lipsc_attn_sigma(lipsc_attn *attn, const lipsc_svd_settings *set,
                               double *sigma, double *u, double *v, lipsc_svd_info *info) {
     if (!attn || !set || !sigma) return LIPSC_E_ARG;
     lipsc_svd_info found;
-    if (!info) info = &found;
-    const lipsc_status status = solve_attn(attn, set, sigma, u, v, info);
-    if (status && status != LIPSC_E_NOCONV) return status;
-    if (!info->unknown[0] && info->rounding <= LIPSC_BLURRED * *sigma) return status;
-    lipsc_attn *refined;
-    const double before = info->seconds;
-    if (lipsc_attn_refined(attn, &refined)) return status;
-    const lipsc_status again = solve_attn(refined, set, sigma, u, v, info);
-    lipsc_attn_free(refined);
-    if (again && again != LIPSC_E_NOCONV && again != LIPSC_E_STOPPED) return status;
-    info->seconds += before;
-    return again;
+    lipsc_sigma_task task = {.sigma = sigma, .u = u, .v = v, .info = info ? info : &found};
+    const lipsc_status status = lipsc_attn_sigmas(1, &attn, set, &task);
+    return status ? status : task.status;
 }
 
 /* ---- upper_prob of an operator in f32 ------------------------------------------------ */
@@ -173,13 +200,30 @@ static lipsc_status probe(const lipsc_linop *op, uint64_t seed, double *w, doubl
  * more than asked for, for the probe. */
 typedef struct {
     double *sigma, *u, *v, *image;
+    void *found_v; /* on the device */
+    lipsc_svd_info found;
 } answer;
 
-static void answer_free(answer *a) {
+static void answer_free(const lipsc_space *space, answer *a) {
     lipsc_release(a->sigma);
     lipsc_release(a->u);
     lipsc_release(a->v);
     lipsc_release(a->image);
+    lipsc_space_release(space, a->found_v);
+}
+
+static lipsc_status answer_new(const lipsc_linop *op, size_t count, answer *a) {
+    size_t all_u, all_v;
+    *a = (answer){.sigma = NULL};
+    if (!lipsc_mul_size(count + 1, op->m, &all_u) ||
+        !lipsc_mul_size(count + 1, op->n, &all_v))
+        return LIPSC_E_RANGE;
+    a->sigma = lipsc_alloc_zero(count, sizeof *a->sigma);
+    a->u = lipsc_alloc(all_u, sizeof *a->u);
+    a->v = lipsc_alloc(all_v, sizeof *a->v);
+    a->image = lipsc_alloc(op->m, sizeof *a->image);
+    a->found_v = lipsc_space_alloc(op->space, count * op->n);
+    return a->sigma && a->u && a->v && a->image && a->found_v ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
 static lipsc_status judge_answer(const lipsc_linop *op, const lipsc_judge *judge,
@@ -206,49 +250,64 @@ static lipsc_status judge_answer(const lipsc_linop *op, const lipsc_judge *judge
     return status;
 }
 
-lipsc_status lipsc_linop_sigma(const lipsc_linop *op, const lipsc_judge *judge,
-                               const lipsc_svd_settings *set, double *sigma, double *u,
-                               double *v, lipsc_svd_info *info) {
+/* Judges what a solve found and hands it to the caller. */
+static lipsc_status conclude(const lipsc_svd_settings *used, double probability, answer *a,
+                             lipsc_sigma_task *task) {
+    const lipsc_linop *op = task->op;
+    const size_t count = used->count;
     const double start = lipsc_seconds();
-    const int f32 = op->space->dtype == LIPSC_F32;
+    lipsc_status status = lipsc_space_download(op->space, count * op->n, a->found_v, a->v);
+    if (status) return status;
+    lipsc_space_release(op->space, a->found_v); /* room for the operator in double */
+    a->found_v = NULL;
+    a->found.probability = probability;
+    status = judge_answer(op, task->judge, used, a, &a->found);
+    if (status) return status;
+    memcpy(task->sigma, a->sigma, count * sizeof *task->sigma);
+    if (task->u) memcpy(task->u, a->u, count * op->m * sizeof *task->u);
+    if (task->v) memcpy(task->v, a->v, count * op->n * sizeof *task->v);
+    /* found.residual stays what the solver measured with its own operator: in f32
+     * it says when that solve had to end, and its floor is f32 rounding. */
+    a->found.seconds += lipsc_seconds() - start;
+    if (task->info) *task->info = a->found;
+    return LIPSC_OK;
+}
+
+void lipsc_linops_sigma(size_t count, lipsc_sigma_task *task, const lipsc_svd_settings *set,
+                        lipsc_products *products, int threads) {
+    const int f32 = task->op->space->dtype == LIPSC_F32;
     lipsc_svd_settings used = *set;
     if (used.count == 0) used.count = 1;
     if (used.tol == 0.0) used.tol = f32 ? 1e-2 : 1e-8;
     if (f32) used.probability = 1.0 - (1.0 - risk_share) * (1.0 - set->probability);
 
-    size_t all_u, all_v;
-    if (!lipsc_mul_size(used.count + 1, op->m, &all_u) ||
-        !lipsc_mul_size(used.count + 1, op->n, &all_v))
-        return LIPSC_E_RANGE;
-    lipsc_svd_info found;
-    answer a = {.sigma = lipsc_alloc_zero(used.count, sizeof *a.sigma),
-                .u = lipsc_alloc(all_u, sizeof *a.u),
-                .v = lipsc_alloc(all_v, sizeof *a.v),
-                .image = lipsc_alloc(op->m, sizeof *a.image)};
-    void *bv = lipsc_space_alloc(op->space, used.count * op->n);
-    lipsc_status status = LIPSC_E_NOMEM, outcome = LIPSC_OK;
-    if (a.sigma && a.u && a.v && a.image && bv) {
-        outcome = status = lipsc_svd_linop(op, &used, a.sigma, NULL, bv, &found);
-        if (outcome == LIPSC_E_NOCONV || outcome == LIPSC_E_STOPPED) status = LIPSC_OK;
+    answer *a = lipsc_alloc_zero(count, sizeof *a);
+    lipsc_svd_task *solve = lipsc_alloc_zero(count, sizeof *solve);
+    lipsc_status status = a && solve ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = answer_new(task[i].op, used.count, &a[i]);
+        solve[i] = (lipsc_svd_task){
+            .op = task[i].op, .sigma = a[i].sigma, .v = a[i].found_v, .info = &a[i].found};
     }
-    if (!status) status = lipsc_space_download(op->space, used.count * op->n, bv, a.v);
-    if (!status) {
-        lipsc_space_release(op->space, bv); /* room for the operator in double */
-        bv = NULL;
-        found.probability = set->probability;
-        status = judge_answer(op, judge, &used, &a, &found);
+    if (!status) lipsc_svd_batch(count, solve, &used, products, threads);
+    for (size_t i = 0; i < count; i++) {
+        task[i].status = status ? status : solve[i].status;
+        if (task[i].status == LIPSC_OK || task[i].status == LIPSC_E_NOCONV ||
+            task[i].status == LIPSC_E_STOPPED) {
+            const lipsc_status failed = conclude(&used, set->probability, &a[i], &task[i]);
+            if (failed) task[i].status = failed;
+        }
+        if (a) answer_free(task[i].op->space, &a[i]);
     }
-    if (!status) {
-        status = outcome;
-        memcpy(sigma, a.sigma, used.count * sizeof *sigma);
-        if (u) memcpy(u, a.u, used.count * op->m * sizeof *u);
-        if (v) memcpy(v, a.v, used.count * op->n * sizeof *v);
-        /* found.residual stays what the solver measured with its own operator: in f32
-         * it says when that solve had to end, and its floor is f32 rounding. */
-        found.seconds = lipsc_seconds() - start;
-        if (info) *info = found;
-    }
-    lipsc_space_release(op->space, bv);
-    answer_free(&a);
-    return status;
+    lipsc_release(a);
+    lipsc_release(solve);
+}
+
+lipsc_status lipsc_linop_sigma(const lipsc_linop *op, const lipsc_judge *judge,
+                               const lipsc_svd_settings *set, double *sigma, double *u,
+                               double *v, lipsc_svd_info *info) {
+    lipsc_sigma_task task = {
+        .op = op, .judge = judge, .sigma = sigma, .u = u, .v = v, .info = info};
+    lipsc_linops_sigma(1, &task, set, NULL, 1);
+    return task.status;
 }

@@ -41,4 +41,22 @@ lipsc_status lipsc_linop_sigma(const lipsc_linop *op, const lipsc_judge *judge,
                                const lipsc_svd_settings *set, double *sigma, double *u,
                                double *v, lipsc_svd_info *info);
 
+/* One of several values that are sought together. */
+typedef struct {
+    const lipsc_linop *op;
+    const lipsc_judge *judge;
+    double *sigma, *u, *v; /* as above; u, v may be NULL */
+    lipsc_svd_info *info;
+    lipsc_status status; /* what became of it */
+} lipsc_sigma_task;
+
+/* lipsc_linop_sigma for operators in one precision, solved side by side (svd/solver.h). */
+void lipsc_linops_sigma(size_t count, lipsc_sigma_task *task, const lipsc_svd_settings *set,
+                        lipsc_products *products, int threads);
+
+/* lipsc_attn_sigma for handles of one batch: of a task sigma, u, v and info are given, info
+ * not NULL.  Each value is, to the last bit, what it would be alone. */
+lipsc_status lipsc_attn_sigmas(size_t count, lipsc_attn *const *attn,
+                               const lipsc_svd_settings *set, lipsc_sigma_task *task);
+
 #endif

@@ -140,7 +140,8 @@ static void agrees_with_lapack(void **state) {
     lipsc_study_close(dense);
 }
 
-/* Stopped behind three rows, continued from the file: as if in one go. */
+/* Stopped behind three rows, or what was computed together with the third; continued from
+ * the file: as if in one go. */
 static void stops_and_continues(void **state) {
     (void)state;
     char path[] = "study_test_XXXXXX";
@@ -157,11 +158,12 @@ static void stops_and_continues(void **state) {
     s.device = one;
     lipsc_study *study = opened(&s);
     assert_int_equal(lipsc_study_run(study, &err), LIPSC_E_STOPPED);
-    assert_int_equal(l.rows, 3);
+    assert_in_range(l.rows, 3, 7);
+    const size_t left = 8 - (size_t)l.rows;
     lipsc_study_close(study);
     l.limit = 0;
     study = opened(&s);
-    assert_int_equal(lipsc_study_needs(study).cells, 5);
+    assert_int_equal(lipsc_study_needs(study).cells, left);
     run(study);
     assert_int_equal(l.rows, 8);
     lipsc_study *whole = opened(&plain);
