@@ -169,10 +169,10 @@ static int measure(const cli_command *self, const measure_settings *s,
     if (status) return cli_failure(self, "%s", err.text);
     cli_teller_plan(&teller, study, set->device);
     cli_interrupt_begin();
-    measure_timer timer = measure_timer_start(study);
+    const size_t before = measure_finished(study);
     status = lipsc_study_run(study, &err);
     cli_teller_end(&teller);
-    if (s->timing) measure_timer_say(&timer, self, study, set->device);
+    if (s->timing) measure_say_times(self, study, before, set->device);
     const int code = conclude(self, s, lipsc_study_parts(set), study, status, &err);
     lipsc_study_close(study);
     return code;

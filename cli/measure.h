@@ -54,13 +54,8 @@ int measure_verdict(const cli_command *self, const measure_settings *set,
                     lipsc_study *study);
 size_t measure_finished(const lipsc_study *study);
 
-/* For --timing. */
-typedef struct {
-    size_t before; /* cells that were finished */
-    double begin;
-} measure_timer;
-measure_timer measure_timer_start(const lipsc_study *study);
-void measure_timer_say(const measure_timer *timer, const cli_command *self,
-                       const lipsc_study *study, const lipsc_device *device);
+/* For --timing; before: cells that were finished before. */
+void measure_say_times(const cli_command *self, const lipsc_study *study, size_t before,
+                       const lipsc_device *device);
 
 #endif

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include "measure.h"
-#include "progress.h"
 
 enum { MOST = 64 }; /* fields of a row */
 
@@ -132,16 +131,12 @@ static long peak_megabytes(void) {
     return getrusage(RUSAGE_SELF, &used) ? 0 : (long)((double)used.ru_maxrss * 1024e-6);
 }
 
-measure_timer measure_timer_start(const lipsc_study *study) {
-    return (measure_timer){measure_finished(study), cli_seconds()};
-}
-
-void measure_timer_say(const measure_timer *timer, const cli_command *self,
-                       const lipsc_study *study, const lipsc_device *device) {
+void measure_say_times(const cli_command *self, const lipsc_study *study, size_t before,
+                       const lipsc_device *device) {
     const lipsc_study_times t = lipsc_study_spent(study);
-    const double seconds = cli_seconds() - timer->begin;
+    const double seconds = t.wall;
     const double busy = t.forward + t.prepare + t.solve + t.extras;
-    const size_t computed = measure_finished(study) - timer->before;
+    const size_t computed = measure_finished(study) - before;
     const int threads = lipsc_device_threads(device);
     if (!computed) return;
     fprintf(stderr,

@@ -150,8 +150,9 @@ LIPSC_API double lipsc_study_bytes(const lipsc_model *model, lipsc_map_kind map,
  * failure or LIPSC_E_STOPPED the rows that are finished are there. */
 LIPSC_API lipsc_status lipsc_study_run(lipsc_study *study, lipsc_error *err);
 
-/* Seconds of the runs so far, summed over threads: where they went. */
+/* Seconds of the runs so far. */
 typedef struct {
+    double wall; /* on the clock; the others are summed over threads: */
     double forward, prepare, solve, extras, products; /* products: part of solve */
 } lipsc_study_times;
 

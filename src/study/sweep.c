@@ -473,6 +473,7 @@ lipsc_status lipsc_study_run(lipsc_study *study, lipsc_error *err) {
     teach_allocator();
     s.begin = lipsc_seconds();
     run_groups(&s, count, groups);
+    study->times.wall += lipsc_seconds() - s.begin;
     lipsc_release(groups);
     omp_set_num_threads(before);
     if (s.status == LIPSC_OK && s.done < s.open)
