@@ -72,38 +72,32 @@ static void measure(const char *run) {
 }
 
 static void bound_and_attack(void) {
-    const lipsc_source_options from = {.text = "builtin:lighthouse"};
-    lipsc_model *model;
-    lipsc_source source;
-    lipsc_acts *acts;
-    lipsc_layer layer;
-    lipsc_attn *attn;
-    lipsc_upper upper;
-    lipsc_attack_settings search;
-    lipsc_attack_result found;
+    lipsc_place_options of;
+    lipsc_place *place;
+    lipsc_bounds_settings how;
+    lipsc_bounds bounds;
+    lipsc_attacks_settings search;
+    lipsc_attacks found;
     lipsc_error err;
-    expect(
-        !lipsc_model_open(name, 1, &model, &err) &&
-            !lipsc_source_read(&from, name, lipsc_model_describe(model), &source, &err) &&
-            !lipsc_window_acts(&source, 0, 8, model, LIPSC_F64, 0, 3, &acts, &err) &&
-            !lipsc_model_layer(model, 3, -1, LIPSC_MAP_ATTENTION, 0, &layer, &err),
-        err.text);
-    const lipsc_input input = {.n = 8, .X = lipsc_acts_attention_input(acts, 3)};
-    expect(!lipsc_attn_new(&layer, &input, LIPSC_F64, 0, &attn, &err) &&
-               !lipsc_attn_upper(attn, &upper, &err),
-           err.text);
-    lipsc_attack_defaults(&search);
-    search.n = input.n;
-    search.radius = 15;
+    lipsc_place_defaults(&of);
+    of.from = name;
+    of.source.text = "builtin:lighthouse";
+    of.layer = 3;
+    of.length = 8;
+    expect(!lipsc_place_open(&of, &place, &err), err.text);
+    lipsc_bounds_defaults(&how);
+    expect(!lipsc_place_bounds(place, 0, &how, &bounds, &err), err.text);
+    printf("%s: %.4g, sigma %.4g\n", bounds.at[0].name, bounds.at[0].value, bounds.sigma);
+    expect(bounds.at[0].value >= bounds.sigma, "the tightest bound is none");
+    lipsc_attacks_defaults(&search);
+    search.lengths = (lipsc_attack_lengths){1, &of.length};
     search.restarts = search.iterations = 3;
-    expect(!lipsc_attack_run(&layer, &search, &found, &err), err.text);
-    printf("bound %.4g, attack %.4g of %.4g\n", upper.value, found.sigma, found.upper);
-    expect(found.sigma > 0 && found.sigma <= found.upper, "the attack beats a theorem");
-    lipsc_attack_result_free(&found);
-    lipsc_attn_free(attn);
-    lipsc_acts_free(acts);
-    lipsc_source_free(&source);
-    lipsc_model_free(model);
+    expect(!lipsc_place_attack(place, &search, &found, &err), err.text);
+    printf("attack: %.4g, at most %.4g\n", found.rows[0].sigma, found.rows[0].upper);
+    expect(found.rows[0].sigma >= bounds.sigma, "an attack found less than the text has");
+    lipsc_attacks_free(&found);
+    lipsc_bounds_free(&bounds);
+    lipsc_place_close(place);
 }
 
 int main(int argc, char **argv) {
