@@ -2,6 +2,8 @@
 
     import lipscope as ls
 
+    r = ls.measure(model, tokenizer, text=text)                      # transformers objects, folders, names
+    ls.bounds(model, layer=3, text=text); ls.attack(model, layer=3, around=X, radius=0.05, relative=True)
     ls.attention(X, Wq, Wk, Wv, Wo, heads=12, causal=True).sigma()   # one layer, in numpy, torch, DLPack
     J = ls.jacobian(model, "model.layers.3.self_attn", ids)          # a module of any torch model
     J = ls.jacobian(fn, x)                                           # any differentiable torch function
@@ -25,7 +27,7 @@ from .models import Map, Model, Tokenizer
 from .meanfield import Distance, Measure, push, split, wasserstein
 from .results import Result, Row
 from .studies import assert_sigma, measure
-from .worst import Attack, attack
+from .worst import Attack, Bounds, attack, bounds
 from .operators import Operator, Sigma, Sigmas, operator
 
 if TYPE_CHECKING:
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
 
 __version__ = text(lib.lipsc_version()) or ""
 
-__all__ = ["ArgumentError", "Attack", "Attention", "CallbackError", "Device", "DeviceError", "Distance", "FileError", "FormatError",
+__all__ = ["ArgumentError", "Attack", "Attention", "Bounds", "CallbackError", "Device", "DeviceError", "Distance", "FileError", "FormatError",
            "Jacobian", "KindError", "Layer", "LipscopeError", "Map", "Measure", "Missing", "Model", "NoMemory", "NotConverged", "NotFinite",
            "Operator", "RangeError", "Record", "Refused", "Result", "Row", "Sigma", "Sigmas", "Stopped", "Tokenizer", "Unusable", "assert_sigma", "attack", "attention",
-           "attention_modules", "errors", "jacobian", "measure", "operator", "push", "split", "torch", "wasserstein"]
+           "attention_modules", "bounds", "errors", "jacobian", "measure", "operator", "push", "split", "torch", "wasserstein"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """Every bound at an input, and the worst input that a search finds."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from .arrays import Array, at, numbers, pointer
 from .layers import Attention, DTYPES, Layer, whole
 from .meanfield import layer_of
 from .models import choose
-from .studies import _model
+from .studies import Source, _model
 
 
 class Attack:
@@ -113,3 +113,104 @@ def _found(out: Any, stopped: bool) -> Attack:
     n, d, width = out.n, out.d, out.width
     weights = at(out.weights, n).copy() if out.weights else None
     return Attack(at(out.X, n, d).copy(), at(out.u, n, width).copy(), at(out.v, n, d).copy(), Record.of(out), weights, stopped)
+
+
+# ---- Bounds ----------------------------------------------------------------------------------
+
+
+class Bounds:
+    """Every known bound beside the exact value at an input: `rows` (upper ones first, tightest first; refused ones last, with
+    the reason), `sigma`, `regime` and `around` where they apply."""
+
+    def __init__(self, out: Any):
+        listed = _c.fields(lib.lipsc_bound_fields())
+        self.rows = [_c.as_dict(out.at[i], listed) for i in range(out.count)]
+        self.sigma, self.n, self.radius = float(out.sigma), int(out.n), float(out.radius)
+        self.regime = _c.as_dict(out.regime, _c.fields(lib.lipsc_regime_fields())) if out.has_regime else None
+        self.around = _c.as_dict(out.around, _c.fields(lib.lipsc_neighbourhood_fields())) if out.has_around else None
+        self.info = Record.of(out.info)
+
+    def __getitem__(self, name: str) -> Any:
+        """The row of that bound."""
+        for row in self.rows:
+            if row["name"] == name:
+                return row
+        raise errors.ArgumentError(f"there is no bound {name!r}: there are {', '.join(row['name'] for row in self.rows)}")
+
+    def to_pandas(self) -> Any:
+        return _c.need("pandas", "to_pandas").DataFrame(self.rows)
+
+    def __repr__(self) -> str:
+        lines = [f"sigma {self.sigma:.6g} at n = {self.n}, longest token {self.radius:.4g}"]
+        for row in self.rows:
+            value = f"{row['value']:.6g}" if row["value"] is not None else (
+                "refused: " + row["refused"] if row["refused"] else f"e^{row['log_value']:.4g}" if row["log_value"] is not None
+                else "-")
+            lines.append(f"{row['kind']:<6} {row['norm']:<9} {row['domain']:<7} {row['name']:<24} {value}")
+        return "\n".join(lines)
+
+
+def _bounds(function: Any, arguments: Tuple[Any, ...], options: Dict[str, Any]) -> Bounds:
+    settings = ffi.new("lipsc_bounds_settings *")
+    lib.lipsc_bounds_defaults(settings)
+    _c.fill(settings, options)
+    settings.stop = lib.lipsc_py_stop
+    out = ffi.new("lipsc_bounds *")
+    with _c.Work() as work:
+        settings.ctx = work.handle
+        status, sentence = _c.attempt(function, *arguments, settings, out)
+    if status not in (lib.LIPSC_OK, lib.LIPSC_E_NOCONV):
+        raise _c.failure(status, sentence)
+    try:
+        result = Bounds(out)
+    finally:
+        lib.lipsc_bounds_free(out)
+    if status != lib.LIPSC_OK:
+        raise _c.failure(status, sentence, result)
+    return result
+
+
+def bounds(model: Any, layer: Optional[int] = None, *, tokenizer: Any = None, text: Any = None, ids: Any = None,
+           length: Optional[int] = None, head: Optional[int] = None, map: str = "attention", radius: Any = None,
+           p: Optional[float] = None, around: Optional[float] = None, relative: bool = False, below: Optional[float] = None,
+           special: bool = False, part: str = "whole", seed: int = 1) -> Bounds:
+    """Every bound that is known, beside the exact value: at the input of what `attention` gives, or at the first window of
+    `length` tokens (default 64, or all ids) of a model's layer.
+
+    radius: of the ball (default: the longest token; "layernorm": what the norm in front of the layer allows); around: also over that neighbourhood (relative: in lengths of the mean
+    token); below: the largest neighbourhood where sigma is proved to stay below.
+
+    >>> import numpy as np, lipscope as ls
+    >>> rng = np.random.default_rng(0)
+    >>> b = ls.bounds(ls.attention(rng.normal(size=(4, 3)), *rng.normal(size=(3, 3, 3))))
+    >>> b["data-joint"]["value"] >= b.sigma
+    True
+    """
+    options: Dict[str, Any] = {"radius": None if radius == "layernorm" else radius, "p": p, "around": around, "below": below}
+    for name, value in options.items():
+        if value is not None and not (isinstance(value, (int, float)) and 0 < value < float("inf")):
+            raise errors.ArgumentError(f"{name} = {value!r}: a number above 0 is needed")
+    options["relative"] = int(relative)
+    if isinstance(model, Attention):
+        with model._handle.use() as attn:
+            return _bounds(lib.lipsc_attn_bounds, (attn,), options)
+    opened = _model(model, part, seed)
+    source = Source(tokenizer, text, ids, None, special, None, False)
+    of = ffi.new("lipsc_place_options *")
+    lib.lipsc_place_defaults(of)
+    spec = ffi.new("char[]", opened.name.encode())
+    if layer is None:
+        raise errors.ArgumentError(f"layer= is needed, from 0 to {opened.layers - 1}")
+    of.map = choose(map, {"heads": lib.LIPSC_MAP_HEADS, "attention": lib.LIPSC_MAP_ATTENTION}, "map")
+    of.layer, of.head = whole(layer, "layer", 0), -1 if head is None else whole(head, "head", 0)
+    of.source, of.length = source.options[0], 0 if length is None else whole(length, "length")
+    setattr(of, "from", spec)
+    out = ffi.new("lipsc_place **")
+    with opened._handle.use() as found:
+        of.open = found
+        _c.call(lib.lipsc_place_open, of, out)
+        place = ffi.gc(out[0], lib.lipsc_place_close)
+        try:
+            return _bounds(lib.lipsc_place_bounds, (place, int(radius == "layernorm")), options)
+        finally:
+            ffi.release(place)

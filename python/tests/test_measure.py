@@ -207,3 +207,26 @@ def test_bad_attacks(options, want):
     with pytest.raises(ls.LipscopeError) as caught:
         ls.attack(ls.Layer(np.eye(4), np.eye(4), np.eye(4)), **options)
     assert want in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_bounds(rng):
+    """The same as `lipscope bounds`, and above the dense SVD's value where they say so."""
+    b = ls.bounds("builtin:gpt2-nano", layer=3, text="builtin:lighthouse", length=8)
+    said = program("bounds", "builtin:gpt2-nano", "--text", "builtin:lighthouse", "--layers", "3", "--length", "8", "--format",
+                   "json")["rows"]
+    assert [row["name"] for row in said] == [row["name"] for row in b.rows]
+    for row in said:
+        assert b[row["name"]]["value"] == (None if row["value"] is None else pytest.approx(row["value"], rel=1e-9))
+    J = ls.attention(rng.normal(size=(5, 4)), *rng.normal(size=(3, 4, 4)))
+    exact = np.linalg.norm(J.dense(), 2)
+    found = ls.bounds(J, around=0.1, relative=True)
+    assert found.sigma == pytest.approx(exact, rel=1e-10) and found.around["value"] >= exact
+    proved = [row["value"] for row in found.rows if row["kind"] == "upper" and row["norm"] == "frobenius" and row["value"] is not None]
+    assert proved and min(proved) >= exact * (1 - 1e-12)
+    assert repr(found).startswith("sigma ") and "\nupper" in repr(found)
+    with pytest.raises(ls.ArgumentError, match="radius = -1"):
+        ls.bounds(J, radius=-1)
+    with pytest.raises(ls.ArgumentError, match="layer= is needed"):
+        ls.bounds("builtin:gpt2-nano", text="builtin:lighthouse")
+    with pytest.raises(ls.ArgumentError, match="no bound 'x'"):
+        found["x"]
