@@ -168,15 +168,16 @@ class Handle:
     """A pointer that one thread uses at a time and that is freed once: by close, by a with statement, or with the last
     reference to it.  What it stands on, `under`, lives until then; a handle that is closed closes first those above it."""
 
-    def __init__(self, pointer: Any, free: Callable[[Any], None], what: str, under: Any = None):
+    def __init__(self, pointer: Any, free: Callable[[Any], None], what: str, *under: Any):
         def free_first(found: Any, kept: Any = under) -> None:  # kept: freed after
             free(found)
 
         self._pointer = ffi.gc(pointer, free_first)
         self._what = what
         self._above: "weakref.WeakSet[Handle]" = weakref.WeakSet()
-        if isinstance(under, Handle):
-            under._above.add(self)
+        for below in under:
+            if isinstance(below, Handle):
+                below._above.add(self)
         self._lock = threading.Lock()
         self._owner: Optional[int] = None
 
@@ -277,6 +278,25 @@ def fill(struct: Any, options: Dict[str, Any]) -> None:
             raise errors.ArgumentError(f"{name} = {value!r}: {wrong}") from None
 
 
-def on_device(function: Any, position: int, device: Any, threads: int) -> Any:
+def device(threads: int) -> Any:
+    """The CPU with so many threads; NULL, as many as OpenMP gives, for 0."""
+    if threads == 0:
+        return ffi.NULL
+    out = ffi.new("lipsc_device **")
+    call(lib.lipsc_device_open, ffi.NULL, threads, out)
+    return ffi.gc(out[0], lib.lipsc_device_close)
+
+
+def on_device(function: Any, position: int, threads: int) -> Any:
     """What a function takes at this position: a device, or the number of threads."""
-    return device if ffi.typeof(function).args[position].kind == "pointer" else threads
+    return device(threads) if ffi.typeof(function).args[position].kind == "pointer" else threads
+
+
+def set_threads(struct: Any, threads: int) -> Any:
+    """The same for a settings struct; returns what has to stay as long as the struct is used."""
+    names = dict(ffi.typeof(struct).item.fields)
+    if "device" not in names:
+        struct.threads = threads
+        return None
+    struct.device = found = device(threads)
+    return found

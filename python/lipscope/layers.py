@@ -199,9 +199,9 @@ class Attention(Solvable):
         for name, value in rows.items():
             setattr(given, name, pointer(value))
         out = ffi.new("lipsc_attn **")
-        device = _c.on_device(lib.lipsc_attn_new, 3, ffi.NULL, whole(threads, "threads", 0))
+        device = _c.on_device(lib.lipsc_attn_new, 3, whole(threads, "threads", 0))
         _c.call(lib.lipsc_attn_new, layer.struct, given, DTYPES[str(dtype).replace("torch.", "")], device, out)
-        self._handle = _c.Handle(out[0], lib.lipsc_attn_free, "the attention operator")
+        self._handle = _c.Handle(out[0], lib.lipsc_attn_free, "the attention operator", device)
         self.layer = layer
         self.in_shape, self.out_shape = x.shape, (n, layer.width)
 

@@ -112,7 +112,7 @@ def push(mu: Any, layer: Union[Layer, Attention], *, threads: int = 0) -> Measur
     array([2., 2.])
     """
     measure, out = measure_of(mu), ffi.new("lipsc_cloud *")
-    device = _c.on_device(lib.lipsc_measure_push, 2, ffi.NULL, whole(threads, "threads", 0))
+    device = _c.on_device(lib.lipsc_measure_push, 2, whole(threads, "threads", 0))
     _c.call(lib.lipsc_measure_push, layer_of(layer).struct, measure.struct, device, out)
     try:
         m = out.measure
@@ -137,7 +137,7 @@ def split(mu: Any, layer: Union[Layer, Attention], **options: Any) -> Record:
     measure = measure_of(mu)
     settings = ffi.new("lipsc_slope_settings *")
     lib.lipsc_slope_defaults(settings)
-    known = [name for name, _ in ffi.typeof("lipsc_slope_settings").fields if name not in ("stop", "ctx")]
+    known = [name for name, _ in ffi.typeof("lipsc_slope_settings").fields if name not in ("stop", "ctx", "device")]
     for name in options:
         if name not in known:
             raise errors.KindError(f"split has no argument {name}: there are {', '.join(known)}")

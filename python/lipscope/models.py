@@ -255,8 +255,8 @@ class Map(Solvable):
             raise errors.ArgumentError(f"layer = {number}: the model has layers 0 to {model.layers - 1}")
         self._model, self.map, self.layer = model, map, layer
         options = ffi.new("lipsc_map_options *", {"map": kind, "layer": number, "head": -1 if head is None else
-                                                  whole(head, "head", 0), "dtype": precision,
-                                                  "threads": whole(threads, "threads", 0)})
+                                                  whole(head, "head", 0), "dtype": precision})
+        device = _c.set_threads(options, whole(threads, "threads", 0))
         override = ffi.new("lipsc_mask *", choose(mask, MASKS, "mask")) if mask is not None else ffi.NULL
         options.mask_override = override
         out = ffi.new("lipsc_map **")
@@ -264,7 +264,7 @@ class Map(Solvable):
             acts = _activations(found, ids, precision, 0 if kind == lib.LIPSC_MAP_MODEL else number + 1)
             n = int(lib.lipsc_acts_length(acts))
             _c.call(lib.lipsc_map_new, found, acts, options, out)
-        self._handle = _c.Handle(out[0], lib.lipsc_map_free, "the map", model._handle)
+        self._handle = _c.Handle(out[0], lib.lipsc_map_free, "the map", model._handle, device)
         op = lib.lipsc_map_op(out[0])
         self.in_shape, self.out_shape = (n, op.n // n), (n, op.m // n)
 

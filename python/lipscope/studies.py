@@ -184,14 +184,14 @@ def _study(model: Model, source: Source, settings: Any, kept: List[Any], run: An
         settings.stop, settings.remark = lib.lipsc_py_stop, lib.lipsc_py_remark
         if bar:
             settings.progress = lib.lipsc_py_study_progress
-        device = _device(threads)
-        settings.device = device
+        device = _c.set_threads(settings, whole(threads, "threads", 0))
         out = ffi.new("lipsc_study **")
         try:
             _c.call(lib.lipsc_study_open, settings, out)
             study = ffi.gc(out[0], lib.lipsc_study_close)
             status, sentence = _c.attempt(lib.lipsc_study_run, study)
             ffi.release(study)
+            del device  # only now
         except BaseException:
             if folder:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -204,12 +204,6 @@ def _study(model: Model, source: Source, settings: Any, kept: List[Any], run: An
     if folder:
         shutil.rmtree(folder, ignore_errors=True)
     raise _c.failure(status, sentence)
-
-
-def _device(threads: int) -> Any:
-    out = ffi.new("lipsc_device **")
-    _c.call(lib.lipsc_device_open, ffi.NULL, whole(threads, "threads", 0), out)
-    return ffi.gc(out[0], lib.lipsc_device_close)
 
 
 class _Again:

@@ -91,8 +91,9 @@ def attack(model: Any, layer: Optional[int] = None, *, around: Any = None, lengt
         raise errors.ArgumentError("relative=True counts in lengths of the tokens of around=X, which is not given")
     scale = float(np.linalg.norm(numbers(around, "around"), axis=1).mean()) if relative else 1.0
     _c.fill(settings, {"radius": radius * scale, "restarts": restarts, "iterations": iterations,
-                       "seed": whole(seed, "seed", 0), "tol": tol, "threads": whole(threads, "threads", 0),
+                       "seed": whole(seed, "seed", 0), "tol": tol,
                        "dtype": choose(str(dtype).replace("torch.", ""), DTYPES, "dtype")})
+    device = _c.set_threads(settings, whole(threads, "threads", 0))
     settings.stop, settings.progress = lib.lipsc_py_stop, lib.lipsc_py_attack_progress
     out = ffi.new("lipsc_attack_result *")
     with _c.Work(progress=progress, seconds=seconds) as work:
@@ -100,7 +101,7 @@ def attack(model: Any, layer: Optional[int] = None, *, around: Any = None, lengt
         status, sentence = _c.attempt(lib.lipsc_attack_run, struct, settings, out)
         if work.error is not None and status == lib.LIPSC_E_STOPPED:
             lib.lipsc_attack_result_free(out)
-    del kept
+    del kept, device
     if status not in (lib.LIPSC_OK, lib.LIPSC_E_STOPPED):
         raise _c.failure(status, sentence)
     try:
