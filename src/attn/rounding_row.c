@@ -96,7 +96,8 @@ static void cover_row(const lipsc_rounded_head *head, size_t i, size_t lo, size_
         near[l] = seen[l] >= 1.0 ? 1.0 : 0.0;
         total += seen[l];
     }
-    const double factor = exp(2.0 * widest) / total; /* NaN: inf / inf */
+    /* where an entry is beyond the range its sum is no sum to divide by */
+    const double factor = total < INFINITY ? exp(2.0 * widest) / total : INFINITY;
     for (size_t l = 0; l < count; l++) {
         const double normalised = factor * seen[l];
         if (normalised < seen[l]) seen[l] = normalised;
