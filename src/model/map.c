@@ -145,8 +145,7 @@ static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
     return status;
 }
 
-/* x (n, d) is copied. */
-/* A map without its operator; *out also after a failure. */
+/* A map without its operator; *out also after a failure.  x (n, d) is copied. */
 static lipsc_status begin(lipsc_model *m, size_t n, const double *x,
                           const lipsc_map_options *options, lipsc_map **out,
                           lipsc_error *err) {
