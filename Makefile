@@ -5,7 +5,9 @@
 #   make test-real  the tests that need models which may not be shipped, where they are
 #   make asan       the same under the address and undefined sanitizers
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
-#   make coverage   simulated sweeps: what the 95 % intervals of growth laws cover
+#   make fuzz-long  the same for hours: FUZZ_LONG seconds each (default 3600)
+#   make coverage   what the tests reach of src/: lines and branches
+#   make intervals  simulated sweeps: what the 95 % intervals of growth laws cover
 #   make fuzz-bounds  every bound against the exact value, 10000 layers; enclosures
 #                   against 150 digits, a million (hours)
 #   make test-long  commands of the documents that take minutes, as typed
@@ -29,6 +31,7 @@ BUILD  ?= build
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
+FUZZ_LONG ?= 3600
 OPTS   ?=
 FLAGS   = -DLIPSCOPE_WERROR=$(if $(WERROR),ON,OFF) $(OPTS)
 # a compiler named on the command line, not make's own default
@@ -86,7 +89,14 @@ fuzz-bounds: configure
 	@$(BUILD)/tests/unit/test_zoo 10000
 	@$(BUILD)/tests/unit/test_enclosure 1000000
 
-coverage: configure
+fuzz-long:
+	@$(MAKE) fuzz FUZZ_SECONDS=$(FUZZ_LONG)
+
+coverage:
+	@tools/deps.sh build test
+	@tools/coverage.sh build-coverage
+
+intervals: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target test_coverage
 	@$(BUILD)/tests/unit/test_coverage 5000
 
@@ -153,5 +163,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-real test-long test-aarch64 test-travel asan fuzz fuzz-bounds coverage bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-real test-long test-aarch64 test-travel asan fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

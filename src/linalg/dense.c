@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/extreme.h"
 #include "core/median.h"
 #include "core/mem.h"
 
@@ -27,9 +28,6 @@ static int set_threads(int wanted) {
     omp_set_num_threads(wanted);
     return before;
 }
-
-static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
-static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Inside a parallel region, also one of a single thread, BLAS gets one: OpenBLAS does not
  * see such a region, asks for more threads than the region can give, and waits for them

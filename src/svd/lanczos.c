@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/extreme.h"
 #include "linalg/dense.h"
 #include "svd/orth.h"
 #include "svd/run.h"
@@ -72,9 +73,6 @@ typedef struct lipsc_lanczos {
     int evaluated;
 } lipsc_lanczos;
 typedef lipsc_lanczos lanczos;
-
-static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
-static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Enough that a typical solve (10 to 40 steps) never restarts, within 1 GiB; never so
  * little that a restart could not keep the values and add two blocks. */

@@ -102,7 +102,7 @@ static outcome run(const sweep *s, size_t starts) {
 }
 
 /* The true coverage of every kind of sweep lies inside 92 to 98 %: the many trials of
- * `make coverage` are judged by that, few trials with three of their own deviations added.
+ * `make intervals` are judged by that, few trials with three of their own deviations added.
  * All kinds together have enough trials even here. */
 static void check_starts(size_t starts) {
     const double slack = 3.0 * sqrt(0.95 * 0.05 / (double)trials);

@@ -12,12 +12,12 @@
  * every bit of the result, is the same for any number of threads and any neighbours. */
 #include "backend/cpu/cpu.h"
 
+#include "core/extreme.h"
 #include "core/mem.h"
 
 #include <omp.h>
 #include <string.h>
 
-static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
 /* ---- projections -----------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/extreme.h"
 #include "core/rng.h"
 #include "linalg/space.h"
 
@@ -38,7 +39,6 @@ static void release(const lipsc_space *self, void *p) {
     (void)self;
     lipsc_release(p);
 }
-static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
 /* lipsc_space_f64_avx2 and so on; isa.c chooses among them */
 #define JOIN_(a, b) a##b

@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels.h"
 
 #include "backend/cpu/simd.h"
+#include "core/extreme.h"
 
 enum {
     MR = 6,            /* rows of a register block                                   */
@@ -16,9 +17,6 @@ enum {
 };
 
 #define LOG2E ((T)1.4426950408889634074)
-
-static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
-static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 /* How many of `left` rows the next register block takes: 6, and near the end 4 or 5 rather
  * than a lone row that would leave the multipliers idle. */
