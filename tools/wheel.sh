@@ -41,6 +41,8 @@ try() {
 
 case ${2:-wheel} in
 wheel) build ;;
-test) build && try ;;
+test)
+    build
+    try ;;
 *) echo "wheel.sh: no '$2'; there are wheel and test" >&2; exit 2 ;;
 esac
