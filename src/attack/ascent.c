@@ -1,6 +1,6 @@
 /* ascent.c - a climb: projected ascent of log sigma.
  *
- * First a quasi-Newton direction H g is tried (memory.c); where that gains nothing, the
+ * First a quasi-Newton direction H g is tried (curvature.c); where that gains nothing, the
  * gradient g with the step of Barzilai and Borwein, <s,s> / |<s,dg>| with s and dg what the
  * last iteration changed, longer where the function curves upwards along s.  The new point,
  * projected to the domain, is taken when it gains at least `armijo` <g, change>; otherwise
@@ -67,7 +67,7 @@ static void accept(lipsc_search *s, lipsc_climb *c, double sigma) {
     }
     const double made = sqrt(ss / gg); /* the step along g that goes as far */
     c->step = sg < 0.0 ? lipsc_min(ss / -sg, 10.0 * made) : 3.0 * made;
-    lipsc_memory_add(&s->memory, c->spot.y, s->to, c->g, s->g);
+    lipsc_curvature_add(&s->memory, c->spot.y, s->to, c->g, s->g);
     memcpy(c->spot.y, s->to, s->region.size * sizeof *s->to);
     memcpy(c->g, s->g, s->region.size * sizeof *s->g);
     memcpy(c->spot.v, s->v, s->in * sizeof *s->v);
@@ -116,7 +116,7 @@ static lipsc_status look_around(lipsc_search *s, lipsc_climb *c, int *taken) {
     const double near_top = 0.95;
     lipsc_view view;
     *taken = 0;
-    lipsc_memory_forget(&s->memory);
+    lipsc_curvature_forget(&s->memory);
     lipsc_status status = lipsc_view_open(s, c->spot.y, LIPSC_LOOK_PAIRS, NULL, &view);
     if (status) return status;
     const size_t size = s->region.size;
@@ -171,11 +171,11 @@ static lipsc_status step_up(lipsc_search *s, lipsc_climb *c, int *taken) {
     const double far = 0.5; /* no token moves further than half a radius at once */
     lipsc_status status = LIPSC_OK;
     *taken = 0;
-    if (lipsc_memory_direction(&s->memory, c->g, s->p)) {
+    if (lipsc_curvature_direction(&s->memory, c->g, s->p)) {
         const double speed = fastest(s, s->p);
         status = line_search(s, c, c->g, s->p, speed > far ? far / speed : 1.0,
                              QUICK_TRIALS, taken);
-        if (!*taken) lipsc_memory_forget(&s->memory);
+        if (!*taken) lipsc_curvature_forget(&s->memory);
     }
     if (!status && !*taken) status = line_search(s, c, c->g, c->g, c->step, TRIALS, taken);
     if (!status && !*taken) status = look_around(s, c, taken);
@@ -191,7 +191,7 @@ lipsc_status lipsc_climb_advance(lipsc_search *s, lipsc_climb *c, size_t iterati
         c->finished = 1;
         return LIPSC_OK;
     }
-    lipsc_memory_forget(&s->memory);
+    lipsc_curvature_forget(&s->memory);
     while (!status && !c->finished && c->iterations < iterations) {
         int taken;
         status = step_up(s, c, &taken);

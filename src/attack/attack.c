@@ -102,7 +102,7 @@ lipsc_status lipsc_search_open(const lipsc_layer *layer, const lipsc_attack_sett
     s->to = lipsc_alloc(1, size);
     s->g = lipsc_alloc(1, size);
     s->p = lipsc_alloc(1, size);
-    status = lipsc_memory_new(s->region.size, &s->memory);
+    status = lipsc_curvature_new(s->region.size, &s->memory);
     if (!status) status = lipsc_spot_new(s, &s->best);
     if (!status) status = lipsc_spot_new(s, &s->construction);
     if (s->X && (s->weights || !set->masses) && s->u && s->v && s->mixed_u && s->mixed_v &&
@@ -117,7 +117,7 @@ void lipsc_search_close(lipsc_search *s) {
                               s->mixed_u, s->mixed_v, s->grad_X, s->grad_t,
                               s->forms,   s->to,      s->g,      s->p};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++) lipsc_release(arrays[a]);
-    lipsc_memory_free(&s->memory);
+    lipsc_curvature_free(&s->memory);
     lipsc_spot_free(&s->best);
     lipsc_spot_free(&s->construction);
     lipsc_packed_free(s->packed);

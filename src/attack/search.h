@@ -2,7 +2,7 @@
  *
  *     domain.c    where inputs are sought
  *     point.c     sigma and its gradient at one input
- *     ascent.c    a climb: one start followed upwards; memory.c what it remembers
+ *     ascent.c    a climb: one start followed upwards; curvature.c what it remembers
  *     starts.c    where climbs begin; light.c, joint.c constructions for them
  *     certify.c   the value found in double, and what bounds it from above
  *     attack.c    the order of things */
@@ -17,22 +17,22 @@
  * quadratic form on them has. */
 enum { LIPSC_PAIRS = 3, LIPSC_FORMS = LIPSC_PAIRS * (LIPSC_PAIRS + 1) / 2 };
 
-/* memory.c: steps of a climb that tell of the curvature. */
+/* curvature.c: steps of a climb that tell of the curvature. */
 enum { LIPSC_MEMORY = 30 };
 
 typedef struct {
     size_t size, count, next;
     double *s, *q; /* (LIPSC_MEMORY, size) each */
     double sq[LIPSC_MEMORY], scale;
-} lipsc_memory;
+} lipsc_curvature;
 
-lipsc_status lipsc_memory_new(size_t size, lipsc_memory *m);
-void lipsc_memory_free(lipsc_memory *m);
-void lipsc_memory_forget(lipsc_memory *m);
-void lipsc_memory_add(lipsc_memory *m, const double *from, const double *to,
-                      const double *g_from, const double *g_to);
+lipsc_status lipsc_curvature_new(size_t size, lipsc_curvature *m);
+void lipsc_curvature_free(lipsc_curvature *m);
+void lipsc_curvature_forget(lipsc_curvature *m);
+void lipsc_curvature_add(lipsc_curvature *m, const double *from, const double *to,
+                         const double *g_from, const double *g_to);
 /* p = H g; 0 when nothing is known or p does not lead upwards. */
-int lipsc_memory_direction(const lipsc_memory *m, const double *g, double *p);
+int lipsc_curvature_direction(const lipsc_curvature *m, const double *g, double *p);
 
 /* A point with the value found there. */
 typedef struct {
@@ -59,7 +59,7 @@ typedef struct {
     double *mixed_u, *mixed_v;
     double *grad_X, *grad_t, *forms; /* (LIPSC_FORMS, size)                           */
     double *to, *g, *p;              /* (size)                                        */
-    lipsc_memory memory;             /* of the climb that is going on                 */
+    lipsc_curvature memory;          /* of the climb that is going on                 */
     lipsc_spot best, construction;   /* construction.sigma 0: none                    */
     const char *doing;
     long evaluations;

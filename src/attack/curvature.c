@@ -1,4 +1,4 @@
-/* memory.c - limited-memory BFGS: what the last steps tell of the curvature.
+/* curvature.c - limited-memory BFGS: what the last steps tell of the curvature.
  *
  * Pairs s = change of the point, q = minus the change of the gradient of a function that is
  * climbed; those with s.q > 0 (it curves downwards, as near a maximum) are kept.  The
@@ -17,27 +17,27 @@ static double dot(size_t n, const double *x, const double *y) {
     return sum;
 }
 
-lipsc_status lipsc_memory_new(size_t size, lipsc_memory *m) {
-    *m = (lipsc_memory){.size = size};
+lipsc_status lipsc_curvature_new(size_t size, lipsc_curvature *m) {
+    *m = (lipsc_curvature){.size = size};
     m->s = lipsc_alloc(2 * ROOM, size * sizeof *m->s);
     m->q = m->s ? m->s + ROOM * size : NULL;
     return m->s ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
-void lipsc_memory_free(lipsc_memory *m) {
+void lipsc_curvature_free(lipsc_curvature *m) {
     lipsc_release(m->s);
     m->s = NULL;
 }
 
-void lipsc_memory_forget(lipsc_memory *m) { m->count = 0; }
+void lipsc_curvature_forget(lipsc_curvature *m) { m->count = 0; }
 
 /* The slot of the pair added `ago` calls ago. */
-static size_t slot(const lipsc_memory *m, size_t ago) {
+static size_t slot(const lipsc_curvature *m, size_t ago) {
     return (m->next + ROOM - 1 - ago) % ROOM;
 }
 
-void lipsc_memory_add(lipsc_memory *m, const double *from, const double *to,
-                      const double *g_from, const double *g_to) {
+void lipsc_curvature_add(lipsc_curvature *m, const double *from, const double *to,
+                         const double *g_from, const double *g_to) {
     double *s = m->s + m->next * m->size, *q = m->q + m->next * m->size;
     for (size_t e = 0; e < m->size; e++) {
         s[e] = to[e] - from[e];
@@ -51,7 +51,7 @@ void lipsc_memory_add(lipsc_memory *m, const double *from, const double *to,
     if (m->count < ROOM) m->count++;
 }
 
-int lipsc_memory_direction(const lipsc_memory *m, const double *g, double *p) {
+int lipsc_curvature_direction(const lipsc_curvature *m, const double *g, double *p) {
     double alpha[ROOM];
     if (m->count == 0) return 0;
     memcpy(p, g, m->size * sizeof *p);
