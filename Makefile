@@ -10,6 +10,7 @@
 #   make intervals  simulated sweeps: what the 95 % intervals of growth laws cover
 #   make fuzz-bounds  every bound against the exact value, 10000 layers; enclosures
 #                   against 150 digits, a million (hours)
+#   make test-guard what computes once more on a CPU whose memory the host cannot touch
 #   make test-long  commands of the documents that take minutes, as typed
 #   make test-aarch64  cross-compiled, under qemu-user;  make test-travel: without Vega, on
 #                   the reference BLAS, against musl's headers
@@ -62,6 +63,12 @@ test-real: configure
 
 test-aarch64:
 	@tools/aarch64.sh build-aarch64 $(OPTS)
+
+# Tests that never compute on a device would only be run twice.
+test-guard: configure
+	@cmake --build $(BUILD) -j $(JOBS)
+	@LIPSCOPE_DEVICE=guard ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE 'real|long' \
+	    -R '^(unit.(device|space|operator|sigma|gradient|certify_layers|checkpoint|gguf_models|given|upper|zoo|construct|enclosure|spread|attack)|model\..*|cli.(layer|enclosure|certify|converge|check|bounds|attack|bench|measure|measure_run|windows|models|split))$$'
 
 test-long: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -163,5 +170,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-real test-long test-aarch64 test-travel asan fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-real test-guard test-long test-aarch64 test-travel asan fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

@@ -288,6 +288,25 @@ static int take_letters(const cli_command *self, int argc, char **argv, int *at,
     return CLI_RUN;
 }
 
+static lipsc_device *opened; /* of the command that runs */
+
+/* The device of a command that has --device. */
+static int open_device(const cli_command *self, void *settings) {
+    const cli_option *option = NULL;
+    for (size_t i = 0; i < self->option_count; i++)
+        if (!strcmp(self->options[i].name, "device")) option = &self->options[i];
+    if (!option || opened) return CLI_RUN;
+    cli_common *common = (cli_common *)(void *)((char *)settings + option->offset -
+                                                offsetof(cli_common, device_name));
+    const char *name =
+        common->device_name ? common->device_name : getenv("LIPSCOPE_DEVICE");
+    lipsc_error err = {.text = ""};
+    if (lipsc_device_open(name, (int)common->threads, &opened, &err))
+        return cli_failure(self, "%s", err.text);
+    common->device = opened;
+    return CLI_RUN;
+}
+
 int cli_parse(const cli_command *self, int argc, char **argv, void *settings,
               int *operands) {
     int only_operands = 0;
@@ -309,5 +328,10 @@ int cli_parse(const cli_command *self, int argc, char **argv, void *settings,
         return cli_wrong_use(self, "missing operand: %s", self->operands);
     if ((size_t)*operands > self->max_operands)
         return cli_wrong_use(self, "extra operand '%s'", argv[self->max_operands]);
-    return CLI_RUN;
+    return open_device(self, settings);
+}
+
+void cli_close_device(void) {
+    lipsc_device_close(opened);
+    opened = NULL;
 }

@@ -72,6 +72,8 @@ typedef struct {
     int progress; /* 0 auto, 1 always, 2 never           */
     int quiet;
     size_t threads;
+    const char *device_name; /* NAME[:INDEX]; NULL: what LIPSCOPE_DEVICE says, or auto */
+    lipsc_device *device;    /* cli_parse opens it, main closes it                     */
 } cli_common;
 
 /* Every option of GROUP "Output" that a command with results has.  settings is the type
@@ -96,11 +98,19 @@ typedef struct {
         .offset = offsetof(settings, common.quiet), .help = "no progress and no remarks" \
     }
 
-#define CLI_THREADS_OPTION(settings)                                              \
-    {                                                                             \
-        .kind = CLI_SIZE, .name = "threads", .value = "T", .min = 0, .max = 4096, \
-        .offset = offsetof(settings, common.threads),                             \
-        .help = "threads (default 0: as many as OpenMP gives)"                    \
+#define CLI_THREADS_OPTION(settings)                                            \
+    {.kind = CLI_SIZE,                                                          \
+     .name = "threads",                                                         \
+     .value = "T",                                                              \
+     .min = 0,                                                                  \
+     .max = 4096,                                                               \
+     .offset = offsetof(settings, common.threads),                              \
+     .help = "threads (default 0: as many as OpenMP gives)"},                   \
+    {                                                                           \
+        .kind = CLI_TEXT, .name = "device", .value = "NAME",                    \
+        .offset = offsetof(settings, common.device_name),                       \
+        .help = "where to compute, as `lipscope devices` lists it, cuda:1 for " \
+                "instance (default auto: the cpu)"                              \
     }
 
 /* Options of every command that prints a sigma; the settings have solver, count and
@@ -219,6 +229,8 @@ enum { CLI_RUN = -1 }; /* cli_parse: nothing stands in the way */
  * asked for, or the use was wrong (said on standard error). */
 int cli_parse(const cli_command *self, int argc, char **argv, void *settings,
               int *operands);
+/* Closes the device that cli_parse opened; NULL is fine. */
+void cli_close_device(void);
 
 /* "lipscope NAME: sentence" on standard error, safe for a terminal whatever the words hold;
  * cli_wrong_use adds where to find help.  These return CLI_FAILED and CLI_USAGE.  self

@@ -267,7 +267,6 @@ static int attack(const cli_command *self, const settings *s, const char *what,
     }
     lipsc_attacks_free(&found);
     lipsc_place_close(place);
-    lipsc_device_close(device);
     return code;
 }
 

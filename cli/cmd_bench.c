@@ -147,7 +147,7 @@ static lipsc_status windows_new(const settings *s, size_t n, const cli_sample *s
     if (!status) status = lipsc_packed_new(&sample->layer, 1, &w->packed, err);
     if (!status)
         status = lipsc_attn_batch_at(w->packed, NULL, s->batch, input, dtype,
-                                     lipsc_cpu_of((int)s->common.threads), w->attn, err);
+                                     s->common.device, w->attn, err);
     lipsc_release(input);
     return status;
 }

@@ -205,7 +205,6 @@ static int run(const cli_command *self, int argc, char **argv) {
         code = cli_wrong_use(self, "give one of --text, --ids and --pixels");
     if (code == CLI_RUN) code = bound(self, &s, argv[0], &set, of_norm, place);
     lipsc_place_close(place);
-    lipsc_device_close(device);
     return code;
 }
 

@@ -248,7 +248,7 @@ static lipsc_status certify_layer(const lipsc_layer_record *stored,
                                   lipsc_error *err) {
     lipsc_attn *attn;
     lipsc_status status =
-        lipsc_attn_new(&stored->layer, &stored->input, LIPSC_F64, 0, &attn, err);
+        lipsc_attn_new(&stored->layer, &stored->input, LIPSC_F64, NULL, &attn, err);
     if (status) return status;
     status = lipsc_attn_certify(attn, stored->v, set, out, err);
     lipsc_attn_free(attn);

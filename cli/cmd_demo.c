@@ -90,7 +90,7 @@ static lipsc_status show_outlier(const demo_style *s, lipsc_error *err) {
         cli_golden_outlier(n, 1.5, X, &layer, &input);
         lipsc_svd_defaults(&set);
         set.stop = cli_interrupted;
-        lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, 0, &attn, err);
+        lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, err);
         if (!status) status = lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, &info);
         if (!status) status = lipsc_attn_upper(attn, &upper, err);
         lipsc_attn_free(attn);

@@ -134,8 +134,8 @@ static int images(const cli_command *self, const settings *s, const lipsc_measur
     layer_source layer;
     lipsc_error err;
     int code = layer_source_open(self, &s->from, a->times && b->times, &layer);
-    if (code == CLI_RUN && lipsc_ratio_between(&layer.layer, a, b, set,
-                                               (int)s->from.common.threads, out, &err))
+    if (code == CLI_RUN &&
+        lipsc_ratio_between(&layer.layer, a, b, set, s->from.common.device, out, &err))
         code = cli_failure(self, "%s: %s", layer.name, err.text);
     layer_source_close(&layer);
     return code;

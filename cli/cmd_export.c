@@ -54,8 +54,7 @@ static lipsc_status open_place(const settings *s, const char *spec, lipsc_model 
     lipsc_place_defaults(&of);
     lipsc_status status =
         lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, model, err);
-    if (!status && s->common.threads)
-        status = lipsc_device_open(NULL, (int)s->common.threads, device, err);
+    *device = s->common.device;
     of.from = spec;
     of.open = *model;
     of.layer = s->layer;
@@ -86,7 +85,6 @@ static int export(const cli_command *self, const char *spec, const settings *s) 
             cli_note(self, "read it with: lipscope layer %s", s->out);
     }
     lipsc_place_close(place);
-    lipsc_device_close(device);
     lipsc_model_free(model);
     return code;
 }

@@ -268,7 +268,7 @@ static int measure(const cli_command *self, const settings *s, const char *path,
     lipsc_status status = r.sigma ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status)
         status = lipsc_attn_new(&file->layer, &file->input, (lipsc_dtype)s->dtype,
-                                (int)s->common.threads, &attn, &err);
+                                s->common.device, &attn, &err);
     if (!status) status = solve(s, file, attn, &r, &progress, &err);
     const int usable =
         status == LIPSC_OK || status == LIPSC_E_NOCONV || status == LIPSC_E_STOPPED;

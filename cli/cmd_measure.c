@@ -180,7 +180,7 @@ static int measure(const cli_command *self, const measure_settings *s,
 
 static int run(const cli_command *self, int argc, char **argv) {
     measure_settings s;
-    measure_asked asked = {.device = NULL};
+    measure_asked asked = {.layers = {0}};
     int operands;
     measure_defaults(&s);
     char *line = cli_command_line(self, argc, argv); /* parsing moves the words */

@@ -288,13 +288,12 @@ static int work(const cli_command *self, const char *spec, const settings *s,
 
 static int perturb(const cli_command *self, const char *spec, const settings *s) {
     lipsc_model *model = NULL;
-    lipsc_device *device = NULL;
+    lipsc_device *device = s->common.device;
     lipsc_source source = {0};
     lipsc_error err;
     int code = CLI_FAILED;
-    lipsc_status status = lipsc_device_open(NULL, (int)s->common.threads, &device, &err);
-    if (!status)
-        status = lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, &model, &err);
+    lipsc_status status =
+        lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, &model, &err);
     if (!status)
         status =
             lipsc_source_read(&s->source, spec, lipsc_model_describe(model), &source, &err);
@@ -306,7 +305,6 @@ static int perturb(const cli_command *self, const char *spec, const settings *s)
         lipsc_source_free(&source);
     }
     lipsc_model_free(model);
-    lipsc_device_close(device);
     return code;
 }
 

@@ -106,7 +106,7 @@ static int push(const cli_command *self, const settings *s, const layer_source *
     lipsc_cloud image, merged;
     lipsc_error err = {.text = ""};
     lipsc_status status =
-        lipsc_measure_push(&layer->layer, mu, (int)s->from.common.threads, &image, &err);
+        lipsc_measure_push(&layer->layer, mu, s->from.common.device, &image, &err);
     if (!status && s->merge) {
         status = lipsc_measure_merge(&image.measure, &merged, NULL, &err);
         lipsc_cloud_free(&image);

@@ -313,11 +313,8 @@ static int run(const cli_command *self, int argc, char **argv) {
                .set = &s,
                .threads = s.common.threads ? (int)s.common.threads : omp_get_max_threads(),
                .fits = json_array()};
-    lipsc_error err;
-    if (code == CLI_RUN && lipsc_device_open(NULL, r.threads, &r.device, &err))
-        code = cli_failure(self, "%s", err.text);
+    r.device = s.common.device;
     if (code == CLI_RUN) code = reproduce(&r, line);
-    lipsc_device_close(r.device);
     json_decref(r.fits);
     for (size_t k = 0; k < KEPT; k++) lipsc_model_free(r.kept[k].model);
     free(line);

@@ -55,9 +55,15 @@ static double solve(const lipsc_layer *layer, const lipsc_input *input, lipsc_dt
     set.method = method;
     set.tol = tol;
     if (method == LIPSC_POWER) set.max_products = 20000;
-    if (lipsc_attn_new(layer, input, dtype, threads, &attn, NULL)) return NAN;
+    lipsc_device *device;
+    if (lipsc_device_open("cpu", threads, &device, NULL)) return NAN;
+    if (lipsc_attn_new(layer, input, dtype, device, &attn, NULL)) {
+        lipsc_device_close(device);
+        return NAN;
+    }
     if (lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, info)) sigma = NAN;
     lipsc_attn_free(attn);
+    lipsc_device_close(device);
     return sigma;
 }
 
@@ -210,7 +216,7 @@ typedef struct {
 static operator_errors operator_case(const cli_sample *s, vectors *x, lipsc_dtype dtype) {
     operator_errors e = {NAN, NAN, NAN};
     lipsc_attn *attn;
-    if (lipsc_attn_new(&s->layer, &s->input, dtype, 0, &attn, NULL)) return e;
+    if (lipsc_attn_new(&s->layer, &s->input, dtype, NULL, &attn, NULL)) return e;
     if (!lipsc_attn_apply(attn, 0, 1, x->v, x->jv) &&
         !lipsc_attn_apply(attn, 1, 1, x->w, x->jtw) &&
         !lipsc_ref_apply(&s->layer, &s->input, 0, 1, x->v, x->jv_ref, NULL) &&
@@ -289,7 +295,7 @@ static void check_solver(tally *t) {
                   fabs(solve(&s.layer, &s.input, LIPSC_F32, 0, LIPSC_LANCZOS, 1e-4, &info) /
                            exact -
                        1.0));
-        if (!lipsc_attn_new(&s.layer, &s.input, LIPSC_F64, 0, &attn, NULL) &&
+        if (!lipsc_attn_new(&s.layer, &s.input, LIPSC_F64, NULL, &attn, NULL) &&
             lipsc_attn_upper(attn, &upper, NULL))
             upper.value = NAN;
         above = worse(above, exact / upper.value - 1.0);

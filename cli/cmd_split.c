@@ -201,7 +201,7 @@ static int split(const cli_command *self, const settings *s, const layer_source 
     lipsc_slopes found;
     lipsc_error err = {.text = ""};
     lipsc_slope_defaults(&set);
-    set.threads = (int)s->from.common.threads;
+    set.device = s->from.common.device;
     set.tol = s->tol;
     set.radius = s->radius;
     set.restarts = s->restarts;

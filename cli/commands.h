@@ -23,6 +23,7 @@
     X(export)               \
     X(check)                \
     X(selftest)             \
+    X(devices)              \
     X(bench)
 
 #define CLI_DECLARE(name) extern const cli_command cli_cmd_##name;

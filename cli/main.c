@@ -90,5 +90,6 @@ int main(int argc, char **argv) {
         code = cli_failure(NULL, "cannot write standard output: %s",
                            errno ? strerror(errno) : "write error");
     cli_interrupt_end();
+    cli_close_device();
     return code;
 }

@@ -36,7 +36,6 @@ typedef struct {
 typedef struct {
     lipsc_study_settings set;
     cli_sizes layers, heads, windows;
-    lipsc_device *device;
 } measure_asked;
 
 /* measure_ask.c */

@@ -116,7 +116,7 @@ static void copy_plain(const measure_settings *s, measure_asked *out) {
 int measure_ask(const cli_command *self, const measure_settings *s, measure_asked *out) {
     lipsc_study_settings *set = &out->set;
     const int each = s->heads && !strcmp(s->heads, "each");
-    *out = (measure_asked){.device = NULL};
+    *out = (measure_asked){.layers = {0}};
     copy_plain(s, out);
     set->each_head = each;
     int code = check(self, s);
@@ -129,11 +129,7 @@ int measure_ask(const cli_command *self, const measure_settings *s, measure_aske
     set->layers = (lipsc_sizes){out->layers.count, out->layers.items};
     set->heads = (lipsc_sizes){out->heads.count, out->heads.items};
     set->windows = (lipsc_sizes){out->windows.count, out->windows.items};
-    lipsc_error err;
-    if (code == CLI_RUN &&
-        lipsc_device_open(NULL, (int)s->common.threads, &out->device, &err))
-        code = cli_failure(self, "%s", err.text);
-    set->device = out->device;
+    set->device = s->common.device;
     return code;
 }
 
@@ -141,5 +137,4 @@ void measure_asked_free(measure_asked *asked) {
     cli_sizes_free(&asked->layers);
     cli_sizes_free(&asked->heads);
     cli_sizes_free(&asked->windows);
-    lipsc_device_close(asked->device);
 }

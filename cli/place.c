@@ -70,11 +70,8 @@ int cli_place_open(const cli_command *self, const cli_place *s, const char *from
     int code = check(self, s);
     if (code == CLI_RUN) code = read_head(self, s->head, &of.head);
     if (code != CLI_RUN) return code;
-    lipsc_status status = LIPSC_OK;
-    if (s->common.threads)
-        status = lipsc_device_open(NULL, (int)s->common.threads, device, &err);
-    of.device = *device;
-    if (!status) status = lipsc_place_open(&of, out, &err);
+    of.device = *device = s->common.device;
+    const lipsc_status status = lipsc_place_open(&of, out, &err);
     if (status) return cli_place_failure(self, status, &err);
     if (!s->common.quiet) cli_source_say(self, lipsc_place_source(*out));
     return CLI_RUN;

@@ -88,7 +88,7 @@ int split_search(const cli_command *self, const layer_settings *s, const char *r
     lipsc_pairs_defaults(&set);
     if (atoms) set.atoms = atoms;
     if (step > 0.0) set.step = step;
-    set.threads = (int)s->common.threads;
+    set.device = s->common.device;
     set.seed = s->seed;
     set.stop = cli_interrupted;
     int code = layer_source_open(self, s, 0, &from);

@@ -19,7 +19,7 @@ static lipsc_status sigma_at(size_t n, const double *X, lipsc_mask mask, double 
 
     lipsc_input input = {.n = n, .X = X};
     lipsc_attn *attn;
-    lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, 0, &attn, NULL);
+    lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, NULL);
     if (status != LIPSC_OK) return status;
     lipsc_svd_settings set;
     lipsc_svd_info info;

@@ -18,7 +18,7 @@
  *         lipsc_input input = {.n = 4, .X = X};
  *         lipsc_error err;
  *         lipsc_attn *attn;
- *         if (lipsc_attn_new(&layer, &input, LIPSC_F64, 0, &attn, &err)) {
+ *         if (lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, &err)) {
  *             fprintf(stderr, "%s\n", err.text);
  *             return 1;
  *         }

@@ -55,7 +55,7 @@ static double off_by(const sequence *q, int causal) {
         .n = q->n, .d = q->d, .points = Y, .times = causal ? q->times : NULL};
     lipsc_distance_defaults(&how);
     how.conditional = causal;
-    if (lipsc_measure_push(&q->small.layer, &mu, 1, &image, NULL)) return NAN;
+    if (lipsc_measure_push(&q->small.layer, &mu, NULL, &image, NULL)) return NAN;
     if (!lipsc_distance_between(&own, &image.measure, &how, &distance, NULL)) {
         off = distance.distance / size;
         lipsc_distance_free(&distance);

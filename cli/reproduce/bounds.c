@@ -267,7 +267,7 @@ void repro_bounds(repro *r) {
         lipsc_error err = {.text = ""};
         draw(&dice, t, c);
         lipsc_status status =
-            lipsc_attn_new(&c->layer, &c->input, LIPSC_F64, 1, &attn, &err);
+            lipsc_attn_new(&c->layer, &c->input, LIPSC_F64, NULL, &attn, &err);
         if (!status) status = try_rules(c, attn, &dice, &all);
         lipsc_attn_free(attn);
         if (status) repro_fail(r, status, &err);

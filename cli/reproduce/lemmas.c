@@ -173,7 +173,7 @@ static lipsc_status try_norm(repro_dice *dice, size_t trial, normed *w) {
     const lipsc_input input = {.n = n, .X = Y};
     lipsc_attn *attn = NULL;
     lipsc_zoo_case z;
-    lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, 1, &attn, NULL);
+    lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, NULL);
     if (status) return status;
     const size_t m = n * WIDTH;
     double *J = repro_jacobian(attn), *JD = lipsc_alloc(m * m, sizeof *JD);
@@ -238,7 +238,7 @@ void repro_whole_distances(repro *r) {
             mu[m] = (lipsc_measure){.n = n, .d = d, .points = X[m], .weights = a[m]};
         }
         if (repro_small_ready(&s, d) ||
-            lipsc_ratio_between(&s.layer, &mu[0], &mu[1], NULL, 1, &ratio, NULL))
+            lipsc_ratio_between(&s.layer, &mu[0], &mu[1], NULL, NULL, &ratio, NULL))
             ratio.ratio = NAN;
         repro_raise(&worst, ratio.ratio / repro_ball_bound(&s, "mean-field-w2", 2, R, 0));
         repro_raise(&paper,

@@ -64,7 +64,7 @@ static double causal_sigma(const repro_small *s, size_t n, double first, double 
     layer.mask = LIPSC_MASK_CAUSAL;
     for (size_t i = 0; X && i < n; i++) X[i] = i + 1 < n ? first : last;
     const lipsc_input input = {.n = n, .X = X};
-    if (X && !lipsc_attn_new(&layer, &input, LIPSC_F64, 1, &attn, NULL) &&
+    if (X && !lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, NULL) &&
         lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, &info))
         sigma = NAN;
     lipsc_attn_free(attn);
@@ -171,7 +171,7 @@ void repro_averaging(repro *r) {
     layer.mask = LIPSC_MASK_CAUSAL;
     const lipsc_input input = {.n = TOKENS, .X = X};
     for (size_t i = 1; i <= TOKENS; i++) harmonic += 1.0 / (double)i;
-    if (!lipsc_attn_new(&layer, &input, LIPSC_F64, 1, &attn, NULL) &&
+    if (!lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, NULL) &&
         !lipsc_attn_apply(attn, 0, 1, first, y)) {
         reached = 0.0;
         for (size_t i = 0; i < TOKENS; i++) reached += fabs(y[i]);

@@ -94,7 +94,7 @@ void repro_first_distance(repro *r) {
         const lipsc_input input = {.n = 2, .X = X, .weights = weights};
         if (repro_small_identity(&s, 1, -1.0)) return;
         double constant = NAN;
-        if (!lipsc_attn_new(&s.layer, &input, LIPSC_F64, 1, &attn, NULL)) {
+        if (!lipsc_attn_new(&s.layer, &input, LIPSC_F64, NULL, &attn, NULL)) {
             double *K = repro_jacobian(attn); /* sqrt(a_i) J_i1 / sqrt(a_1) */
             if (K) constant = fabs(K[0]) + sqrt(weights[1] / weights[0]) * fabs(K[1]);
             lipsc_release(K);
@@ -144,7 +144,6 @@ static double sought(repro *r, const repro_small *s, double R, size_t atoms) {
     set.radius = R;
     set.masses = 1;
     set.dtype = LIPSC_F64;
-    set.threads = 1;
     set.seed = r->set->seed;
     if (lipsc_attack_run(&s->layer, &set, &found, NULL)) return NAN;
     const double sigma = found.sigma;

@@ -34,7 +34,7 @@ static int called(const repro_small *s, const lipsc_input *input, const char *ba
     lipsc_zoo_case z;
     lipsc_regime regime;
     int right = 0;
-    if (lipsc_attn_new(&s->layer, input, LIPSC_F64, 1, &attn, NULL)) return 0;
+    if (lipsc_attn_new(&s->layer, input, LIPSC_F64, NULL, &attn, NULL)) return 0;
     if (!lipsc_zoo_case_make(attn, NAN, 2.0, NULL, &z, NULL) &&
         !lipsc_zoo_regime(&z, &regime, NULL))
         right = !strcmp(regime.name, ball) && !strcmp(regime.input, here);

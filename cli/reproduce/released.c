@@ -15,7 +15,7 @@ static void both_at(const lipsc_layer *layer, const lipsc_input *input, double v
     lipsc_svd_defaults(&set);
     set.max_products = 5000;
     set.tol = 1e-5; /* sigma's own error is the square of that */
-    if (!lipsc_attn_new(layer, input, LIPSC_F64, 1, &attn, NULL)) {
+    if (!lipsc_attn_new(layer, input, LIPSC_F64, NULL, &attn, NULL)) {
         if (lipsc_attn_sigma(attn, &set, &value[0], NULL, NULL, &info)) value[0] = NAN;
         if (lipsc_attn_released(attn, &value[1])) value[1] = NAN;
     }

@@ -45,7 +45,7 @@ double repro_sigma(const lipsc_layer *layer, const lipsc_input *input) {
     double sigma = NAN;
     lipsc_svd_defaults(&set);
     set.method = LIPSC_DENSE;
-    if (!lipsc_attn_new(layer, input, LIPSC_F64, 1, &attn, NULL) &&
+    if (!lipsc_attn_new(layer, input, LIPSC_F64, NULL, &attn, NULL) &&
         lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, &info))
         sigma = NAN;
     lipsc_attn_free(attn);

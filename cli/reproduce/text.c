@@ -15,7 +15,7 @@ static double sigma_at(const lipsc_layer *layer, size_t n, const double *X) {
     lipsc_attn *attn = NULL;
     double sigma = NAN;
     lipsc_svd_defaults(&set);
-    if (!X || lipsc_attn_new(layer, &input, LIPSC_F64, 1, &attn, NULL) ||
+    if (!X || lipsc_attn_new(layer, &input, LIPSC_F64, NULL, &attn, NULL) ||
         lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, &info))
         sigma = NAN;
     lipsc_attn_free(attn);
@@ -89,7 +89,6 @@ static doubled duplicate(const lipsc_layer *f, const lipsc_input *in, int causal
     lipsc_slope_defaults(&set);
     set.restarts = 0; /* teleporting is not asked for */
     set.step = 0.0;
-    set.threads = 1;
     out.twice = sigma_at(&layer, 2 * in->n, X);
     if (!lipsc_slopes_find(&layer, &mu, &set, &slopes, NULL)) {
         out.move = slopes.move;

@@ -12,8 +12,10 @@ extern "C" {
  * threads.  Two threads may use two devices at once, never one. */
 typedef struct lipsc_device lipsc_device;
 
-/* name: "cpu", or NULL for it.  threads: of the CPU, 0 means as many as OpenMP gives.
- * LIPSC_E_BACKEND with a sentence about what is missing. */
+/* name: "cpu", "cuda", "cuda:1", or "guard", a CPU whose memory the host cannot touch, for
+ * tests; NULL and "auto" choose, for now always the CPU.  threads: of the CPU, 0 means as
+ * many as OpenMP gives.  LIPSC_E_BACKEND with a sentence about what is missing.  A device
+ * is closed after everything that was made on it. */
 LIPSC_API lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out,
                                          lipsc_error *err);
 LIPSC_API void lipsc_device_close(lipsc_device *device);
@@ -22,6 +24,16 @@ LIPSC_API void lipsc_device_close(lipsc_device *device);
  * gives. */
 LIPSC_API const char *lipsc_device_name(const lipsc_device *device);
 LIPSC_API int lipsc_device_threads(const lipsc_device *device);
+
+/* What there is, best known first; usable or not, and what `about` says of it. */
+typedef struct {
+    char name[32];   /* what lipsc_device_open takes                      */
+    char about[192]; /* threads, the driver, or why it cannot be used     */
+    size_t memory;   /* bytes; 0: not known                               */
+    int usable;
+} lipsc_device_info;
+LIPSC_API size_t lipsc_device_count(void);
+LIPSC_API lipsc_status lipsc_device_describe(size_t which, lipsc_device_info *out);
 
 /* Comma separated names compiled in, best first, for instance "cuda,cpu", and the
  * instruction set that the CPU products chose on this machine. */

@@ -115,10 +115,10 @@ typedef struct {
  * packed weights and row statistics; memory grows with n * d, never with n^2. */
 typedef struct lipsc_attn lipsc_attn;
 
-/* threads: 0 means as many as OpenMP gives. */
+/* device: NULL is the CPU; it must outlive the handle. */
 LIPSC_API lipsc_status lipsc_attn_new(const lipsc_layer *layer, const lipsc_input *input,
-                                      lipsc_dtype dtype, int threads, lipsc_attn **out,
-                                      lipsc_error *err);
+                                      lipsc_dtype dtype, const lipsc_device *device,
+                                      lipsc_attn **out, lipsc_error *err);
 LIPSC_API void lipsc_attn_free(lipsc_attn *attn);
 
 /* Products with J (trans 0) and J^T (trans 1) for k vectors at once, computed in

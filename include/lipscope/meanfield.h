@@ -117,7 +117,8 @@ LIPSC_API lipsc_status lipsc_measure_tokens(const lipsc_measure *mu, size_t n, d
 
 /* The image F(mu): every atom goes to its output, with its weight and its time. */
 LIPSC_API lipsc_status lipsc_measure_push(const lipsc_layer *layer, const lipsc_measure *mu,
-                                          int threads, lipsc_cloud *out, lipsc_error *err);
+                                          const lipsc_device *device, lipsc_cloud *out,
+                                          lipsc_error *err);
 
 /* Gamma_mu(x) at count points x (count, d) that need not be atoms: y (count, width), in
  * plain double loops.  times (count): when each point stands, NULL exactly when mu has
@@ -128,7 +129,7 @@ LIPSC_API lipsc_status lipsc_measure_map(const lipsc_layer *layer, const lipsc_m
 
 /* How much faster than mu its image can change, in W_2 (d_2 with times): */
 typedef struct {
-    int threads;     /* default 0: as many as OpenMP gives                           */
+    const lipsc_device *device; /* default NULL: the CPU                          */
     double tol;      /* residual to stop at.  Default 0: 1e-8                        */
     double radius;   /* of the ball in which atoms are teleported.  Default 0: that of
                       * the longest atom                                             */
@@ -200,8 +201,9 @@ typedef struct {
 
 LIPSC_API lipsc_status lipsc_ratio_between(const lipsc_layer *layer, const lipsc_measure *a,
                                            const lipsc_measure *b,
-                                           const lipsc_distance_settings *set, int threads,
-                                           lipsc_ratio *out, lipsc_error *err);
+                                           const lipsc_distance_settings *set,
+                                           const lipsc_device *device, lipsc_ratio *out,
+                                           lipsc_error *err);
 
 /* ---- Pairs of measures that part the most --------------------------------------- */
 
@@ -217,7 +219,7 @@ typedef struct {
     size_t evaluations; /* for each start.  Default 0: 300, or 60 where d > 16 and steps at
                          * random gain little                                         */
     double step;        /* of the perturbation.  Default 1e-4                        */
-    int threads;
+    const lipsc_device *device; /* NULL: the CPU                                     */
     uint64_t seed;
     int (*stop)(void *ctx);
     void *ctx;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attack/search.h"
+#include "backend/backend.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/extreme.h"
@@ -247,7 +248,11 @@ lipsc_status lipsc_attack_run(const lipsc_layer *layer, const lipsc_attack_setti
     lipsc_search s;
     lipsc_attack_settings used = *set;
     if (used.tol == 0.0) used.tol = 1e-8;
-    if (!used.threads) used.threads = lipsc_device_threads(used.device);
+    lipsc_device lent; /* the device with the threads that are asked for */
+    if (used.threads) {
+        lipsc_device_lend(used.device, used.threads, &lent);
+        used.device = &lent;
+    }
     memset(out, 0, sizeof *out);
     lipsc_status status = lipsc_search_open(layer, &used, &s, err), outcome = status;
     if (!status) {

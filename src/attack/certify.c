@@ -58,8 +58,8 @@ lipsc_status lipsc_search_bound(const lipsc_search *s, lipsc_attack_result *out,
                                .times = s->set->times};
     lipsc_attn *attn = NULL;
     out->upper = out->log_upper = NAN;
-    lipsc_status status = lipsc_attn_at(s->packed, NULL, &input, LIPSC_F64,
-                                        lipsc_cpu_of(s->set->threads), &attn, err);
+    lipsc_status status =
+        lipsc_attn_at(s->packed, NULL, &input, LIPSC_F64, s->set->device, &attn, err);
     if (status) return status;
     status = near ? bound_around(s, attn, out) : bound_ball(s, attn, out);
     lipsc_attn_free(attn);
@@ -99,8 +99,7 @@ lipsc_status lipsc_search_certify(lipsc_search *s, const lipsc_spot *spot,
                                .weights = out->weights ? out->weights : s->set->weights,
                                .times = s->set->times,
                                .positions = s->set->positions};
-    status = lipsc_attn_at(s->packed, NULL, &input, LIPSC_F64,
-                           lipsc_cpu_of(s->set->threads), &attn, err);
+    status = lipsc_attn_at(s->packed, NULL, &input, LIPSC_F64, s->set->device, &attn, err);
     if (status) return status;
     lipsc_svd_defaults(&set);
     set.tol = s->set->tol;

@@ -69,8 +69,8 @@ lipsc_status lipsc_view_open(lipsc_search *s, const double *y, lipsc_look look,
                                .weights = s->weights ? s->weights : s->set->weights,
                                .times = s->set->times,
                                .positions = s->set->positions};
-    lipsc_status status = lipsc_attn_at(s->packed, NULL, &input, s->dtype,
-                                        lipsc_cpu_of(s->set->threads), &view->attn, NULL);
+    lipsc_status status =
+        lipsc_attn_at(s->packed, NULL, &input, s->dtype, s->set->device, &view->attn, NULL);
     if (!status) status = solve(s, look, near, view);
     if (status) lipsc_view_close(view);
     s->evaluations++;

@@ -207,17 +207,15 @@ lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
 }
 
 lipsc_status lipsc_attn_new(const lipsc_layer *layer, const lipsc_input *input,
-                            lipsc_dtype dtype, int threads, lipsc_attn **out,
+                            lipsc_dtype dtype, const lipsc_device *device, lipsc_attn **out,
                             lipsc_error *err) {
     if (!out) return lipsc_fail(err, LIPSC_E_ARG, "out is NULL");
     if (dtype != LIPSC_F64 && dtype != LIPSC_F32)
         return lipsc_fail(err, LIPSC_E_ARG, "dtype = %d is not a precision", (int)dtype);
-    if (threads < 0)
-        return lipsc_fail(err, LIPSC_E_ARG, "threads = %d is negative", threads);
     lipsc_packed *packed;
     lipsc_status status = lipsc_packed_new(layer, 1, &packed, err);
     if (status) return status;
-    status = lipsc_attn_at(packed, NULL, input, dtype, lipsc_cpu_of(threads), out, err);
+    status = lipsc_attn_at(packed, NULL, input, dtype, device, out, err);
     if (status)
         lipsc_packed_free(packed);
     else

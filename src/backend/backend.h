@@ -171,10 +171,12 @@ const lipsc_device *lipsc_device_home(const lipsc_device *device);
  * side; valid as long as device and out. */
 void lipsc_device_lend(const lipsc_device *device, int threads, lipsc_device *out);
 
-/* Where dense layers and maps of single tokens are worked on, and where values are
- * evaluated: the device itself, or its CPU. */
+/* Where dense layers and maps of single tokens are worked on, values in double among them,
+ * and where values of attention are evaluated: the device itself, or its CPU. */
 const lipsc_device *lipsc_device_dense(const lipsc_device *device);
 const lipsc_device *lipsc_device_proved(const lipsc_device *device);
+/* How many works the device can do side by side: its threads, or one. */
+int lipsc_device_side_by_side(const lipsc_device *device);
 /* The device's CPU. */
 const lipsc_device *lipsc_device_cpu(const lipsc_device *device);
 

@@ -1,19 +1,21 @@
 /* device.c - what is opened and passed to whatever computes. */
-#define _POSIX_C_SOURCE 200809L /* pthread_once */
+#define _DEFAULT_SOURCE /* pthread_once, sysconf of memory */
 #include "lipscope/device.h"
 
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/backend.h"
+#include "backend/guard/guard.h"
 #include "core/error.h"
 #include "core/mem.h"
 
 static void make_cpu(int threads, lipsc_device *device) {
-    *device = (lipsc_device){.ops = &lipsc_cpu_ops, .threads = threads};
-    snprintf(device->name, sizeof device->name, "cpu");
+    *device = (lipsc_device){.ops = &lipsc_cpu_ops, .threads = threads, .name = "cpu"};
     for (int t = 0; t < 2; t++) {
         device->space[t] = *lipsc_space_host((lipsc_dtype)t);
         device->space[t].device = device;
@@ -21,17 +23,103 @@ static void make_cpu(int threads, lipsc_device *device) {
     device->cpu = device;
 }
 
+/* ---- Kinds ----------------------------------------------------------------------------
+ */
+
+static lipsc_status open_cpu(int index, int threads, lipsc_device *device,
+                             lipsc_error *err) {
+    if (index)
+        return lipsc_fail(err, LIPSC_E_BACKEND, "there is one cpu, not cpu:%d", index);
+    make_cpu(threads, device);
+    return LIPSC_OK;
+}
+
+static size_t one(void) { return 1; }
+
+static void describe_cpu(int index, lipsc_device_info *out) {
+    (void)index;
+    snprintf(out->about, sizeof out->about, "%d threads, %s", lipsc_device_threads(NULL),
+             lipsc_cpu_isa());
+    out->memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    out->usable = 1;
+}
+
+static void describe_guard(int index, lipsc_device_info *out) {
+    describe_cpu(index, out);
+    snprintf(out->about, sizeof out->about,
+             "the cpu with memory that the host cannot touch, for tests");
+}
+
+/* open fills what is of its kind; describe fills about, memory, usable. */
+static const struct {
+    const char *name;
+    lipsc_status (*open)(int index, int threads, lipsc_device *device, lipsc_error *err);
+    size_t (*count)(void);
+    void (*describe)(int index, lipsc_device_info *out);
+} kinds[] = {{"cpu", open_cpu, one, describe_cpu},
+             {"guard", lipsc_guard_open, one, describe_guard}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* The kind of NAME[:INDEX], KINDS: none; *index -1: not a number. */
+static size_t find_kind(const char *name, int *index) {
+    const size_t length = strcspn(name, ":");
+    char *end = NULL;
+    size_t k = 0;
+    *index = 0;
+    if (name[length] && name[length + 1] >= '0' && name[length + 1] <= '9') {
+        const long at = strtol(name + length + 1, &end, 10);
+        *index = *end || at > 1023 ? -1 : (int)at;
+    } else if (name[length]) {
+        *index = -1;
+    }
+    while (k < KINDS &&
+           (strlen(kinds[k].name) != length || strncmp(kinds[k].name, name, length) != 0))
+        k++;
+    return k;
+}
+
 lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out,
                                lipsc_error *err) {
+    int index;
     if (!out || threads < 0)
         return lipsc_fail(err, LIPSC_E_ARG, "a device needs a place and 0 or more threads");
-    if (name && strcmp(name, "cpu") != 0)
-        return lipsc_fail(err, LIPSC_E_BACKEND, "there is no device '%s' here", name);
-    lipsc_device *device = lipsc_alloc(1, sizeof *device);
+    if (!name || !strcmp(name, "auto")) name = "cpu";
+    const size_t kind = find_kind(name, &index);
+    if (kind == KINDS || index < 0)
+        return lipsc_fail(err, LIPSC_E_BACKEND,
+                          "there is no device '%.40s'; lipscope devices lists them", name);
+    lipsc_device *device = lipsc_alloc_zero(1, sizeof *device);
     if (!device) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a device");
-    make_cpu(threads, device);
-    *out = device;
-    return LIPSC_OK;
+    device->threads = threads;
+    device->home = device;
+    snprintf(device->name, sizeof device->name, "%s", name);
+    const lipsc_status status = kinds[kind].open(index, threads, device, err);
+    if (status)
+        lipsc_release(device);
+    else
+        *out = device;
+    return status;
+}
+
+size_t lipsc_device_count(void) {
+    size_t sum = 0;
+    for (size_t k = 0; k < KINDS; k++) sum += kinds[k].count();
+    return sum;
+}
+
+lipsc_status lipsc_device_describe(size_t which, lipsc_device_info *out) {
+    for (size_t k = 0; k < KINDS; k++) {
+        const size_t count = kinds[k].count();
+        if (which < count) {
+            *out = (lipsc_device_info){.usable = 0};
+            snprintf(out->name, sizeof out->name, which ? "%s:%zu" : "%s", kinds[k].name,
+                     which);
+            kinds[k].describe((int)which, out);
+            return LIPSC_OK;
+        }
+        which -= count;
+    }
+    return LIPSC_E_ARG;
 }
 
 void lipsc_device_close(lipsc_device *device) {
@@ -72,6 +160,7 @@ void lipsc_device_lend(const lipsc_device *device, int threads, lipsc_device *ou
     }
     *out = *device;
     out->threads = threads;
+    out->cpu = lipsc_cpu_of(threads);
     for (int t = 0; t < 2; t++) out->space[t].device = out;
 }
 
@@ -91,7 +180,11 @@ const lipsc_device *lipsc_cpu_of(int threads) {
 
 const lipsc_device *lipsc_device_dense(const lipsc_device *device) {
     const lipsc_device_ops *ops = lipsc_device_table(device);
-    return ops->linear_new && ops->rowwise ? device : device->cpu;
+    return ops->proved && ops->linear_new && ops->rowwise ? device : device->cpu;
+}
+
+int lipsc_device_side_by_side(const lipsc_device *device) {
+    return lipsc_device_table(device)->concurrent ? lipsc_device_threads(device) : 1;
 }
 
 const lipsc_device *lipsc_device_proved(const lipsc_device *device) {

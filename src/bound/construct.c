@@ -130,7 +130,8 @@ lipsc_status lipsc_worst_reach(const lipsc_layer *layer, const lipsc_worst *wors
         masked.mask = worst->times ? LIPSC_MASK_TIMES : LIPSC_MASK_NONE;
     }
     lipsc_attn *attn = NULL;
-    lipsc_status status = lipsc_attn_new(&masked, &input, LIPSC_F64, threads, &attn, err);
+    lipsc_status status =
+        lipsc_attn_new(&masked, &input, LIPSC_F64, lipsc_cpu_of(threads), &attn, err);
     if (!status) {
         status = solve(attn, X, worst->sphere, sigma);
         if (status) lipsc_fail(err, status, "%s", lipsc_strerror(status));

@@ -81,9 +81,11 @@ lipsc_input lipsc_atom_field_input(const lipsc_atom_field *field) {
         .n = m->n, .X = m->points, .weights = m->weights, .times = m->times};
 }
 
-int lipsc_atom_field_threads(const lipsc_atom_field *field, int threads) {
+const lipsc_device *lipsc_atom_field_device(const lipsc_atom_field *field,
+                                            const lipsc_device *device) {
     const lipsc_layer *l = &field->layer;
     const double n = (double)field->atoms.measure.n;
     const double scores = n * n * (double)l->heads * (double)(l->key_dim + l->value_dim);
-    return threads == 0 && scores < 0x1p21 ? 1 : threads;
+    const int free = !lipsc_device_home(device) && (!device || !device->threads);
+    return free && scores < 0x1p21 ? lipsc_cpu_of(1) : device;
 }

@@ -27,9 +27,10 @@ lipsc_status lipsc_atom_field_new(const lipsc_layer *layer, const lipsc_measure 
                                   lipsc_atom_field *out, lipsc_error *err);
 void lipsc_atom_field_free(lipsc_atom_field *field);
 lipsc_input lipsc_atom_field_input(const lipsc_atom_field *field);
-/* threads as asked for; where that is 0 and the work is small, one: the others would take
- * longer to wake up. */
-int lipsc_atom_field_threads(const lipsc_atom_field *field, int threads);
+/* The device as given; where it is a CPU with free threads and the work is small, one: the
+ * others would take longer to wake up. */
+const lipsc_device *lipsc_atom_field_device(const lipsc_atom_field *field,
+                                            const lipsc_device *device);
 double lipsc_time_of(size_t i, size_t n); /* of place i in a sequence of n: (i+1)/n */
 
 /* ---- Query path: paths.c ------------------------------------------------------------ */
@@ -42,8 +43,8 @@ lipsc_status lipsc_paths_new(const lipsc_layer *resolved, lipsc_packed **out,
                              lipsc_error *err);
 /* Tokens (queries_i | atoms_i); queries NULL: the atoms themselves. */
 lipsc_status lipsc_paths_at(lipsc_packed *paths, lipsc_mask mask, const lipsc_input *atoms,
-                            const double *queries, int threads, lipsc_attn **out,
-                            lipsc_error *err);
+                            const double *queries, const lipsc_device *device,
+                            lipsc_attn **out, lipsc_error *err);
 /* y (n, width) = query path of x (n, d), token by token; with trans y (n, d) from x.
  * room (n, 2 d). */
 lipsc_status lipsc_paths_apply(lipsc_attn *attn, int trans, const double *x, double *room,

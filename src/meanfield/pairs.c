@@ -44,7 +44,7 @@ static lipsc_status slope_of(search *s, const lipsc_measure *mu, double step, do
     lipsc_slope_settings set;
     lipsc_slopes found;
     lipsc_slope_defaults(&set);
-    set.threads = s->set->threads;
+    set.device = s->set->device;
     set.restarts = 0;
     set.tol = 1e-6; /* the error of a value with a gap below it is its square */
     set.step = step;
@@ -245,7 +245,7 @@ lipsc_status lipsc_pairs_find(const lipsc_layer *layer, const lipsc_pairs_settin
     lipsc_zoo_case zoo;
     lipsc_attn *attn;
     memset(&zoo, 0, sizeof zoo);
-    status = lipsc_attn_new(&resolved, &middle, LIPSC_F64, 1, &attn, err);
+    status = lipsc_attn_new(&resolved, &middle, LIPSC_F64, lipsc_cpu_of(1), &attn, err);
     if (!status) {
         status = lipsc_zoo_case_make(attn, set->radius, 2.0, NULL, &zoo, err);
         if (!status) status = lipsc_acting_new(&resolved, &s.acting, err);

@@ -49,8 +49,8 @@ lipsc_status lipsc_paths_new(const lipsc_layer *resolved, lipsc_packed **out,
 }
 
 lipsc_status lipsc_paths_at(lipsc_packed *paths, lipsc_mask mask, const lipsc_input *atoms,
-                            const double *queries, int threads, lipsc_attn **out,
-                            lipsc_error *err) {
+                            const double *queries, const lipsc_device *device,
+                            lipsc_attn **out, lipsc_error *err) {
     const size_t d = lipsc_packed_layer(paths)->d / 2;
     lipsc_input input = *atoms;
     double *X = lipsc_alloc(atoms->n, 2 * d * sizeof *X);
@@ -62,7 +62,7 @@ lipsc_status lipsc_paths_at(lipsc_packed *paths, lipsc_mask mask, const lipsc_in
     }
     input.X = X;
     const lipsc_status status =
-        lipsc_attn_at(paths, &mask, &input, LIPSC_F64, lipsc_cpu_of(threads), out, err);
+        lipsc_attn_at(paths, &mask, &input, LIPSC_F64, device, out, err);
     lipsc_release(X);
     return status;
 }

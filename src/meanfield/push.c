@@ -5,13 +5,13 @@
 #include <string.h>
 
 /* Outputs of the different atoms, (atoms, width). */
-static lipsc_status outputs(const lipsc_atom_field *field, int threads, double *y,
-                            lipsc_error *err) {
+static lipsc_status outputs(const lipsc_atom_field *field, const lipsc_device *device,
+                            double *y, lipsc_error *err) {
     const lipsc_input input = lipsc_atom_field_input(field);
     lipsc_attn *attn;
     lipsc_status status =
         lipsc_attn_new(&field->layer, &input, LIPSC_F64,
-                       lipsc_atom_field_threads(field, threads), &attn, err);
+                       lipsc_atom_field_device(field, device), &attn, err);
     if (status) return status;
     status = lipsc_attn_output(attn, y);
     lipsc_attn_free(attn);
@@ -19,7 +19,8 @@ static lipsc_status outputs(const lipsc_atom_field *field, int threads, double *
 }
 
 lipsc_status lipsc_measure_push(const lipsc_layer *layer, const lipsc_measure *mu,
-                                int threads, lipsc_cloud *out, lipsc_error *err) {
+                                const lipsc_device *device, lipsc_cloud *out,
+                                lipsc_error *err) {
     lipsc_atom_field field;
     lipsc_cloud image = {.storage = NULL};
     lipsc_cloud_parts parts = {0};
@@ -30,7 +31,7 @@ lipsc_status lipsc_measure_push(const lipsc_layer *layer, const lipsc_measure *m
     if (!y) status = LIPSC_E_NOMEM;
     if (!status)
         status = lipsc_cloud_new(mu->n, width, mu->times != NULL, &image, &parts, err);
-    if (!status) status = outputs(&field, threads, y, err);
+    if (!status) status = outputs(&field, device, y, err);
     for (size_t i = 0; !status && i < mu->n; i++) {
         memcpy(parts.points + i * width, y + field.place[i] * width, width * sizeof *y);
         parts.weights[i] = mu->weights ? mu->weights[i] : 1.0 / (double)mu->n;

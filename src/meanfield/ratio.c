@@ -17,7 +17,8 @@ static lipsc_status apart(const lipsc_measure *a, const lipsc_measure *b,
 
 lipsc_status lipsc_ratio_between(const lipsc_layer *layer, const lipsc_measure *a,
                                  const lipsc_measure *b, const lipsc_distance_settings *set,
-                                 int threads, lipsc_ratio *out, lipsc_error *err) {
+                                 const lipsc_device *device, lipsc_ratio *out,
+                                 lipsc_error *err) {
     lipsc_ratio r;
     lipsc_cloud image_a, image_b;
     lipsc_distance_settings usual;
@@ -28,8 +29,8 @@ lipsc_status lipsc_ratio_between(const lipsc_layer *layer, const lipsc_measure *
     if (status) return status;
     if (!(r.before > 0.0))
         return lipsc_fail(err, LIPSC_E_REFUSED, "the two measures are the same");
-    if ((status = lipsc_measure_push(layer, a, threads, &image_a, err))) return status;
-    status = lipsc_measure_push(layer, b, threads, &image_b, err);
+    if ((status = lipsc_measure_push(layer, a, device, &image_a, err))) return status;
+    status = lipsc_measure_push(layer, b, device, &image_b, err);
     if (!status) {
         status = apart(&image_a.measure, &image_b.measure, set, &r.after, &r.gap_after,
                        &r.method_after, err);

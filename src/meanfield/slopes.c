@@ -21,9 +21,8 @@ void lipsc_slope_defaults(lipsc_slope_settings *set) {
 }
 
 static lipsc_status check_settings(const lipsc_slope_settings *set, lipsc_error *err) {
-    if (set->threads < 0 || !(set->tol >= 0.0) || !(set->radius >= 0.0) ||
-        !isfinite(set->radius) || !(set->step >= 0.0 && set->step < 1.0) ||
-        set->restarts > 1000)
+    if (!(set->tol >= 0.0) || !(set->radius >= 0.0) || !isfinite(set->radius) ||
+        !(set->step >= 0.0 && set->step < 1.0) || set->restarts > 1000)
         return lipsc_fail(err, LIPSC_E_ARG, "a setting is out of range");
     return LIPSC_OK;
 }
@@ -46,7 +45,7 @@ static lipsc_status find_move(const lipsc_acting *acting, const lipsc_atom_field
     lipsc_svd_info info;
     lipsc_attn *attn;
     lipsc_status status = lipsc_attn_at(acting->whole, &field->layer.mask, &input,
-                                        LIPSC_F64, lipsc_cpu_of(set->threads), &attn, err);
+                                        LIPSC_F64, set->device, &attn, err);
     if (status) return status;
     lipsc_svd_defaults(&solve);
     solve.tol = set->tol;
@@ -93,8 +92,8 @@ static lipsc_status find_duplicate(const lipsc_acting *acting,
     solve.stop = set->stop;
     solve.ctx = set->ctx;
     lipsc_attn *attn;
-    lipsc_status status = lipsc_attn_at(acting->whole, &causal, &input, LIPSC_F64,
-                                        lipsc_cpu_of(set->threads), &attn, err);
+    lipsc_status status =
+        lipsc_attn_at(acting->whole, &causal, &input, LIPSC_F64, set->device, &attn, err);
     if (!status) {
         status = lipsc_attn_sigma(attn, &solve, sigma, NULL, NULL, NULL);
         lipsc_attn_free(attn);
@@ -116,8 +115,8 @@ static lipsc_status find_parts(lipsc_packed *paths, const lipsc_atom_field *fiel
     double *direction = lipsc_alloc(s->n, s->d * sizeof *direction);
     lipsc_status status = norm && direction ? LIPSC_OK : LIPSC_E_NOMEM, outcome = LIPSC_OK;
     if (!status)
-        status = lipsc_paths_at(paths, field->layer.mask, &input, NULL, set->threads, &attn,
-                                err);
+        status =
+            lipsc_paths_at(paths, field->layer.mask, &input, NULL, set->device, &attn, err);
     if (!status) {
         outcome = lipsc_halves_find(attn, tol, set->seed, set->stop, set->ctx, norm,
                                     direction, &s->halves_residual);
@@ -146,7 +145,7 @@ static lipsc_status find_parts(lipsc_packed *paths, const lipsc_atom_field *fiel
 /* ---- Finite perturbations
  * ------------------------------------------------------------------ */
 
-static lipsc_status measure(const lipsc_atom_field *field, int threads,
+static lipsc_status measure(const lipsc_atom_field *field, const lipsc_device *device,
                             const lipsc_slopes *s, lipsc_perturbation kind, double step,
                             double *ratio, lipsc_error *err) {
     lipsc_cloud near;
@@ -155,7 +154,7 @@ static lipsc_status measure(const lipsc_atom_field *field, int threads,
     lipsc_status status = lipsc_slopes_perturb(s, mu, kind, step, &near, err);
     if (status) return status;
     status =
-        lipsc_ratio_between(&field->layer, mu, &near.measure, NULL, threads, &found, err);
+        lipsc_ratio_between(&field->layer, mu, &near.measure, NULL, device, &found, err);
     lipsc_cloud_free(&near);
     if (!status) *ratio = found.ratio;
     return status == LIPSC_E_REFUSED ? LIPSC_OK : status; /* the step was rounded away */
@@ -170,7 +169,7 @@ static lipsc_status measure_far(const lipsc_atom_field *field,
     lipsc_status status = LIPSC_OK;
     double last = 0.0, step = set->step;
     for (int k = 0; k < 4 && !status; k++, step *= 0.1) {
-        status = measure(field, set->threads, s, LIPSC_PERTURB_TELEPORT, step,
+        status = measure(field, set->device, s, LIPSC_PERTURB_TELEPORT, step,
                          &s->teleport_measured, err);
         if (fabs(s->teleport_measured - last) <= 1e-4 * last) break;
         last = s->teleport_measured;
@@ -185,10 +184,10 @@ static lipsc_status measure_all(const lipsc_atom_field *field,
     const int far = s->teleport > s->halves;
     if (set->step == 0.0 || s->n > set->measured) return LIPSC_OK;
     if (s->move > 0.0)
-        status = measure(field, set->threads, s, LIPSC_PERTURB_MOVE, set->step,
+        status = measure(field, set->device, s, LIPSC_PERTURB_MOVE, set->step,
                          &s->move_measured, err);
     if (!status)
-        status = measure(field, set->threads, s, LIPSC_PERTURB_SPLIT, set->step,
+        status = measure(field, set->device, s, LIPSC_PERTURB_SPLIT, set->step,
                          &s->halves_measured, err);
     if (!status && far) status = measure_far(field, set, s, err);
     s->split_measured = s->move >= s->halves ? s->move_measured : s->halves_measured;
@@ -239,7 +238,7 @@ static lipsc_status find(const lipsc_acting *acting, const lipsc_atom_field *fie
     lipsc_slope_settings used = *asked;
     const lipsc_slope_settings *set = &used;
     const double tol = set->tol > 0.0 ? set->tol : 1e-8;
-    used.threads = lipsc_atom_field_threads(field, asked->threads);
+    used.device = lipsc_atom_field_device(field, asked->device);
     s->masked = field->layer.mask == LIPSC_MASK_TIMES;
     const lipsc_status moved = find_move(acting, field, set, s, err);
     if (moved && moved != LIPSC_E_NOCONV) return moved;

@@ -30,7 +30,7 @@ static const double nearest = 1e-5;      /* of the radius: closer is |V C A| its
 typedef struct {
     const lipsc_atom_field *field;
     lipsc_packed *paths;
-    int threads;
+    const lipsc_device *device;
     size_t n, d, width, count; /* atoms, probes                                       */
     double radius;
     size_t *owner; /* (count) atom of each probe                                     */
@@ -71,7 +71,7 @@ static lipsc_status evaluate(climb *k, double *trial, lipsc_error *err) {
                                 .times = k->field->atoms.measure.times ? k->times : NULL};
     lipsc_attn *attn;
     lipsc_status status = lipsc_paths_at(k->paths, k->field->layer.mask, &tokens,
-                                         k->queries, k->threads, &attn, err);
+                                         k->queries, k->device, &attn, err);
     if (status) return status;
     status = lipsc_attn_output(attn, k->output);
     memset(k->covector, 0, (n + k->count) * m * sizeof *k->covector);
@@ -233,7 +233,7 @@ lipsc_status lipsc_teleport_find(const lipsc_atom_field *field, lipsc_packed *pa
     const lipsc_measure *mu = &field->atoms.measure;
     climb k = {.field = field,
                .paths = paths,
-               .threads = set->threads,
+               .device = set->device,
                .n = mu->n,
                .d = mu->d,
                .width = lipsc_layer_width(&field->layer),

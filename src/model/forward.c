@@ -112,7 +112,9 @@ static void put_down(const lipsc_model *m, const lipsc_acts *a, void *x, void *y
 static lipsc_status pass_block(lipsc_model *m, lipsc_acts *a, int threads,
                                lipsc_error *err) {
     const size_t l = a->passed, count = a->n * m->config.d;
+    lipsc_device device;
     lipsc_role role;
+    lipsc_device_lend(m->home, threads, &device);
     void *x, *y;
     lipsc_status status = take_up(m, a, &x, &y, err);
     const int normed_in = lipsc_config_norm(&m->config, l, LIPSC_NORM_ATTN, &role);
@@ -122,8 +124,8 @@ static lipsc_status pass_block(lipsc_model *m, lipsc_acts *a, int threads,
         status = no_memory(m, a->n, err);
     const lipsc_block_seen seen = {a->attn_in[l], a->attn_out[l]};
     if (!status)
-        status = lipsc_block_at(m, l, LIPSC_UP_TO_BLOCK, NULL, a->dtype,
-                                lipsc_cpu_of(threads), a->n, x, 0, NULL, y, &seen, err);
+        status = lipsc_block_at(m, l, LIPSC_UP_TO_BLOCK, NULL, a->dtype, &device, a->n, x,
+                                0, NULL, y, &seen, err);
     if (!status)
         status =
             keep(m, lipsc_device_space(m->home, a->dtype), a->n, y, &a->inputs[l + 1], err);
@@ -145,14 +147,15 @@ lipsc_status lipsc_acts_attend(lipsc_model *m, lipsc_acts *a, int threads,
                                lipsc_error *err) {
     const size_t l = a->passed;
     const lipsc_norm *norm;
+    lipsc_device device;
+    lipsc_device_lend(m->home, threads, &device);
     void *x = NULL, *y = NULL;
     if (l == a->blocks || a->attended > l) return LIPSC_OK;
     lipsc_model_hold(m, l);
     lipsc_status status = lipsc_model_norm(m, l, LIPSC_NORM_ATTN, a->dtype, &norm, err);
     if (!status && norm) {
         status = take_up(m, a, &x, &y, err);
-        if (!status)
-            status = normed(m, norm, a->dtype, lipsc_cpu_of(threads), a->n, x, y, err);
+        if (!status) status = normed(m, norm, a->dtype, &device, a->n, x, y, err);
         if (!status)
             status = keep(m, lipsc_device_space(m->home, a->dtype), a->n, y, &a->attn_in[l],
                           err);
@@ -168,10 +171,11 @@ static lipsc_status find_output(lipsc_model *m, lipsc_acts *a, int threads,
                                 lipsc_error *err) {
     const lipsc_norm *final;
     void *x = NULL, *y = NULL;
+    lipsc_device device;
+    lipsc_device_lend(m->home, threads, &device);
     lipsc_status status = lipsc_model_final_norm(m, a->dtype, &final, err);
     if (!status) status = take_up(m, a, &x, &y, err);
-    if (!status && final)
-        status = normed(m, final, a->dtype, lipsc_cpu_of(threads), a->n, x, y, err);
+    if (!status && final) status = normed(m, final, a->dtype, &device, a->n, x, y, err);
     if (!status)
         status = keep(m, lipsc_device_space(m->home, a->dtype), a->n, final ? y : x,
                       &a->output, err);
@@ -185,7 +189,7 @@ static lipsc_status find_output(lipsc_model *m, lipsc_acts *a, int threads,
 /* x0 (n, d): the input of block 0, which is rounded to the precision of the run. */
 static lipsc_status begin(lipsc_model *m, lipsc_dtype dtype, size_t n, const double *x0,
                           lipsc_acts **out, lipsc_error *err) {
-    const lipsc_space *space = lipsc_device_space(m->home, dtype);
+    const lipsc_space *space = lipsc_space_host(dtype);
     const size_t count = n * m->config.d;
     lipsc_acts *a = lipsc_alloc_zero(1, sizeof *a);
     if (!a) return no_memory(m, n, err);
@@ -240,10 +244,11 @@ lipsc_status lipsc_acts_begin_pixels(lipsc_model *m, lipsc_dtype dtype,
  * ------------------------------------------------------------------------------ */
 
 /* Takes over a, which stands before block 0. */
-static lipsc_status run(lipsc_model *m, lipsc_acts *a, int threads, size_t through,
-                        lipsc_acts **out, lipsc_error *err) {
-    lipsc_status status = LIPSC_OK;
-    if (through > a->blocks)
+static lipsc_status run(lipsc_model *m, lipsc_acts *a, const lipsc_device *device,
+                        size_t through, lipsc_acts **out, lipsc_error *err) {
+    const int threads = lipsc_device_threads(device);
+    lipsc_status status = lipsc_model_use(m, device, err);
+    if (!status && through > a->blocks)
         status = lipsc_fail(err, LIPSC_E_ARG, "%s: has %zu blocks, not %zu", m->shown,
                             a->blocks, through);
     if (!status)
@@ -263,7 +268,7 @@ lipsc_status lipsc_acts_new(lipsc_model *m, lipsc_dtype dtype, lipsc_device *dev
                             lipsc_error *err) {
     lipsc_acts *a;
     const lipsc_status status = lipsc_acts_begin(m, dtype, n, ids, &a, err);
-    return status ? status : run(m, a, lipsc_device_threads(device), through, out, err);
+    return status ? status : run(m, a, device, through, out, err);
 }
 
 lipsc_status lipsc_acts_new_pixels(lipsc_model *m, lipsc_dtype dtype, lipsc_device *device,
@@ -271,7 +276,7 @@ lipsc_status lipsc_acts_new_pixels(lipsc_model *m, lipsc_dtype dtype, lipsc_devi
                                    size_t through, lipsc_acts **out, lipsc_error *err) {
     lipsc_acts *a;
     const lipsc_status status = lipsc_acts_begin_pixels(m, dtype, shape, pixels, &a, err);
-    return status ? status : run(m, a, lipsc_device_threads(device), through, out, err);
+    return status ? status : run(m, a, device, through, out, err);
 }
 
 lipsc_status lipsc_acts_new_from(lipsc_model *m, lipsc_dtype dtype, lipsc_device *device,
@@ -280,5 +285,5 @@ lipsc_status lipsc_acts_new_from(lipsc_model *m, lipsc_dtype dtype, lipsc_device
     lipsc_acts *a;
     if (n == 0) return lipsc_fail(err, LIPSC_E_ARG, "a window of no tokens");
     const lipsc_status status = begin(m, dtype, n, x, &a, err);
-    return status ? status : run(m, a, lipsc_device_threads(device), through, out, err);
+    return status ? status : run(m, a, device, through, out, err);
 }

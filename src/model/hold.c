@@ -7,6 +7,7 @@
 #define _POSIX_C_SOURCE 200809L /* pthread_mutex_t */
 #include "model/state.h"
 
+#include "core/error.h"
 #include "core/mem.h"
 
 #include <string.h>
@@ -69,12 +70,40 @@ void lipsc_model_let_go(lipsc_model *m, size_t layer) {
     pthread_mutex_unlock(&m->lock);
 }
 
-void lipsc_model_weights_free(lipsc_model *m) {
-    for (size_t l = 0; l < m->config.layers; l++) free_block(m, &m->blocks[l]);
+static void free_ends(lipsc_model *m) {
     for (int t = 0; t < 2; t++) {
         free_norm(lipsc_device_space(m->home, (lipsc_dtype)t), &m->embed_norm[t]);
         free_norm(lipsc_device_space(m->home, (lipsc_dtype)t), &m->final_norm[t]);
+        m->embed_norm[t] = m->final_norm[t] = (lipsc_norm){0};
     }
+}
+
+void lipsc_model_weights_free(lipsc_model *m) {
+    for (size_t l = 0; l < m->config.layers; l++) free_block(m, &m->blocks[l]);
+    free_ends(m);
+}
+
+/* The lock is held. */
+static lipsc_status move_home(lipsc_model *m, const lipsc_device *device,
+                              lipsc_error *err) {
+    for (size_t l = 0; l < m->config.layers; l++)
+        if (m->blocks[l].holders)
+            return lipsc_fail(
+                err, LIPSC_E_ARG, "%s: block %zu is in use on %s and cannot move to %s",
+                m->shown, l, lipsc_device_name(m->home), lipsc_device_name(device));
+    for (size_t l = 0; l < m->config.layers; l++) empty_block(m, &m->blocks[l]);
+    free_ends(m);
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_model_use(lipsc_model *m, const lipsc_device *device, lipsc_error *err) {
+    const lipsc_device *home = lipsc_device_home(lipsc_device_dense(device));
+    lipsc_status status = LIPSC_OK;
+    pthread_mutex_lock(&m->lock);
+    if (home != m->home) status = move_home(m, device, err);
+    if (!status) m->home = home;
+    pthread_mutex_unlock(&m->lock);
+    return status;
 }
 
 /* ---- How much that is

@@ -19,6 +19,9 @@ struct lipsc_map {
     lipsc_map_options options;
     lipsc_mask mask; /* what options.mask_override points to, where it is not NULL */
     size_t n;
+    lipsc_device lent;             /* the device of the options, with their threads     */
+    const lipsc_device *device;    /* that, or the device of the options                */
+    const lipsc_device *blocks_on; /* the same, or its CPU where it knows no blocks     */
     double *x;        /* (n, d): input of the map, for the twin in double           */
     double *y;        /* (n, d): its output; NULL for heads and attention           */
     int holds;        /* 1: the block of attn, from before it is made               */
@@ -32,12 +35,9 @@ struct lipsc_map {
     lipsc_map *twin;  /* the same in double, when it was asked for; NULL otherwise  */
 };
 
-static const lipsc_device *device_of(const lipsc_map *map) {
-    return lipsc_cpu_of(map->options.threads);
-}
-
+/* Of the maps of blocks. */
 static const lipsc_space *space_of(const lipsc_map *map) {
-    return lipsc_device_space(device_of(map), map->options.dtype);
+    return lipsc_device_space(map->blocks_on, map->options.dtype);
 }
 
 static int is_attention(lipsc_map_kind map) {
@@ -97,9 +97,12 @@ static lipsc_status make_attentions(size_t count, lipsc_map *const *map, lipsc_e
                                     &packed, err);
     if (!status) status = lipsc_model_mask(m, o->layer, o->mask_override, &mask, err);
     if (!status)
-        status = lipsc_attn_batch_at(packed, &mask, count, input, o->dtype,
-                                     device_of(map[0]), attn, err);
-    for (size_t i = 0; i < count && !status; i++) map[i]->attn = attn[i];
+        status = lipsc_attn_batch_at(packed, &mask, count, input, o->dtype, map[0]->device,
+                                     attn, err);
+    for (size_t i = 0; i < count && !status; i++) {
+        map[i]->attn = attn[i];
+        attn[i]->device = map[i]->device; /* which lives as long */
+    }
     lipsc_release(input);
     lipsc_release(attn);
     return status;
@@ -108,7 +111,7 @@ static lipsc_status make_attentions(size_t count, lipsc_map *const *map, lipsc_e
 static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
     const lipsc_map_options *o = &map->options;
     lipsc_model *m = map->model;
-    const lipsc_device *device = device_of(map);
+    const lipsc_device *device = map->blocks_on;
     const lipsc_space *space = space_of(map);
     const size_t length = map->n * m->config.d;
     const int whole = o->map == LIPSC_MAP_MODEL;
@@ -117,6 +120,8 @@ static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
                                     ? LIPSC_UP_TO_NORM_ATTENTION
                                 : o->map == LIPSC_MAP_RESIDUAL ? LIPSC_UP_TO_RESIDUAL
                                                                : LIPSC_UP_TO_BLOCK;
+    const lipsc_status moved = lipsc_model_use(m, o->device, err);
+    if (moved) return moved;
     map->points = lipsc_alloc_zero(blocks, sizeof *map->points);
     map->y = lipsc_alloc(length, sizeof *map->y);
     void *x = lipsc_space_alloc(space, length), *y = lipsc_space_alloc(space, length);
@@ -155,7 +160,9 @@ static lipsc_status begin(lipsc_model *m, size_t n, const double *x,
     map->model = m;
     map->n = n;
     map->options = *options;
-    if (!options->threads) map->options.threads = lipsc_device_threads(options->device);
+    if (options->threads) lipsc_device_lend(options->device, options->threads, &map->lent);
+    map->device = options->threads ? &map->lent : options->device;
+    map->blocks_on = lipsc_device_dense(map->device);
     if (options->mask_override) {
         map->mask = *options->mask_override;
         map->options.mask_override = &map->mask;
@@ -279,7 +286,7 @@ static lipsc_status reserve(lipsc_map *map, size_t k) {
 }
 
 static lipsc_status last_norm(lipsc_map *map, int trans, size_t k, const void *x, void *y) {
-    return lipsc_norm_apply(map->model, &map->last, map->options.dtype, device_of(map),
+    return lipsc_norm_apply(map->model, &map->last, map->options.dtype, map->blocks_on,
                             trans, k * map->n, map->n, x, y);
 }
 
@@ -379,7 +386,7 @@ static lipsc_status find_rounding(const lipsc_map *twin, double *eps) {
     lipsc_stretch total = {1.0, 0.0}, next;
     lipsc_status status = LIPSC_OK;
     *eps = INFINITY;
-    if (!lipsc_device_table(device_of(twin))->proved) return LIPSC_OK;
+    if (!lipsc_device_table(twin->blocks_on)->proved) return LIPSC_OK;
     for (size_t i = 0; i < twin->n; i++) {
         double square = 0.0;
         for (size_t c = 0; c < d; c++) square += twin->x[i * d + c] * twin->x[i * d + c];

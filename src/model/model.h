@@ -6,6 +6,12 @@
 #include "linalg/space.h"
 #include "lipscope/model.h"
 
+/* From now on the model is worked with on device, which must outlive it: what was made
+ * ready in the memory of another is freed.  LIPSC_E_ARG where somebody holds a block there.
+ */
+lipsc_status lipsc_model_use(lipsc_model *model, const lipsc_device *device,
+                             lipsc_error *err);
+
 /* lipsc_acts_new in steps, so that many windows can pass a block together.  A window begins
  * before block 0; it passes blocks until `blocks` of them are behind, which makes their
  * inputs and outputs known; attend finds the input of attention in the block that it stands

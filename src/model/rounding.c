@@ -98,17 +98,40 @@ static lipsc_status weigh(size_t count, size_t length, const double *W, size_t s
 
 /* ---- Norms and factors ------------------------------------------------------------- */
 
+/* count doubles of the model's device on the host; NULL where they cannot be had. */
+static double *fetch(const lipsc_model *m, size_t count, const void *x) {
+    double *host = x ? lipsc_alloc(count, sizeof *host) : NULL;
+    const lipsc_space *space = lipsc_device_space(m->home, LIPSC_F64);
+    if (!host || !lipsc_space_download(space, count, x, host)) return host;
+    lipsc_release(host);
+    return NULL;
+}
+
+/* The largest of them; NaN: not known. */
+static double largest_there(const lipsc_model *m, size_t count, const void *x) {
+    double *host = fetch(m, count, x);
+    const double largest = host ? largest_of(count, host) : NAN;
+    lipsc_release(host);
+    return largest;
+}
+
 /* |D(1/r)| <= 1/r^2 and |D z| <= 1/r: with rho what the sums are off by, over r, both are
  * off by at most 3 rho of their sizes. */
 lipsc_stretch lipsc_norm_rounding(const lipsc_model *m, const lipsc_norm_point *point,
                                   size_t n, double *size) {
     const size_t d = m->config.d;
-    const double *over = point->over, *gain = point->weights->gain,
-                 *bias = point->weights->bias;
-    const double most = largest_of(n, over), root = sqrt((double)d);
-    double least = INFINITY;
-    for (size_t i = 0; i < n; i++) least = over[i] < least ? over[i] : least;
-    const double g = largest_of(d, gain), b = bias ? length_of(d, bias) : 0.0;
+    const double root = sqrt((double)d);
+    double *over = fetch(m, n, point->over), *gain = fetch(m, d, point->weights->gain);
+    double *bias = fetch(m, d, point->weights->bias);
+    const int known = over && gain && (bias || !point->weights->bias);
+    const double most = known ? largest_of(n, over) : NAN;
+    double least = known ? INFINITY : NAN;
+    for (size_t i = 0; known && i < n; i++) least = over[i] < least ? over[i] : least;
+    const double g = known ? largest_of(d, gain) : NAN;
+    const double b = known && bias ? length_of(d, bias) : 0.0;
+    lipsc_release(over);
+    lipsc_release(gain);
+    lipsc_release(bias);
     const double sums = rounds(2.0 * (double)d + 16.0);
     const double rho = sums * *size * most / root + sums;
     *size = (g * root + b) * (1.0 + small);
@@ -126,7 +149,7 @@ static lipsc_stretch norm_at(const lipsc_block_point *p, lipsc_norm_place place,
 static lipsc_stretch factor_at(const lipsc_block_point *p, lipsc_branch branch,
                                double *size) {
     if (!p->factor[branch]) return identity;
-    const double most = largest_of(p->model->config.d, p->factor[branch]);
+    const double most = largest_there(p->model, p->model->config.d, p->factor[branch]);
     *size *= most;
     return diagonal(most, 0.0);
 }
@@ -287,7 +310,8 @@ static double image_error(const dense_size *w, double size) {
 
 static lipsc_status mlp_at(const lipsc_block_point *p, double *size, lipsc_stretch *out) {
     const size_t count = p->n * p->model->config.ffn;
-    const double extra = rounds(activation_rounds), slope = largest_of(count, p->slope);
+    const double extra = rounds(activation_rounds),
+                 slope = largest_there(p->model, count, p->slope);
     dense_size up, down, gate;
     lipsc_status status = dense_at(p, LIPSC_DENSE_UP, &up);
     if (!status) status = dense_at(p, LIPSC_DENSE_DOWN, &down);
@@ -303,8 +327,9 @@ static lipsc_status mlp_at(const lipsc_block_point *p, double *size, lipsc_stret
         const double slope_error =
             bend_of(p, c_error) * c_error * u + most_slope * u_error + extra * (u + 1.0);
         inner = plus(lipsc_stretch_after(diagonal(slope, slope_error), map_of(&gate)),
-                     lipsc_stretch_after(diagonal(largest_of(count, p->gate), gate_error),
-                                         map_of(&up)));
+                     lipsc_stretch_after(
+                         diagonal(largest_there(p->model, count, p->gate), gate_error),
+                         map_of(&up)));
         hidden = (most_slope * c + 1.0) * u;
     } else {
         inner = lipsc_stretch_after(

@@ -263,7 +263,8 @@ static lipsc_map_options map_options(const lipsc_study *study, const study_cell 
                                .head = cell->head == LIPSC_NONE ? -1 : (long)cell->head,
                                .mask_override = study->set.mask_override,
                                .dtype = study->set.dtype,
-                               .threads = threads};
+                               .threads = threads,
+                               .device = study->set.device};
 }
 
 /* Room for the values, and the maps; the time goes to all alike. */

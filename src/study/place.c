@@ -229,7 +229,7 @@ lipsc_status place_point_make(lipsc_place *p, int wants_norm, place_point *out,
     if (status) return status;
     /* of a model products in f32, as a study has them; values are re-evaluated in double */
     status = lipsc_attn_new(&p->given, &input, p->has_file ? LIPSC_F64 : LIPSC_F32,
-                            lipsc_device_threads(p->set.device), &out->attn, &why);
+                            p->set.device, &out->attn, &why);
     if (status) return blame(p, status, &why, err);
     return p->has_file ? LIPSC_OK
                        : find_norm(p, wants_norm, &out->norm, &out->has_norm, err);

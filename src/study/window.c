@@ -99,7 +99,8 @@ lipsc_status lipsc_window_acts(const lipsc_source *source, size_t start, size_t 
                                lipsc_model *model, lipsc_dtype dtype, lipsc_device *device,
                                size_t layer, lipsc_acts **acts, lipsc_error *err) {
     const int threads = lipsc_device_threads(device);
-    lipsc_status status = lipsc_window_begin(source, start, n, model, dtype, acts, err);
+    lipsc_status status = lipsc_model_use(model, device, err);
+    if (!status) status = lipsc_window_begin(source, start, n, model, dtype, acts, err);
     if (status) return status;
     status = lipsc_acts_pass(model, *acts, threads, layer, err);
     if (!status) status = lipsc_acts_attend(model, *acts, threads, err);

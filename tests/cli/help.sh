@@ -29,6 +29,7 @@ Commands:
   export MODEL       one layer of a model with its input, as a layer file
   check FILE         confirm a stored value independently of the solver
   selftest           does this build compute correctly on this machine?
+  devices            where can be computed: the CPU, GPUs, and what is missing
   bench              speed of the products beside this machine's own sgemm
 
   -h, --help         show this help and exit
@@ -107,7 +108,7 @@ done
 # every option of the contract is named
 run 0 layer --help
 for option in num-heads kv-heads causal sliding scale dtype tol solver count upper \
-    certify as-released save-direction max-sigma seed threads max-products probability format; do
+    certify as-released save-direction max-sigma seed threads device max-products probability format; do
     has out " --$option"
 done
 run 0 bounds --help
@@ -116,7 +117,7 @@ for option in num-heads kv-heads causal sliding scale layers text length radius 
 done
 run 0 measure --help
 for option in text ids pixels tokenizer lengths windows layers heads map mask dtype tol seed \
-    threads count upper as-released save-direction max-sigma run format; do
+    threads device count upper as-released save-direction max-sigma run format; do
     has out " --$option"
 done
 run 0 split --help
@@ -132,13 +133,13 @@ for option in special decode; do has out " --$option"; done
 run 0 export --help
 for option in layer text length window out; do has out " --$option"; done
 run 0 reproduce --help
-for option in bert gpt2 text out run quick seed threads spoil format progress quiet; do
+for option in bert gpt2 text out run quick seed threads device spoil format progress quiet; do
     has out " --$option"
 done
 run 0 report --help
 for option in out quiet; do has out " --$option"; done
 run 0 bench --help
-for option in lengths dtype mask block batch threads repeats format; do has out " --$option"; done
+for option in lengths dtype mask block batch threads device repeats format; do has out " --$option"; done
 
 # help wins over operands that are missing, and over what follows it
 run 0 layer --help --foo

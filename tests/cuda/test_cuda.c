@@ -115,7 +115,7 @@ static void fixture_make(const test_layer *t, const test_case *c, fixture *f) {
         f->input[i] = t->input;
         f->input[i].n = c->n[i];
         f->tokens += c->n[i];
-        must(lipsc_attn_new(&t->layer, &f->input[i], LIPSC_F64, 1, &f->attn[i], &err),
+        must(lipsc_attn_new(&t->layer, &f->input[i], LIPSC_F64, NULL, &f->attn[i], &err),
              &err);
         f->rows[i] = f->attn[i]->rows;
         f->inputs++;
@@ -429,7 +429,7 @@ static void refusals(void) {
     t = random_layer_of(5, 0, (layer_sizes){.n = 40, .d = 8, .key_dim = 16});
     must(lipsc_layer_check(&t.layer, &resolved, &err), &err);
     lipsc_attn *attn = NULL;
-    must(lipsc_attn_new(&resolved, &t.input, LIPSC_F64, 1, &attn, &err), &err);
+    must(lipsc_attn_new(&resolved, &t.input, LIPSC_F64, NULL, &attn, &err), &err);
     ((double *)t.input.X)[3] = 1e200;
     lipsc_rows rows = attn->rows;
     rows.X = t.input.X;

@@ -12,6 +12,7 @@
 
 #include "io/safetensors.h"
 #include "model/model.h"
+#include "test_device.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -138,7 +139,8 @@ static inline lipsc_acts *fixture_run(const fixture *f, size_t c, lipsc_dtype dt
         size_t count, shape[3];
         snprintf(name, sizeof name, "%zu.pixel_values", c);
         double *pixels = reference(f, name, &count, shape);
-        if (lipsc_acts_new_pixels(f->model, dtype, NULL, shape, pixels, 0, &acts, &err))
+        if (lipsc_acts_new_pixels(f->model, dtype, test_device(0), shape, pixels, 0, &acts,
+                                  &err))
             fail_msg("%s: %s", f->name, err.text);
         free(pixels);
         return acts;
@@ -149,7 +151,7 @@ static inline lipsc_acts *fixture_run(const fixture *f, size_t c, lipsc_dtype dt
     assert_true(n > 0 && n <= MOST_TOKENS);
     for (size_t i = 0; i < n; i++)
         ids[i] = (uint32_t)json_integer_value(json_array_get(list, i));
-    if (lipsc_acts_new(f->model, dtype, NULL, n, ids, 0, &acts, &err))
+    if (lipsc_acts_new(f->model, dtype, test_device(0), n, ids, 0, &acts, &err))
         fail_msg("%s: %s", f->name, err.text);
     return acts;
 }

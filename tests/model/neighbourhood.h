@@ -7,6 +7,7 @@
 #include "core/extreme.h"
 #include "attn/attn.h"
 #include "fixture.h"
+#include "test_device.h"
 
 enum { LENGTH = 10 };
 
@@ -28,7 +29,8 @@ static inline double sigma_at(const lipsc_layer *layer, size_t n, const double *
     assert_non_null(u);
     lipsc_svd_defaults(&set);
     set.tol = 1e-3; /* the value is a lower bound whatever its residual */
-    if (lipsc_attn_new(layer, &input, LIPSC_F64, 2, &attn, &err)) fail_msg("%s", err.text);
+    if (lipsc_attn_new(layer, &input, LIPSC_F64, test_device(2), &attn, &err))
+        fail_msg("%s", err.text);
     assert_int_equal(lipsc_attn_sigma(attn, &set, &sigma, u, v, &info), LIPSC_OK);
     if (gradient && lipsc_attn_gradient(attn, 1, u, v, gradient, NULL, &err))
         fail_msg("%s", err.text);
@@ -67,7 +69,8 @@ static inline void check_layer(const char *name, size_t index, const lipsc_layer
     double mean = 0.0, before = 0.0;
     for (size_t i = 0; i < LENGTH; i++)
         mean += length_of(layer->d, X + i * layer->d) / LENGTH;
-    if (lipsc_attn_new(layer, &input, LIPSC_F64, 2, &attn, &err)) fail_msg("%s", err.text);
+    if (lipsc_attn_new(layer, &input, LIPSC_F64, test_device(2), &attn, &err))
+        fail_msg("%s", err.text);
     for (size_t k = 0; k < sizeof relative / sizeof *relative; k++) {
         lipsc_around found;
         if (lipsc_attn_around(attn, relative[k] * mean, &found, &err))
@@ -101,7 +104,7 @@ static inline void check_neighbourhood(const char *name, const char *dir,
         ids = window;
     }
     if (lipsc_model_open(dir, 1, &model, &err) ||
-        lipsc_acts_new(model, LIPSC_F64, NULL, LENGTH, ids, 0, &acts, &err))
+        lipsc_acts_new(model, LIPSC_F64, test_device(0), LENGTH, ids, 0, &acts, &err))
         fail_msg("%s", err.text);
     for (size_t l = 0; l < count; l++) {
         lipsc_layer layer;

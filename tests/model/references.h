@@ -5,6 +5,7 @@
 
 #include "core/extreme.h"
 #include "fixture.h"
+#include "test_device.h"
 
 typedef struct {
     double sigma, radius_rms, radius_max;
@@ -17,7 +18,8 @@ static inline row measure(lipsc_model *model, const lipsc_acts *acts, size_t lay
                                        .layer = layer,
                                        .head = -1,
                                        .dtype = dtype,
-                                       .threads = 2};
+                                       .threads = 2,
+                                       .device = test_device(0)};
     lipsc_error err = {0};
     lipsc_map *map;
     if (lipsc_map_new(model, acts, &options, &map, &err)) fail_msg("%s", err.text);
@@ -47,7 +49,7 @@ static inline lipsc_acts *run_window(lipsc_model *model, json_t *ids, size_t n, 
     assert_true((w + 1) * n <= json_array_size(ids) && n <= MOST_TOKENS);
     for (size_t i = 0; i < n; i++)
         window[i] = (uint32_t)json_integer_value(json_array_get(ids, w * n + i));
-    if (lipsc_acts_new(model, dtype, NULL, n, window, 0, &acts, &err))
+    if (lipsc_acts_new(model, dtype, test_device(0), n, window, 0, &acts, &err))
         fail_msg("%s", err.text);
     return acts;
 }

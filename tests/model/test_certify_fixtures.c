@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/rng.h"
 #include "model/rounding.h"
+#include "test_device.h"
 
 static double worst; /* upper / lower over the layers of a fixture */
 
@@ -27,8 +28,12 @@ static void certify(const fixture *f, const lipsc_acts *acts, size_t layer,
         kind == LIPSC_MAP_BLOCK ? "block_singular_values" : "attention_singular_values";
     json_t *layers = json_object_get(input_json(f, 0), "layers");
     json_t *values = json_object_get(json_array_get(layers, layer), key);
-    const lipsc_map_options how = {
-        .map = kind, .layer = layer, .head = -1, .dtype = LIPSC_F64, .threads = 2};
+    const lipsc_map_options how = {.map = kind,
+                                   .layer = layer,
+                                   .head = -1,
+                                   .dtype = LIPSC_F64,
+                                   .threads = 2,
+                                   .device = test_device(0)};
     lipsc_map *map;
     lipsc_error err = {0};
     lipsc_svd_settings solver;
@@ -85,8 +90,8 @@ static void test_relu_near_its_kink(void **state) {
     for (size_t e = 0; e < count; e++) size += host[e] * host[e];
     assert_int_equal(lipsc_space_upload(space, count, host, x), LIPSC_OK);
     lipsc_block_point point;
-    if (lipsc_block_at(model, 0, LIPSC_UP_TO_BLOCK, NULL, LIPSC_F64, lipsc_cpu_of(1),
-                       TOKENS, x, 1, &point, NULL, NULL, &err))
+    if (lipsc_block_at(model, 0, LIPSC_UP_TO_BLOCK, NULL, LIPSC_F64, model->home, TOKENS, x,
+                       1, &point, NULL, NULL, &err))
         fail_msg("%s", err.text);
     const double kinks[] = {point.kink, 1e-18, 0.0, NAN};
     assert_true(point.kink > 1e-9);

@@ -63,7 +63,7 @@ static double run(const fixture *f, const double *x, double *y) {
     lipsc_error err = {0};
     void *in = lipsc_space_alloc(space, d), *out = lipsc_space_alloc(space, d);
     assert_int_equal(lipsc_space_upload(space, d, x, in), LIPSC_OK);
-    if (lipsc_experts_at(f->model, 0, LIPSC_F64, lipsc_cpu_of(1), 1, in, 0, out, &experts,
+    if (lipsc_experts_at(f->model, 0, LIPSC_F64, f->model->home, 1, in, 0, out, &experts,
                          &err))
         fail_msg("%s", err.text);
     assert_int_equal(lipsc_space_download(space, d, out, y), LIPSC_OK);

@@ -2,6 +2,7 @@
  * hidden state, singular values of attention and block. */
 #include "core/extreme.h"
 #include "fixture.h"
+#include "test_device.h"
 
 /* What the module of attention returned.  bloom's adds the residual, ours does not. */
 static double *attention_output(const fixture *f, const char *name, size_t c, size_t layer,
@@ -73,8 +74,12 @@ static double sigma_errors(const fixture *f, const lipsc_acts *acts, size_t c, s
     const size_t count = json_array_size(theirs);
     double sigma[16], worst = 0;
     assert_true(count > 0 && count <= 16);
-    const lipsc_map_options options = {
-        .map = map, .layer = layer, .head = -1, .dtype = dtype, .threads = 1};
+    const lipsc_map_options options = {.map = map,
+                                       .layer = layer,
+                                       .head = -1,
+                                       .dtype = dtype,
+                                       .threads = 1,
+                                       .device = test_device(0)};
     lipsc_error err = {0};
     lipsc_map *m;
     if (lipsc_map_new(f->model, acts, &options, &m, &err)) fail_msg("%s", err.text);

@@ -8,6 +8,7 @@
 #include "attn/attn.h"
 #include "io/layer_file.h"
 #include "model/ref_map.h"
+#include "test_device.h"
 
 #include <unistd.h>
 
@@ -54,7 +55,7 @@ static double through_file(const fixture *f, const lipsc_acts *acts, size_t laye
     const lipsc_layer_record record = lipsc_layer_record_of(&resolved, &input);
     if (lipsc_layer_write(path, &record, &err) ||
         lipsc_layer_file_read(path, NULL, &file, &err) ||
-        lipsc_attn_new(&file.layer, &file.input, LIPSC_F64, 1, &attn, &err))
+        lipsc_attn_new(&file.layer, &file.input, LIPSC_F64, test_device(1), &attn, &err))
         fail_msg("%s: %s", f->name, err.text);
     assert_int_equal(lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, NULL), LIPSC_OK);
     lipsc_attn_free(attn);
@@ -85,8 +86,12 @@ static void test_attention(void **state) {
 static double confirm(const fixture *f, const lipsc_acts *acts, lipsc_map_kind kind,
                       size_t layer, double *found) {
     const size_t n = lipsc_acts_length(acts), count = n * lipsc_model_describe(f->model)->d;
-    const lipsc_map_options options = {
-        .map = kind, .layer = layer, .head = -1, .dtype = LIPSC_F64, .threads = 1};
+    const lipsc_map_options options = {.map = kind,
+                                       .layer = layer,
+                                       .head = -1,
+                                       .dtype = LIPSC_F64,
+                                       .threads = 1,
+                                       .device = test_device(0)};
     lipsc_error err = {0};
     lipsc_map *map;
     lipsc_svd_settings set;

@@ -4,6 +4,7 @@
 #include "core/rng.h"
 #include "fixture.h"
 #include "lipscope.h"
+#include "test_device.h"
 
 static double *tensor(const lipsc_st *st, const char *name, size_t *rows) {
     const lipsc_st_tensor *t = lipsc_st_find(st, name);
@@ -81,7 +82,8 @@ static fixture_layer load_bert(const lipsc_st *st, size_t l, size_t heads) {
 static void twenty_pairs(const lipsc_layer *layer, const lipsc_input *input, double exact) {
     lipsc_attn *attn = NULL;
     lipsc_error err;
-    if (lipsc_attn_new(layer, input, LIPSC_F32, 2, &attn, &err)) fail_msg("%s", err.text);
+    if (lipsc_attn_new(layer, input, LIPSC_F32, test_device(2), &attn, &err))
+        fail_msg("%s", err.text);
     lipsc_svd_settings set;
     lipsc_svd_info info;
     double sigma;
@@ -142,7 +144,7 @@ static void check_family(const char *folder, int gpt2) {
             double *Y = tensor(reference, name, NULL);
 
             lipsc_attn *attn = NULL;
-            if (lipsc_attn_new(&f.layer, &in, LIPSC_F64, 1, &attn, &err))
+            if (lipsc_attn_new(&f.layer, &in, LIPSC_F64, test_device(1), &attn, &err))
                 fail_msg("%s", err.text);
             double *y = malloc(in.n * d * sizeof *y);
             assert_non_null(y);
@@ -214,7 +216,7 @@ static void test_random_gpt2_size(void **state) {
         const lipsc_input input = {.n = n, .X = X};
         lipsc_attn *attn = NULL;
         lipsc_error err;
-        if (lipsc_attn_new(&layer, &input, LIPSC_F64, 2, &attn, &err))
+        if (lipsc_attn_new(&layer, &input, LIPSC_F64, test_device(2), &attn, &err))
             fail_msg("%s", err.text);
         lipsc_svd_settings set;
         lipsc_svd_info info;

@@ -5,18 +5,12 @@
 #include "core/rng.h"
 #include "fixture.h"
 #include "model/block.h"
+#include "test_device.h"
 
 /* A map of host doubles. */
 static void apply(lipsc_map *map, int trans, size_t k, const double *x, double *y) {
     const lipsc_linop op = lipsc_map_linop(map);
-    const size_t from = k * (trans ? op.m : op.n), to = k * (trans ? op.n : op.m);
-    void *bx = lipsc_space_alloc(op.space, from), *by = lipsc_space_alloc(op.space, to);
-    assert_true(bx && by);
-    assert_int_equal(lipsc_space_upload(op.space, from, x, bx), LIPSC_OK);
-    assert_int_equal(op.apply(op.ctx, trans, k, bx, by), LIPSC_OK);
-    assert_int_equal(lipsc_space_download(op.space, to, by, y), LIPSC_OK);
-    lipsc_space_release(op.space, bx);
-    lipsc_space_release(op.space, by);
+    assert_int_equal(lipsc_linop_host(&op, trans, k, x, y), LIPSC_OK);
 }
 
 static void random_vector(size_t n, uint64_t seed, double *x) {
@@ -52,7 +46,7 @@ static void residual_forward(const fixture *f, size_t n, const double *x, double
     assert_true(bx && by);
     assert_int_equal(lipsc_space_upload(space, count, x, bx), LIPSC_OK);
     assert_int_equal(lipsc_block_at(f->model, 0, LIPSC_UP_TO_RESIDUAL, NULL, LIPSC_F64,
-                                    lipsc_cpu_of(1), n, bx, 0, NULL, by, NULL, NULL),
+                                    f->model->home, n, bx, 0, NULL, by, NULL, NULL),
                      LIPSC_OK);
     assert_int_equal(lipsc_space_download(space, count, by, y), LIPSC_OK);
     lipsc_space_release(space, bx);
@@ -106,7 +100,7 @@ static void evaluate(const fixture *f, lipsc_map_kind map, size_t n, const doubl
                      double *y) {
     lipsc_error err = {0};
     lipsc_acts *acts;
-    if (lipsc_acts_new_from(f->model, LIPSC_F64, NULL, n, x, 0, &acts, &err))
+    if (lipsc_acts_new_from(f->model, LIPSC_F64, test_device(0), n, x, 0, &acts, &err))
         fail_msg("%s", err.text);
     const size_t count = n * lipsc_model_describe(f->model)->d;
     const double *attention = lipsc_acts_attention_output(acts, 0);
@@ -138,8 +132,11 @@ static void difference(const fixture *f, lipsc_map_kind map, size_t n, const dou
 static double check_map(const fixture *f, const lipsc_acts *acts, lipsc_map_kind kind) {
     const size_t n = lipsc_acts_length(acts), count = n * lipsc_model_describe(f->model)->d;
     const double *x = lipsc_acts_block_input(acts, 0);
-    const lipsc_map_options options = {
-        .map = kind, .head = -1, .dtype = LIPSC_F64, .threads = 2};
+    const lipsc_map_options options = {.map = kind,
+                                       .head = -1,
+                                       .dtype = LIPSC_F64,
+                                       .threads = 2,
+                                       .device = test_device(0)};
     lipsc_error err = {0};
     lipsc_map *map;
     if (lipsc_map_new(f->model, acts, &options, &map, &err)) fail_msg("%s", err.text);
@@ -219,8 +216,11 @@ static void test_released(void **state) {
         assert_non_null(y);
         for (size_t k = !info->pre_norm; k < 4; k++)
             for (int dtype = LIPSC_F64; dtype <= LIPSC_F32; dtype++) {
-                const lipsc_map_options options = {
-                    .map = kinds[k], .head = -1, .dtype = (lipsc_dtype)dtype, .threads = 1};
+                const lipsc_map_options options = {.map = kinds[k],
+                                                   .head = -1,
+                                                   .dtype = (lipsc_dtype)dtype,
+                                                   .threads = 1,
+                                                   .device = test_device(0)};
                 lipsc_error err = {0};
                 lipsc_map *map;
                 if (lipsc_map_new(f.model, acts, &options, &map, &err))
@@ -262,7 +262,8 @@ static void check_heads(const fixture *f, const lipsc_mask *mask) {
                                                .head = head,
                                                .mask_override = mask,
                                                .dtype = LIPSC_F64,
-                                               .threads = 1};
+                                               .threads = 1,
+                                               .device = test_device(0)};
             lipsc_error err = {0};
             lipsc_map *map;
             lipsc_layer l;
@@ -314,7 +315,8 @@ static void one_f32(fixture *f) {
             const lipsc_map_options options = {.map = (lipsc_map_kind)kind,
                                                .head = -1,
                                                .dtype = (lipsc_dtype)t,
-                                               .threads = 1};
+                                               .threads = 1,
+                                               .device = test_device(0)};
             assert_int_equal(lipsc_map_new(f->model, acts, &options, &map[t], NULL),
                              LIPSC_OK);
         }
@@ -354,16 +356,22 @@ static void one_refusals(fixture *f) {
     lipsc_acts *acts = fixture_run(f, 0, LIPSC_F64);
     lipsc_map *map;
     lipsc_error err = {0};
-    lipsc_map_options o = {.map = LIPSC_MAP_BLOCK, .head = 0, .threads = 1};
+    lipsc_map_options o = {
+        .map = LIPSC_MAP_BLOCK, .head = 0, .threads = 1, .device = test_device(0)};
     assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "one head"));
-    o = (lipsc_map_options){.layer = 99, .head = -1, .threads = 1};
+    o = (lipsc_map_options){
+        .layer = 99, .head = -1, .threads = 1, .device = test_device(0)};
     assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "no layer 99"));
-    o = (lipsc_map_options){.map = LIPSC_MAP_ATTENTION, .head = 99, .threads = 1};
+    o = (lipsc_map_options){
+        .map = LIPSC_MAP_ATTENTION, .head = 99, .threads = 1, .device = test_device(0)};
     assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "no head 99"));
-    o = (lipsc_map_options){.map = LIPSC_MAP_NORM_ATTENTION, .head = -1, .threads = 1};
+    o = (lipsc_map_options){.map = LIPSC_MAP_NORM_ATTENTION,
+                            .head = -1,
+                            .threads = 1,
+                            .device = test_device(0)};
     if (!lipsc_model_describe(f->model)->pre_norm) {
         assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
         assert_non_null(strstr(err.text, "pre-norm"));

@@ -1,6 +1,7 @@
 /* test_models.c - models that read text against transformers: sigma per layer in float64; a
  * checkpoint that holds only some layers. */
 #include "references.h"
+#include "test_device.h"
 
 #define REFERENCES LIPSC_TEST_DATA "/references/"
 
@@ -28,8 +29,9 @@ static void test_part(void **state) {
     lipsc_acts *acts;
     lipsc_layer layer;
     const uint32_t ids[2] = {1, 2};
-    assert_int_equal(lipsc_acts_new(model, LIPSC_F32, NULL, 2, ids, 0, &acts, &err),
-                     LIPSC_E_ARG);
+    assert_int_equal(
+        lipsc_acts_new(model, LIPSC_F32, test_device(0), 2, ids, 0, &acts, &err),
+        LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "cannot read text"));
     assert_int_equal(
         lipsc_model_layer(model, 2, -1, LIPSC_MAP_ATTENTION, NULL, &layer, &err), LIPSC_OK);

@@ -22,7 +22,7 @@ int main(void) {
 
     lipsc_error err;
     lipsc_attn *attn = NULL;
-    if (lipsc_attn_new(&layer, &input, LIPSC_F64, 0, &attn, &err)) {
+    if (lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }

@@ -5,6 +5,7 @@
 
 #include "io/checkpoint.h"
 #include "token/token.h"
+#include "test_device.h"
 
 #include <stdlib.h>
 
@@ -56,14 +57,16 @@ static double sigma_of(const real *r, size_t n, size_t layer) {
                                        .layer = layer,
                                        .head = -1,
                                        .dtype = LIPSC_F64,
-                                       .threads = 2};
+                                       .threads = 2,
+                                       .device = test_device(0)};
     lipsc_svd_settings set;
     lipsc_acts *acts = NULL;
     lipsc_map *map = NULL;
     lipsc_error err = {0};
     double sigma = 0;
     lipsc_svd_defaults(&set);
-    if (lipsc_acts_new(r->model, LIPSC_F64, NULL, n, r->ids, layer + 1, &acts, &err) ||
+    if (lipsc_acts_new(r->model, LIPSC_F64, test_device(0), n, r->ids, layer + 1, &acts,
+                       &err) ||
         lipsc_map_new(r->model, acts, &options, &map, &err))
         fail_msg("%s", err.text);
     assert_int_equal(lipsc_map_sigma(map, &set, &sigma, NULL, NULL, NULL), LIPSC_OK);
@@ -156,7 +159,7 @@ static void check_greedy(const char *model, const char *reference) {
     snprintf(path, sizeof path, "%s/%s/model.gguf", getenv("LIPSCOPE_REAL_MODELS"), model);
     check_prompt(path, greedy, ids, first);
     if (lipsc_checkpoint_open(path, &files, &err)) fail_msg("%s", err.text);
-    if (lipsc_acts_new(r.model, LIPSC_F32, NULL, count - 1, ids, 0, &acts, &err))
+    if (lipsc_acts_new(r.model, LIPSC_F32, test_device(0), count - 1, ids, 0, &acts, &err))
         fail_msg("%s", err.text);
     const size_t d = lipsc_model_describe(r.model)->d;
     for (size_t n = first; n < count; n++)

@@ -1,6 +1,7 @@
 /* test_models.c - trained models against published answers: sigma per layer by transformers
  * in float64, greedy decoding, and a checkpoint that holds only some layers. */
 #include "../model/references.h"
+#include "test_device.h"
 
 #define MODELS LIPSC_SHARED_DIR "/models/"
 
@@ -72,7 +73,8 @@ static void test_stories(void **state) {
         for (size_t n = 1; n < COUNT; n++) {
             lipsc_acts *acts;
             lipsc_error err = {0};
-            if (lipsc_acts_new(model, (lipsc_dtype)t, NULL, n, expected, 0, &acts, &err))
+            if (lipsc_acts_new(model, (lipsc_dtype)t, test_device(0), n, expected, 0, &acts,
+                               &err))
                 fail_msg("%s", err.text);
             const double *last = lipsc_acts_output(acts) + (n - 1) * info->d;
             double largest = -INFINITY;
@@ -108,8 +110,9 @@ static void test_attention_only(void **state) {
     lipsc_error err = {0};
     lipsc_acts *acts;
     const uint32_t ids[2] = {1, 2};
-    assert_int_equal(lipsc_acts_new(model, LIPSC_F32, NULL, 2, ids, 0, &acts, &err),
-                     LIPSC_E_ARG);
+    assert_int_equal(
+        lipsc_acts_new(model, LIPSC_F32, test_device(0), 2, ids, 0, &acts, &err),
+        LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "cannot read text"));
     lipsc_layer layer;
     assert_int_equal(
@@ -126,7 +129,11 @@ static void test_attention_only(void **state) {
     assert_non_null(x);
     for (size_t e = 0; e < 4 * 768; e++) x[e] = sin((double)e);
     lipsc_map *map;
-    lipsc_map_options o = {.map = LIPSC_MAP_RESIDUAL, .layer = 6, .head = -1, .threads = 1};
+    lipsc_map_options o = {.map = LIPSC_MAP_RESIDUAL,
+                           .layer = 6,
+                           .head = -1,
+                           .threads = 1,
+                           .device = test_device(0)};
     assert_int_equal(lipsc_map_new_at(model, 4, x, &o, &map, &err), LIPSC_OK);
     lipsc_map_free(map);
     o.map = LIPSC_MAP_BLOCK;

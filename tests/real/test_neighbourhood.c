@@ -5,6 +5,7 @@
 #include "core/mem.h"
 #include "io/mapfile.h"
 #include "token/token.h"
+#include "test_device.h"
 
 #define MODELS LIPSC_SHARED_DIR "/models/"
 
@@ -61,7 +62,7 @@ static double check_ratio(const lipsc_layer *layer, size_t n, const double *X, i
     double mean = 0.0;
     for (size_t i = 0; i < n; i++)
         mean += length_of(layer->d, X + i * layer->d) / (double)n;
-    if (lipsc_attn_new(layer, &input, LIPSC_F64, 2, &attn, &err) ||
+    if (lipsc_attn_new(layer, &input, LIPSC_F64, test_device(2), &attn, &err) ||
         lipsc_attn_around(attn, 1e-3 * mean, &found, &err))
         fail_msg("%s", err.text);
     lipsc_attn_free(attn);
@@ -95,7 +96,7 @@ static void test_lengths(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const size_t n = cases[c].length;
         lipsc_acts *acts = NULL;
-        if (lipsc_acts_new(model, LIPSC_F64, NULL, n, ids, 0, &acts, &err))
+        if (lipsc_acts_new(model, LIPSC_F64, test_device(2), n, ids, 0, &acts, &err))
             fail_msg("%s", err.text);
         for (size_t l = 0; l < cases[c].count; l++) {
             const size_t index = cases[c].layers[l];

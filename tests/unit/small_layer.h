@@ -5,6 +5,7 @@
 #include "attn/attn.h"
 #include "bound/construct.h"
 #include "bound/facts.h"
+#include "test_device.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -50,7 +51,8 @@ static inline double small_sigma(const small_layer *s, lipsc_mask mask,
     double sigma = NAN;
     lipsc_svd_defaults(&set);
     set.method = LIPSC_DENSE;
-    assert_int_equal(lipsc_attn_new(&layer, input, LIPSC_F64, 1, &attn, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_attn_new(&layer, input, LIPSC_F64, test_device(1), &attn, NULL),
+                     LIPSC_OK);
     assert_int_equal(lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, &info), LIPSC_OK);
     lipsc_attn_free(attn);
     return sigma;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "exact_norm.h"
+#include "test_device.h"
 
 static double mean_length(const test_layer *t) {
     double sum = 0.0;
@@ -24,7 +25,8 @@ static lipsc_around around(const test_layer *t, double R, int threads) {
     lipsc_attn *attn = NULL;
     lipsc_around found = {0};
     lipsc_error err = {.text = ""};
-    if (lipsc_attn_new(&t->layer, &t->input, LIPSC_F64, threads, &attn, &err) ||
+    if (lipsc_attn_new(&t->layer, &t->input, LIPSC_F64, test_device(threads), &attn,
+                       &err) ||
         lipsc_attn_around(attn, R, &found, &err))
         fail_msg("%s", err.text);
     lipsc_attn_free(attn);
@@ -217,8 +219,9 @@ static void below(void **state) {
         lipsc_attn *attn = NULL;
         lipsc_around found;
         lipsc_error err;
-        assert_int_equal(lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, 1, &attn, &err),
-                         LIPSC_OK);
+        assert_int_equal(
+            lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, test_device(1), &attn, &err),
+            LIPSC_OK);
         assert_int_equal(lipsc_attn_below(attn, limit, &found, &err), LIPSC_OK);
         assert_true(found.radius > 0.0 && found.value <= limit);
         assert_true(around(&t, found.radius, 1).value <= limit);
@@ -307,8 +310,9 @@ static void no_scores(void **state) {
     assert_true(fabs(around(&t, 1e6, 1).value - 1.0) < 1e-9);
     lipsc_attn *attn = NULL;
     lipsc_around found;
-    assert_int_equal(lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, 1, &attn, NULL),
-                     LIPSC_OK);
+    assert_int_equal(
+        lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, test_device(1), &attn, NULL),
+        LIPSC_OK);
     assert_int_equal(lipsc_attn_below(attn, 2.0, &found, NULL), LIPSC_OK);
     assert_true(found.radius > 1e6);
     lipsc_attn_free(attn);
@@ -322,8 +326,9 @@ static void refused(void **state) {
     lipsc_around found;
     lipsc_error err = {.text = ""};
     t.layer.norm_eps = 0.0;
-    assert_int_equal(lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, 1, &attn, NULL),
-                     LIPSC_OK);
+    assert_int_equal(
+        lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, test_device(1), &attn, NULL),
+        LIPSC_OK);
     assert_int_equal(lipsc_attn_around(attn, 100.0, &found, &err), LIPSC_E_RANGE);
     assert_non_null(strstr(err.text, "too close to zero for its norm"));
     assert_int_equal(lipsc_attn_around(attn, 1e-9, &found, &err), LIPSC_OK);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "exact_norm.h"
+#include "test_device.h"
 
 /* A layer, one head of it entered, and what its rows say at a radius. */
 typedef struct {
@@ -29,8 +30,9 @@ static void bench_new(test_layer t, bench *b) {
     b->t = t;
     b->weight = doubles(t.input.n);
     for (size_t j = 0; j < t.input.n; j++) b->weight[j] = 1.0;
-    assert_int_equal(lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, 1, &b->attn, NULL),
-                     LIPSC_OK);
+    assert_int_equal(
+        lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, test_device(1), &b->attn, NULL),
+        LIPSC_OK);
     assert_int_equal(lipsc_head_new(b->attn, &b->head), LIPSC_OK);
     assert_int_equal(lipsc_reach_new(t.input.n, &b->reach), LIPSC_OK);
     assert_int_equal(lipsc_around_row_new(&b->head, &b->row), LIPSC_OK);

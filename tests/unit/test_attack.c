@@ -6,6 +6,7 @@
 #include "layers.h"
 #include "small_layer.h"
 #include "svd/solver.h"
+#include "test_device.h"
 
 #include <string.h>
 
@@ -15,7 +16,7 @@ static lipsc_attack_settings settings(size_t n, double R, lipsc_attack_domain do
     set.n = n;
     set.radius = R;
     set.domain = domain;
-    set.threads = 1;
+    set.device = test_device(1);
     return set;
 }
 

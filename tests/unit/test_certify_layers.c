@@ -9,6 +9,7 @@
 
 #include "exact_norm.h"
 #include "layers.h"
+#include "test_device.h"
 
 /* Features that can stand together, each new one in a third of the layers. */
 static unsigned draw_features(stream *s) {
@@ -35,7 +36,8 @@ static void check_layer(const test_layer *t, lipsc_dtype dtype, uint64_t seed,
     lipsc_svd_defaults(&solver);
     solver.tol = 1e-5; /* within half of 1e-3, in f32 too */
     lipsc_certify_defaults(&set);
-    assert_int_equal(lipsc_attn_new(&t->layer, &t->input, dtype, 1, &attn, &err), LIPSC_OK);
+    assert_int_equal(
+        lipsc_attn_new(&t->layer, &t->input, dtype, test_device(1), &attn, &err), LIPSC_OK);
     assert_int_equal(lipsc_attn_sigma(attn, &solver, &found, NULL, v, &info), LIPSC_OK);
     if (lipsc_attn_certify(attn, v, &set, &got, &err))
         fail_msg("seed %llu, features %x: %s", (unsigned long long)seed, features,

@@ -10,6 +10,7 @@
 
 #include "core/rng.h"
 #include "model/block.h"
+#include "test_device.h"
 
 #include <ftw.h>
 #include <math.h>
@@ -186,11 +187,12 @@ static lipsc_acts *run(lipsc_model *model) {
         const size_t shape[3] = {2, 6, 9};
         double pixels[2 * 6 * 9];
         for (size_t e = 0; e < 108; e++) pixels[e] = lipsc_rng_normal(5, e);
-        if (lipsc_acts_new_pixels(model, LIPSC_F64, NULL, shape, pixels, 0, &acts, &err))
+        if (lipsc_acts_new_pixels(model, LIPSC_F64, test_device(0), shape, pixels, 0, &acts,
+                                  &err))
             fail_msg("%s", err.text);
     } else {
         const uint32_t ids[TOKENS] = {4, 10, 3, 7, 3, 0}; /* 3 is roberta's padding here */
-        if (lipsc_acts_new(model, LIPSC_F64, NULL, TOKENS, ids, 0, &acts, &err))
+        if (lipsc_acts_new(model, LIPSC_F64, test_device(0), TOKENS, ids, 0, &acts, &err))
             fail_msg("%s", err.text);
     }
     return acts;
@@ -276,7 +278,7 @@ static void test_old_names(void **state) {
 static void evaluate(lipsc_model *model, size_t n, const double *x, double *y) {
     lipsc_acts *acts;
     lipsc_error err = {0};
-    if (lipsc_acts_new_from(model, LIPSC_F64, NULL, n, x, 0, &acts, &err))
+    if (lipsc_acts_new_from(model, LIPSC_F64, test_device(0), n, x, 0, &acts, &err))
         fail_msg("%s", err.text);
     memcpy(y, lipsc_acts_output(acts), n * lipsc_model_describe(model)->d * sizeof *y);
     lipsc_acts_free(acts);
@@ -297,17 +299,20 @@ static void test_options(void **state) {
         double *v = malloc(6 * len * sizeof *v), *jv = v + len, *at = jv + len;
         double *plus = at + len, *minus = plus + len, *w = minus + len;
         assert_non_null(v);
-        const lipsc_map_options o = {
-            .map = LIPSC_MAP_MODEL, .head = -1, .dtype = LIPSC_F64, .threads = 1};
+        const lipsc_map_options o = {.map = LIPSC_MAP_MODEL,
+                                     .head = -1,
+                                     .dtype = LIPSC_F64,
+                                     .threads = 1,
+                                     .device = test_device(0)};
         lipsc_map *map;
         lipsc_error err = {0};
         if (lipsc_map_new(model, acts, &o, &map, &err)) fail_msg("%s", err.text);
-        const lipsc_linop op = lipsc_map_linop(map); /* host doubles on the CPU */
+        const lipsc_linop op = lipsc_map_linop(map);
         for (size_t e = 0; e < len; e++) {
             v[e] = lipsc_rng_normal(41, e) / sqrt((double)len);
             w[e] = lipsc_rng_normal(42, e) / sqrt((double)len);
         }
-        assert_int_equal(op.apply(op.ctx, 0, 1, v, jv), LIPSC_OK);
+        assert_int_equal(lipsc_linop_host(&op, 0, 1, v, jv), LIPSC_OK);
         /* h^2 of truncation and 1e-16 / h of rounding meet near 1e-5: about 1e-9 remains */
         const double h = 1e-5;
         for (size_t e = 0; e < len; e++) at[e] = x[e] + h * v[e];
@@ -321,7 +326,7 @@ static void test_options(void **state) {
             size += fd * fd;
             left += jv[e] * w[e];
         }
-        assert_int_equal(op.apply(op.ctx, 1, 1, w, jv), LIPSC_OK);
+        assert_int_equal(lipsc_linop_host(&op, 1, 1, w, jv), LIPSC_OK);
         for (size_t e = 0; e < len; e++) right += jv[e] * v[e];
         print_message("%-10s J by differences %.1e, adjoint %.1e\n",
                       lipsc_model_describe(model)->architecture, sqrt(difference / size),
@@ -410,17 +415,21 @@ static void test_random(void **state) {
     moments(model, LIPSC_TOKENS, 0, 0.02);
     const uint32_t ids[3] = {1, 2, 3};
     lipsc_acts *a, *b, *c;
-    assert_int_equal(lipsc_acts_new(model, LIPSC_F64, NULL, 3, ids, 2, &a, &err), LIPSC_OK);
-    assert_int_equal(lipsc_acts_new(again, LIPSC_F64, NULL, 3, ids, 2, &b, &err), LIPSC_OK);
-    assert_int_equal(lipsc_acts_new(other, LIPSC_F64, NULL, 3, ids, 2, &c, &err), LIPSC_OK);
+    assert_int_equal(lipsc_acts_new(model, LIPSC_F64, test_device(0), 3, ids, 2, &a, &err),
+                     LIPSC_OK);
+    assert_int_equal(lipsc_acts_new(again, LIPSC_F64, test_device(0), 3, ids, 2, &b, &err),
+                     LIPSC_OK);
+    assert_int_equal(lipsc_acts_new(other, LIPSC_F64, test_device(0), 3, ids, 2, &c, &err),
+                     LIPSC_OK);
     const size_t bytes = 3 * 192 * sizeof(double);
     assert_memory_equal(lipsc_acts_attention_input(a, 1), lipsc_acts_attention_input(b, 1),
                         bytes);
     assert_memory_not_equal(lipsc_acts_attention_input(a, 1),
                             lipsc_acts_attention_input(c, 1), bytes);
     lipsc_acts *whole; /* ends where it was told to, with what the whole pass has there */
-    assert_int_equal(lipsc_acts_new(model, LIPSC_F64, NULL, 3, ids, 0, &whole, &err),
-                     LIPSC_OK);
+    assert_int_equal(
+        lipsc_acts_new(model, LIPSC_F64, test_device(0), 3, ids, 0, &whole, &err),
+        LIPSC_OK);
     assert_memory_equal(lipsc_acts_attention_input(a, 1),
                         lipsc_acts_attention_input(whole, 1), bytes);
     assert_memory_equal(lipsc_acts_block_input(a, 1), lipsc_acts_block_output(whole, 0),
@@ -462,13 +471,17 @@ static void test_threads(void **state) {
 #pragma omp parallel for num_threads(parallel ? WORKERS : 1)
         for (int w = parallel; w < (parallel ? 1 + WORKERS : 1); w++) {
             const uint32_t ids[TOKENS] = {4, 10, 3, 7, 3, 0};
-            const lipsc_map_options o = {
-                .map = LIPSC_MAP_MODEL, .head = -1, .dtype = LIPSC_F32, .threads = 1};
+            const lipsc_map_options o = {.map = LIPSC_MAP_MODEL,
+                                         .head = -1,
+                                         .dtype = LIPSC_F32,
+                                         .threads = 1,
+                                         .device = test_device(0)};
             lipsc_svd_settings set;
             lipsc_svd_defaults(&set);
             lipsc_acts *acts = NULL;
             lipsc_map *map = NULL;
-            if (!lipsc_acts_new(model, LIPSC_F32, NULL, TOKENS, ids, 0, &acts, NULL) &&
+            if (!lipsc_acts_new(model, LIPSC_F32, test_device(0), TOKENS, ids, 0, &acts,
+                                NULL) &&
                 !lipsc_map_new(model, acts, &o, &map, NULL))
                 lipsc_map_sigma(map, &set, &sigma[w], NULL, NULL, NULL);
             lipsc_map_free(map);
@@ -539,8 +552,9 @@ static void test_not_finite(void **state) {
     const uint32_t ids[2] = {1, 2};
     lipsc_acts *acts;
     lipsc_error err = {0};
-    assert_int_equal(lipsc_acts_new(model, LIPSC_F32, NULL, 2, ids, 0, &acts, &err),
-                     LIPSC_E_NONFIN);
+    assert_int_equal(
+        lipsc_acts_new(model, LIPSC_F32, test_device(0), 2, ids, 0, &acts, &err),
+        LIPSC_E_NONFIN);
     assert_non_null(strstr(err.text, "h.1.mlp.c_fc.weight"));
     lipsc_model_free(model);
     free_contents(c);
@@ -584,35 +598,43 @@ static void test_wrong_inputs(void **state) {
     lipsc_model *image = open_random(dir, 1);
     remove_folder(dir);
 
-    assert_int_equal(lipsc_acts_new(text, LIPSC_F32, NULL, 0, ids, 0, &acts, &err),
-                     LIPSC_E_ARG);
-    assert_int_equal(lipsc_acts_new(text, LIPSC_F32, NULL, 10, ids, 0, &acts, &err),
-                     LIPSC_E_RANGE);
+    assert_int_equal(
+        lipsc_acts_new(text, LIPSC_F32, test_device(0), 0, ids, 0, &acts, &err),
+        LIPSC_E_ARG);
+    assert_int_equal(
+        lipsc_acts_new(text, LIPSC_F32, test_device(0), 10, ids, 0, &acts, &err),
+        LIPSC_E_RANGE);
     assert_non_null(strstr(err.text, "9 positions"));
     ids[1] = 11;
-    assert_int_equal(lipsc_acts_new(text, LIPSC_F32, NULL, 2, ids, 0, &acts, &err),
-                     LIPSC_E_RANGE);
+    assert_int_equal(
+        lipsc_acts_new(text, LIPSC_F32, test_device(0), 2, ids, 0, &acts, &err),
+        LIPSC_E_RANGE);
     assert_non_null(strstr(err.text, "id 11"));
-    assert_int_equal(lipsc_acts_new(image, LIPSC_F32, NULL, 2, ids, 0, &acts, &err),
-                     LIPSC_E_ARG);
+    assert_int_equal(
+        lipsc_acts_new(image, LIPSC_F32, test_device(0), 2, ids, 0, &acts, &err),
+        LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "images"));
     const size_t shape[3] = {3, 6, 9};
     const double pixels[3 * 6 * 9] = {0};
-    assert_int_equal(
-        lipsc_acts_new_pixels(image, LIPSC_F32, NULL, shape, pixels, 0, &acts, &err),
-        LIPSC_E_RANGE);
+    assert_int_equal(lipsc_acts_new_pixels(image, LIPSC_F32, test_device(0), shape, pixels,
+                                           0, &acts, &err),
+                     LIPSC_E_RANGE);
     assert_non_null(strstr(err.text, "(2, 6, 9)"));
-    assert_int_equal(
-        lipsc_acts_new_pixels(text, LIPSC_F32, NULL, shape, pixels, 0, &acts, &err),
-        LIPSC_E_ARG);
+    assert_int_equal(lipsc_acts_new_pixels(text, LIPSC_F32, test_device(0), shape, pixels,
+                                           0, &acts, &err),
+                     LIPSC_E_ARG);
     lipsc_model_free(text);
     lipsc_model_free(image);
 }
 
 /* sigma of a map of layer 3 at the window's activations */
 static double sigma_at(lipsc_model *model, const lipsc_acts *acts, lipsc_map_kind kind) {
-    const lipsc_map_options o = {
-        .map = kind, .layer = 3, .head = -1, .dtype = LIPSC_F32, .threads = 1};
+    const lipsc_map_options o = {.map = kind,
+                                 .layer = 3,
+                                 .head = -1,
+                                 .dtype = LIPSC_F32,
+                                 .threads = 1,
+                                 .device = test_device(0)};
     lipsc_svd_settings set;
     lipsc_map *map;
     double sigma;
@@ -634,8 +656,9 @@ static void test_steps(void **state) {
     assert_int_equal(lipsc_model_open("random:gpt2:nano", 1, &roomy, NULL), LIPSC_OK);
     assert_int_equal(lipsc_model_open("random:gpt2:nano", 1, &tight, NULL), LIPSC_OK);
     tight->ready = UINT64_C(1) << 40; /* so much that nothing may stay */
-    assert_int_equal(lipsc_acts_new(roomy, LIPSC_F32, NULL, 5, ids, 0, &whole, NULL),
-                     LIPSC_OK);
+    assert_int_equal(
+        lipsc_acts_new(roomy, LIPSC_F32, test_device(0), 5, ids, 0, &whole, NULL),
+        LIPSC_OK);
     assert_int_equal(lipsc_acts_begin(tight, LIPSC_F32, 5, ids, &steps, NULL), LIPSC_OK);
     assert_null(lipsc_acts_attention_input(steps, 0));
     assert_int_equal(lipsc_acts_pass(tight, steps, 1, 3, NULL), LIPSC_OK);

@@ -13,6 +13,7 @@
 
 #include "interrupt.h"
 #include "reproduce/law.h"
+#include "test_device.h"
 
 /* ---- In place of the table and of the terminal --------------------------------------- */
 
@@ -165,7 +166,8 @@ static void refused(void **state) {
     repro_record record = {0};
     const repro_line line = repro_line_of("most");
     small_identity(&s, 1, -1.0);
-    assert_int_equal(lipsc_attn_new(&s.layer, &input, LIPSC_F64, 1, &attn, NULL), LIPSC_OK);
+    assert_int_equal(
+        lipsc_attn_new(&s.layer, &input, LIPSC_F64, test_device(1), &attn, NULL), LIPSC_OK);
     assert_int_equal(lipsc_zoo_case_make(attn, NAN, 2.0, NULL, &z, NULL), LIPSC_OK);
     const lipsc_zoo_rule *rule = lipsc_zoo_find("data-columns");
     assert_int_equal(lipsc_zoo_evaluate(&z, rule, &row), LIPSC_OK);

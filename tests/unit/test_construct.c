@@ -4,6 +4,7 @@
 #include "bound/zoo.h"
 #include "core/rng.h"
 #include "small_layer.h"
+#include "test_device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -525,7 +526,8 @@ static void large_radius(void **state) {
         lipsc_attn *attn = NULL;
         lipsc_zoo_case z;
         lipsc_zoo_row row;
-        assert_int_equal(lipsc_attn_new(&s.layer, &input, LIPSC_F64, 1, &attn, NULL), 0);
+        assert_int_equal(
+            lipsc_attn_new(&s.layer, &input, LIPSC_F64, test_device(1), &attn, NULL), 0);
         assert_int_equal(lipsc_zoo_case_make(attn, NAN, 2.0, NULL, &z, NULL), LIPSC_OK);
         assert_int_equal(lipsc_zoo_evaluate(&z, lipsc_zoo_find("large-radius"), &row), 0);
         assert_string_equal(row.refused, "");

@@ -13,6 +13,7 @@
 #include "extreme_layer.h"
 #include "linalg/dense.h"
 #include "mpfr_attention.h"
+#include "test_device.h"
 
 #include <float.h>
 #include <setjmp.h>
@@ -241,7 +242,7 @@ static void judge_around(tally *t, const extreme_layer *c, const lipsc_layer *la
     }
     moved.X = R > 0.0 ? X : c->input.X;
     if (!lipsc_attn_around(centre, R, &around, NULL) &&
-        !lipsc_attn_new(layer, &moved, LIPSC_F64, 1, &attn, NULL)) {
+        !lipsc_attn_new(layer, &moved, LIPSC_F64, test_device(1), &attn, NULL)) {
         mp_open(&m, layer, &moved);
         svd_vector(attn, v);
         t->around++;
@@ -267,11 +268,12 @@ static void judge_layer(uint64_t seed, tally *t) {
     extreme_draw(seed, &c);
     t->layers++;
     assert_int_equal(lipsc_layer_check(&c.layer, &layer, NULL), LIPSC_OK);
-    if (lipsc_attn_new(&layer, &c.input, LIPSC_F64, 1, &attn, NULL)) {
+    if (lipsc_attn_new(&layer, &c.input, LIPSC_F64, test_device(1), &attn, NULL)) {
         t->refused++;
         return;
     }
-    if (lipsc_attn_new(&layer, &c.input, LIPSC_F32, 1, &attn32, NULL)) attn32 = NULL;
+    if (lipsc_attn_new(&layer, &c.input, LIPSC_F32, test_device(1), &attn32, NULL))
+        attn32 = NULL;
     mp_open(&m, &layer, &c.input);
     judge_products(t, &c, &layer, &m, attn, attn32);
     judge_enclosure(t, &c, &m, attn);

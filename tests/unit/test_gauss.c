@@ -4,6 +4,7 @@
 #include "layers.h"
 #include "linalg/dense.h"
 #include "meanfield/meanfield.h"
+#include "test_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,7 +139,8 @@ static void test_image(void **state) {
     lipsc_cloud pushed;
     assert_int_equal(lipsc_gauss_sample(&g, N, 3, X, NULL), LIPSC_OK);
     const lipsc_measure mu = {.n = N, .d = 4, .points = X};
-    assert_int_equal(lipsc_measure_push(&t.layer, &mu, 0, &pushed, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_measure_push(&t.layer, &mu, test_device(0), &pushed, NULL),
+                     LIPSC_OK);
     for (size_t i = 0; i < N; i++)
         for (size_t r = 0; r < 3; r++) found[r] += pushed.measure.points[i * 3 + r] / N;
     for (size_t i = 0; i < N; i++)
@@ -204,7 +206,8 @@ static void test_images_apart(void **state) {
         image[k] = (lipsc_gauss){.parts = 1, .d = 1, .mean = &mean[k], .cov = &cov[k]};
         assert_int_equal(lipsc_gauss_sample(&g[k], N, 11 + k, X, NULL), LIPSC_OK);
         const lipsc_measure mu = {.n = N, .d = 1, .points = X};
-        assert_int_equal(lipsc_measure_push(&layer, &mu, 0, &pushed[k], NULL), LIPSC_OK);
+        assert_int_equal(lipsc_measure_push(&layer, &mu, test_device(0), &pushed[k], NULL),
+                         LIPSC_OK);
     }
     lipsc_distance found;
     assert_int_equal(lipsc_gauss_distance(&image[0], &image[1], &closed, NULL), LIPSC_OK);

@@ -3,6 +3,7 @@
  * tools/make_gguf_models.py wrote the files, with the names of the gguf package, and beside
  * them what transformers answered for the folders they were made of. */
 #include "model/model.h"
+#include "test_device.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -20,8 +21,12 @@ enum { MOST_TOKENS = 64 };
 
 static double sigma_of(lipsc_model *model, const lipsc_acts *acts, size_t layer,
                        lipsc_map_kind kind) {
-    const lipsc_map_options options = {
-        .map = kind, .layer = layer, .head = -1, .dtype = LIPSC_F64, .threads = 1};
+    const lipsc_map_options options = {.map = kind,
+                                       .layer = layer,
+                                       .head = -1,
+                                       .dtype = LIPSC_F64,
+                                       .threads = 1,
+                                       .device = test_device(0)};
     lipsc_svd_settings set;
     lipsc_map *map;
     lipsc_error err = {0};
@@ -59,7 +64,7 @@ static void check_model(const char *file, json_t *answer) {
         ids[i] = (uint32_t)json_integer_value(json_array_get(list, i));
     snprintf(path, sizeof path, FOLDER "%s", file);
     if (lipsc_model_open(path, 1, &model, &err)) fail_msg("%s", err.text);
-    if (lipsc_acts_new(model, LIPSC_F64, NULL, n, ids, 0, &acts, &err))
+    if (lipsc_acts_new(model, LIPSC_F64, test_device(0), n, ids, 0, &acts, &err))
         fail_msg("%s", err.text);
     assert_int_equal(json_array_size(layers), lipsc_model_describe(model)->layers);
     for (size_t l = 0; l < json_array_size(layers); l++) {

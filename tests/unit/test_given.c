@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "io/safetensors.h"
 #include "lipscope.h"
+#include "test_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +68,7 @@ static double *outputs(lipsc_model *model) {
     lipsc_acts *acts;
     lipsc_error err;
     const size_t size = TOKENS * lipsc_model_describe(model)->d * sizeof(double);
-    if (lipsc_acts_new(model, LIPSC_F64, NULL, TOKENS, ids, 0, &acts, &err))
+    if (lipsc_acts_new(model, LIPSC_F64, test_device(0), TOKENS, ids, 0, &acts, &err))
         fail_msg("%s", err.text);
     double *copy = malloc(size);
     memcpy(copy, lipsc_acts_output(acts), size);

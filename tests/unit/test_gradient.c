@@ -4,6 +4,7 @@
 #include "attn/attn.h"
 #include "layers.h"
 #include "linalg/dense.h"
+#include "test_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@ static double *numbers(size_t count) {
 static lipsc_attn *open_at(const test_layer *t, lipsc_dtype dtype, int threads) {
     lipsc_attn *attn = NULL;
     lipsc_error err = {0};
-    if (lipsc_attn_new(&t->layer, &t->input, dtype, threads, &attn, &err))
+    if (lipsc_attn_new(&t->layer, &t->input, dtype, test_device(threads), &attn, &err))
         fail_msg("%s", err.text);
     return attn;
 }

@@ -5,6 +5,7 @@
 #include "meanfield/meanfield.h"
 #include "lipscope/meanfield.h"
 #include "small_layer.h"
+#include "test_device.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -108,7 +109,8 @@ static void test_push(void **state) {
         double *expected = malloc(t.out * sizeof *expected);
         lipsc_cloud image;
         assert_int_equal(lipsc_ref_output(&t.layer, &t.input, expected, NULL), LIPSC_OK);
-        assert_int_equal(lipsc_measure_push(&t.layer, &mu, 1, &image, NULL), LIPSC_OK);
+        assert_int_equal(lipsc_measure_push(&t.layer, &mu, test_device(1), &image, NULL),
+                         LIPSC_OK);
         assert_int_equal(image.measure.n, mu.n);
         assert_int_equal(image.measure.d, lipsc_layer_width(&t.layer));
         assert_true(!image.measure.times == !mu.times);
@@ -185,14 +187,16 @@ static void test_harmonic(void **state) {
         lipsc_distance_defaults(&set);
         set.p = 1.0;
         set.conditional = 1;
-        assert_int_equal(lipsc_ratio_between(&layer, &mu, &nu, &set, 1, &ratio, NULL),
-                         LIPSC_OK);
+        assert_int_equal(
+            lipsc_ratio_between(&layer, &mu, &nu, &set, test_device(1), &ratio, NULL),
+            LIPSC_OK);
         /* differences of averages of size 1 and length 0.5 / n, added up n times */
         assert_true(fabs(ratio.ratio - harmonic) <= 1e-12 * (double)n);
         assert_true(ratio.ratio > last + 2.0); /* ln 10 = 2.3 for each factor of ten */
         last = ratio.ratio;
-        assert_int_equal(lipsc_ratio_between(&layer, &mu, &nu, NULL, 1, &ratio, NULL),
-                         LIPSC_OK);
+        assert_int_equal(
+            lipsc_ratio_between(&layer, &mu, &nu, NULL, test_device(1), &ratio, NULL),
+            LIPSC_OK);
         assert_true(ratio.ratio < 2.0);
         free(x);
     }
@@ -213,8 +217,9 @@ static void test_ratio_bounds(void **state) {
     lipsc_ratio ratio;
     lipsc_distance_defaults(&set);
     set.p = 1.0;
-    assert_int_equal(lipsc_ratio_between(&layer, &mu, &nu, &set, 1, &ratio, NULL),
-                     LIPSC_OK);
+    assert_int_equal(
+        lipsc_ratio_between(&layer, &mu, &nu, &set, test_device(1), &ratio, NULL),
+        LIPSC_OK);
     assert_true(fabs(ratio.ratio - 5.4366) <= 2e-3); /* the step is 1e-4 */
     double worst = 0.0;
     for (uint64_t trial = 0; trial < 200; trial++) {
@@ -229,8 +234,9 @@ static void test_ratio_bounds(void **state) {
         }
         for (size_t i = 0; i < 4; i++) b[i] /= sb, c[i] /= sc;
         const lipsc_measure one_of = {n, 1, p, b, NULL}, other = {m, 1, q, c, NULL};
-        assert_int_equal(
-            lipsc_ratio_between(&layer, &one_of, &other, NULL, 1, &ratio, NULL), LIPSC_OK);
+        assert_int_equal(lipsc_ratio_between(&layer, &one_of, &other, NULL, test_device(1),
+                                             &ratio, NULL),
+                         LIPSC_OK);
         const double s = r * r, bound = s + exp(s) * sqrt(1 + s * s);
         worst = lipsc_max(worst, ratio.ratio / bound);
     }
@@ -252,7 +258,7 @@ static void test_worst_pairs(void **state) {
             lipsc_pairs found;
             lipsc_pairs_defaults(&set);
             set.radius = R;
-            set.threads = 1;
+            set.device = test_device(1);
             assert_int_equal(lipsc_pairs_find(&layer, &set, &found, NULL), LIPSC_OK);
             assert_true(found.best >= found.construction * (1 - 1e-12));
             assert_true(found.best <= found.upper);
@@ -292,22 +298,26 @@ static void test_refusals(void **state) {
         assert_int_not_equal(lipsc_slopes_find(&layer, &bad[k].mu, NULL, &s, &err),
                              LIPSC_OK);
         if (!strstr(err.text, bad[k].text)) fail_msg("%s", err.text);
-        assert_int_not_equal(lipsc_measure_push(&layer, &bad[k].mu, 1, &image, &err),
-                             LIPSC_OK);
+        assert_int_not_equal(
+            lipsc_measure_push(&layer, &bad[k].mu, test_device(1), &image, &err), LIPSC_OK);
         if (!strstr(err.text, bad[k].text)) fail_msg("%s", err.text);
     }
     const lipsc_measure mu = {2, 1, x, NULL, NULL}, timed = {2, 1, x, NULL, times};
     lipsc_ratio ratio;
     layer.mask = LIPSC_MASK_SLIDING;
     layer.window = 1;
-    assert_int_equal(lipsc_measure_push(&layer, &mu, 1, &image, &err), LIPSC_E_REFUSED);
-    layer.mask = LIPSC_MASK_CAUSAL;
-    assert_int_equal(lipsc_measure_push(&layer, &timed, 1, &image, &err), LIPSC_E_REFUSED);
-    layer.mask = LIPSC_MASK_TIMES;
-    assert_int_equal(lipsc_measure_push(&layer, &mu, 1, &image, &err), LIPSC_E_REFUSED);
-    layer.mask = LIPSC_MASK_NONE;
-    assert_int_equal(lipsc_ratio_between(&layer, &mu, &mu, NULL, 1, &ratio, &err),
+    assert_int_equal(lipsc_measure_push(&layer, &mu, test_device(1), &image, &err),
                      LIPSC_E_REFUSED);
+    layer.mask = LIPSC_MASK_CAUSAL;
+    assert_int_equal(lipsc_measure_push(&layer, &timed, test_device(1), &image, &err),
+                     LIPSC_E_REFUSED);
+    layer.mask = LIPSC_MASK_TIMES;
+    assert_int_equal(lipsc_measure_push(&layer, &mu, test_device(1), &image, &err),
+                     LIPSC_E_REFUSED);
+    layer.mask = LIPSC_MASK_NONE;
+    assert_int_equal(
+        lipsc_ratio_between(&layer, &mu, &mu, NULL, test_device(1), &ratio, &err),
+        LIPSC_E_REFUSED);
 }
 
 /* One atom: its image is V x, moving is |V|, nothing is gained by splitting. */

@@ -3,6 +3,7 @@
 #include "core/extreme.h"
 #include "attn/attn.h"
 #include "layers.h"
+#include "test_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@ static double worst[2], worst_adjoint[2];
 static lipsc_attn *open_at(const test_layer *t, lipsc_dtype dtype, int threads) {
     lipsc_attn *attn = NULL;
     lipsc_error err = {0};
-    if (lipsc_attn_new(&t->layer, &t->input, dtype, threads, &attn, &err))
+    if (lipsc_attn_new(&t->layer, &t->input, dtype, test_device(threads), &attn, &err))
         fail_msg("%s", err.text);
     return attn;
 }
@@ -237,11 +238,12 @@ static void test_overflow_is_seen(void **state) {
     const lipsc_input input = {.n = 2, .X = X};
     lipsc_attn *attn = NULL;
     lipsc_error err = {0};
-    assert_int_equal(lipsc_attn_new(&layer, &input, LIPSC_F32, 1, &attn, &err),
+    assert_int_equal(lipsc_attn_new(&layer, &input, LIPSC_F32, test_device(1), &attn, &err),
                      LIPSC_E_NONFIN);
     assert_non_null(strstr(err.text, "overflow f32"));
     /* in f64 the scores are 1e40: one-hot rows, J = identity */
-    assert_int_equal(lipsc_attn_new(&layer, &input, LIPSC_F64, 1, &attn, &err), LIPSC_OK);
+    assert_int_equal(lipsc_attn_new(&layer, &input, LIPSC_F64, test_device(1), &attn, &err),
+                     LIPSC_OK);
     const double v[] = {3, -4};
     double jv[2];
     assert_int_equal(lipsc_attn_apply(attn, 0, 1, v, jv), LIPSC_OK);

@@ -4,6 +4,7 @@
 #include "layers.h"
 #include "linalg/dense.h"
 #include "value/value.h"
+#include "test_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +31,7 @@ static double *dense_values(const test_layer *t) {
 static lipsc_attn *open_layer(const test_layer *t, lipsc_dtype dtype) {
     lipsc_attn *attn = NULL;
     lipsc_error err = {0};
-    if (lipsc_attn_new(&t->layer, &t->input, dtype, 1, &attn, &err))
+    if (lipsc_attn_new(&t->layer, &t->input, dtype, test_device(1), &attn, &err))
         fail_msg("%s", err.text);
     return attn;
 }
@@ -233,18 +234,17 @@ static void bad_handles_refused(void **state) {
     test_layer t = random_layer(15, FEATURE_WEIGHTS);
     lipsc_attn *attn;
     lipsc_error err;
-    assert_int_equal(lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, -1, &attn, &err),
-                     LIPSC_E_ARG);
-    assert_string_equal(err.text, "threads = -1 is negative");
-    assert_int_equal(lipsc_attn_new(&t.layer, &t.input, (lipsc_dtype)9, 0, &attn, &err),
-                     LIPSC_E_ARG);
+    assert_int_equal(
+        lipsc_attn_new(&t.layer, &t.input, (lipsc_dtype)9, test_device(0), &attn, &err),
+        LIPSC_E_ARG);
     assert_string_equal(err.text, "dtype = 9 is not a precision");
     double *weights = malloc(t.input.n * sizeof *weights);
     assert_true(weights != NULL);
     for (size_t i = 0; i < t.input.n; i++) weights[i] = i ? 1.0 : 1e-70;
     t.input.weights = weights;
-    assert_int_equal(lipsc_attn_new(&t.layer, &t.input, LIPSC_F32, 0, &attn, &err),
-                     LIPSC_E_RANGE);
+    assert_int_equal(
+        lipsc_attn_new(&t.layer, &t.input, LIPSC_F32, test_device(0), &attn, &err),
+        LIPSC_E_RANGE);
     assert_string_equal(err.text,
                         "weights differ by more than a factor of 1e+60, too much for f32");
     free(weights);

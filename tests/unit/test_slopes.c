@@ -6,6 +6,7 @@
 #include "meanfield/meanfield.h"
 #include "linalg/dense.h"
 #include "small_layer.h"
+#include "test_device.h"
 
 #include <stdio.h>
 
@@ -272,7 +273,7 @@ static void test_splitting_theorem(void **state) {
     lipsc_slope_defaults(&set);
     set.restarts = 0;
     set.step = 0.0;
-    set.threads = 1;
+    set.device = test_device(1);
     for (uint64_t trial = 0; trial < 200; trial++) {
         const int repel = trial % 10 == 1 || trial % 10 == 6; /* one head given as A */
         const layer_sizes sizes = {.n = 1 + trial % 5,
@@ -327,9 +328,9 @@ static void test_halves_against_differences(void **state) {
         double norm[6], direction[30], residual;
         assert_int_equal(lipsc_layer_check(&t.layer, &resolved, NULL), LIPSC_OK);
         assert_int_equal(lipsc_paths_new(&resolved, &paths, NULL), LIPSC_OK);
-        assert_int_equal(
-            lipsc_paths_at(paths, LIPSC_MASK_NONE, &t.input, NULL, 1, &attn, NULL),
-            LIPSC_OK);
+        assert_int_equal(lipsc_paths_at(paths, LIPSC_MASK_NONE, &t.input, NULL,
+                                        test_device(1), &attn, NULL),
+                         LIPSC_OK);
         assert_int_equal(
             lipsc_halves_find(attn, 1e-8, 1, NULL, NULL, norm, direction, &residual),
             LIPSC_OK);
@@ -371,7 +372,7 @@ static void test_halves_wide(void **state) {
     lipsc_slopes s;
     lipsc_slope_defaults(&set);
     set.restarts = 2;
-    set.threads = 1;
+    set.device = test_device(1);
     assert_int_equal(lipsc_slopes_find(&t.layer, &mu, &set, &s, NULL), LIPSC_OK);
     /* the block of the winner, column by column, as the difference of two halves */
     double *X = malloc(31 * 90 * sizeof *X), *h = calloc(31 * 90, sizeof *h);
@@ -431,7 +432,7 @@ static void test_table_5_4(void **state) {
     lipsc_slopes s;
     lipsc_slope_defaults(&set);
     set.restarts = 0;
-    set.threads = 1;
+    set.device = test_device(1);
     small_identity(&layer, 1, -1.0);
     assert_int_equal(lipsc_construct_scales(&layer.facts, 1.0, 300, 1.15, &worst, NULL),
                      LIPSC_OK);

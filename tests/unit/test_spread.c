@@ -13,6 +13,7 @@
 #include "bound/spread.h"
 #include "layers.h"
 #include "longdouble.h"
+#include "test_device.h"
 
 static void near(double value, double want, double tolerance) {
     if (!(fabs(value - want) <= tolerance * fabs(want)))
@@ -23,7 +24,8 @@ static lipsc_spread spread_of(const lipsc_layer *layer, const lipsc_input *input
     lipsc_attn *attn;
     lipsc_error err;
     lipsc_spread spread;
-    assert_int_equal(lipsc_attn_new(layer, input, LIPSC_F64, 1, &attn, &err), LIPSC_OK);
+    assert_int_equal(lipsc_attn_new(layer, input, LIPSC_F64, test_device(1), &attn, &err),
+                     LIPSC_OK);
     assert_int_equal(lipsc_attn_spread(attn, &spread), LIPSC_OK);
     lipsc_attn_free(attn);
     return spread;

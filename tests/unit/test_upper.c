@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "exact_norm.h"
+#include "test_device.h"
 
 /* ---- Judges ------------------------------------------------------------------------- */
 
@@ -226,7 +227,8 @@ static lipsc_upper upper_of(const lipsc_layer *layer, const lipsc_input *input,
     lipsc_attn *attn = NULL;
     lipsc_upper up;
     lipsc_error err;
-    if (lipsc_attn_new(layer, input, dtype, threads, &attn, &err)) fail_msg("%s", err.text);
+    if (lipsc_attn_new(layer, input, dtype, test_device(threads), &attn, &err))
+        fail_msg("%s", err.text);
     if (lipsc_upper_at(attn, 1, &up, NULL, &err)) fail_msg("%s", err.text);
     lipsc_attn_free(attn);
     return up;
@@ -235,7 +237,8 @@ static lipsc_upper upper_of(const lipsc_layer *layer, const lipsc_input *input,
 static double rounding_of(const lipsc_layer *layer, const lipsc_input *input) {
     lipsc_attn *attn = NULL;
     lipsc_rounding rounding;
-    assert_int_equal(lipsc_attn_new(layer, input, LIPSC_F64, 1, &attn, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_attn_new(layer, input, LIPSC_F64, test_device(1), &attn, NULL),
+                     LIPSC_OK);
     assert_int_equal(lipsc_attn_rounding(attn, LIPSC_F64, &rounding), LIPSC_OK);
     lipsc_attn_free(attn);
     return rounding.eps;
@@ -638,8 +641,9 @@ static void overflow_is_said(void **state) {
     lipsc_attn *attn = NULL;
     lipsc_upper up;
     lipsc_error err;
-    assert_int_equal(lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, 1, &attn, &err),
-                     LIPSC_OK);
+    assert_int_equal(
+        lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, test_device(1), &attn, &err),
+        LIPSC_OK);
     assert_int_equal(lipsc_attn_upper(attn, &up, &err), LIPSC_E_RANGE);
     assert_non_null(strstr(err.text, "too large for a double"));
     assert_int_equal(lipsc_attn_upper(attn, NULL, &err), LIPSC_E_ARG);

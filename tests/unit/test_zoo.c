@@ -10,6 +10,7 @@
 #include "core/rng.h"
 #include "linalg/dense.h"
 #include "small_layer.h"
+#include "test_device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -270,7 +271,7 @@ static void judge_lower(const draw_case *c, const jacobian *j, const lipsc_zoo_c
 static void check_case(const draw_case *c, int constructions, int *kinds) {
     lipsc_attn *attn = NULL;
     lipsc_error err = {.text = ""};
-    if (lipsc_attn_new(&c->layer, &c->input, LIPSC_F64, 1, &attn, &err))
+    if (lipsc_attn_new(&c->layer, &c->input, LIPSC_F64, test_device(1), &attn, &err))
         fail_msg("seed %llu: %s", (unsigned long long)c->seed, err.text);
     jacobian j;
     jacobian_of(attn, &j);
@@ -339,7 +340,8 @@ static void released_formula_fails(void **state) {
     c.input = (lipsc_input){.n = 2, .X = c.X};
     const double formula = sqrt(0.0 * 4.0 * 3.0 + 2.0); /* R_A = max |A x_i| = 0, n = 2 */
     lipsc_attn *attn = NULL;
-    assert_int_equal(lipsc_attn_new(&c.layer, &c.input, LIPSC_F64, 1, &attn, NULL), 0);
+    assert_int_equal(
+        lipsc_attn_new(&c.layer, &c.input, LIPSC_F64, test_device(1), &attn, NULL), 0);
     jacobian j;
     jacobian_of(attn, &j);
     assert_printed(j.sigma, 10.0990, 1e-4);
@@ -373,7 +375,8 @@ static void masked_mean_field_fails(void **state) {
     lipsc_attn *attn = NULL;
     lipsc_zoo_case z;
     lipsc_zoo_row row;
-    assert_int_equal(lipsc_attn_new(&s.layer, &input, LIPSC_F64, 1, &attn, NULL), 0);
+    assert_int_equal(
+        lipsc_attn_new(&s.layer, &input, LIPSC_F64, test_device(1), &attn, NULL), 0);
     assert_int_equal(lipsc_zoo_case_make(attn, NAN, 2.0, NULL, &z, NULL), LIPSC_OK);
     assert_int_equal(lipsc_zoo_evaluate(&z, lipsc_zoo_find("paper-mean-field"), &row), 0);
     assert_non_null(strstr(row.refused, "mask"));
@@ -430,8 +433,9 @@ static void far_ends(void **state) {
             c.layer.mask = causal ? LIPSC_MASK_CAUSAL : LIPSC_MASK_NONE;
             c.input = (lipsc_input){.n = n, .X = c.X};
             lipsc_attn *attn = NULL;
-            assert_int_equal(lipsc_attn_new(&c.layer, &c.input, LIPSC_F64, 1, &attn, NULL),
-                             0);
+            assert_int_equal(
+                lipsc_attn_new(&c.layer, &c.input, LIPSC_F64, test_device(1), &attn, NULL),
+                0);
             jacobian j;
             jacobian_of(attn, &j);
             lipsc_zoo_case z;
@@ -512,7 +516,8 @@ static void behind_norms(void **state) {
         c.layer.mask = seed % 3 ? LIPSC_MASK_NONE : LIPSC_MASK_CAUSAL;
         c.input = (lipsc_input){.n = n, .X = c.X};
         lipsc_attn *attn = NULL;
-        assert_int_equal(lipsc_attn_new(&c.layer, &c.input, LIPSC_F64, 1, &attn, NULL), 0);
+        assert_int_equal(
+            lipsc_attn_new(&c.layer, &c.input, LIPSC_F64, test_device(1), &attn, NULL), 0);
         jacobian j;
         jacobian_of(attn, &j);
         const size_t m = n * d;
@@ -566,8 +571,9 @@ static void refusals(void **state) {
     c.layer.rotary_freq = freq;
     c.input = (lipsc_input){.n = 2, .X = c.X};
     lipsc_attn *attn = NULL;
-    assert_int_equal(lipsc_attn_new(&c.layer, &c.input, LIPSC_F64, 1, &attn, NULL),
-                     LIPSC_OK);
+    assert_int_equal(
+        lipsc_attn_new(&c.layer, &c.input, LIPSC_F64, test_device(1), &attn, NULL),
+        LIPSC_OK);
     assert_int_equal(lipsc_zoo_case_make(attn, 1.0, 2.0, NULL, &z, &err), LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "outside the ball"));
     lipsc_zoo_case_free(&z);
