@@ -14,12 +14,13 @@ FAMILIES = sorted(folder.name for folder in FIXTURES.glob("*-1"))
 
 
 def part_of(name):
-    return next((part for key, part in (("text-", "text"), ("_language", "text"), ("vision-", "vision")) if key in name), "whole")
+    return next((part for key, part in (("text-", "text"), ("_language", "text"), ("mistral3", "text"), ("vision-", "vision")) if key in name), "whole")
 
 
 def part_of_class(kind, name):
     """A model that is all text or all image has no parts."""
-    return part_of(name) if kind in ("CLIPModel", "SiglipModel", "Gemma3ForConditionalGeneration") else "whole"
+    return part_of(name) if kind in ("CLIPModel", "SiglipModel", "Siglip2Model", "Gemma3ForConditionalGeneration", "Mistral3Model",
+                                      "Mistral3ForConditionalGeneration") else "whole"
 
 
 def loaded(name):
