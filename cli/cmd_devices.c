@@ -1,6 +1,6 @@
 /* cmd_devices.c - lipscope devices: where can be computed. */
 #include "args.h"
-#include "out/table.h"
+#include "lipscope/table.h"
 
 typedef struct {
     cli_common common;
