@@ -55,7 +55,7 @@ static lipsc_status open_weights(lipsc_place *p, lipsc_error *err) {
             lipsc_model_open_part(p->set.from, p->set.part, p->set.seed, &p->model, err);
     if (status) return status == LIPSC_E_ARG ? LIPSC_E_FORMAT : status;
     p->info = lipsc_model_describe(p->model);
-    return LIPSC_OK;
+    return lipsc_model_use(p->model, p->set.device, err); /* before a layer is held */
 }
 
 static lipsc_status open_model(lipsc_place *p, lipsc_error *err) {
