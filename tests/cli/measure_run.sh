@@ -16,9 +16,14 @@ values whole >want
 # killed again and again without warning, the same command comes to the same end
 tries=0 code=137
 while [ $code = 137 ] && [ $tries -lt 60 ]; do
-    timeout -s KILL $((1 + tries / 8)) "$bin" measure "$nano" --text "$text" --lengths 8:128:x2 --windows 7 \
-        --format tsv --run kill.db >out 2>err
+    "$bin" measure "$nano" --text "$text" --lengths 8:128:x2 --windows 7 --format tsv --run kill.db >out 2>err &
+    job=$!
+    { sleep $((1 + tries / 8)); kill -s KILL $job; } 2>/dev/null &
+    killer=$!
+    wait $job 2>/dev/null # until it is gone, and its lock with it
     code=$?
+    kill $killer 2>/dev/null
+    wait $killer 2>/dev/null
     tries=$((tries + 1))
 done
 [ $code = 0 ] || fail "exit $code after $tries tries: $(cat err)"
