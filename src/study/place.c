@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "io/builtin.h"
 #include "io/hub.h"
+#include "model/model.h"
 #include "study/save.h"
 
 void lipsc_place_defaults(lipsc_place_options *options) {
