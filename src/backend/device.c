@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "backend/cuda/host.h"
 #include "backend/guard/guard.h"
 #include "core/error.h"
 #include "core/mem.h"
@@ -57,7 +58,8 @@ static const struct {
     size_t (*count)(void);
     void (*describe)(int index, lipsc_device_info *out);
 } kinds[] = {{"cpu", open_cpu, one, describe_cpu},
-             {"guard", lipsc_guard_open, one, describe_guard}};
+             {"guard", lipsc_guard_open, one, describe_guard},
+             {"cuda", lipsc_cuda_open, lipsc_cuda_count, lipsc_cuda_describe}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* The kind of NAME[:INDEX], KINDS: none; *index -1: not a number. */

@@ -22,5 +22,9 @@ for name in gpu cpu:1 guard:1 cpu:x; do
     run 1 measure builtin:gpt2-nano --text builtin:lighthouse --layers 0 --lengths 8 --device $name
     [ "$(wc -l <err)" = 1 ] || fail "more than a sentence: $(cat err)"
 done
+# without the plugin or a GPU: one sentence that names what is missing
+"$bin" devices --format tsv | awk -F'\t' '$1 == "cuda" { if ($2 == "false" && $4 == "") bad = 1; seen = 1 }
+    END { exit bad || !seen }' || fail "cuda is not listed with its reason"
 run 1 measure builtin:gpt2-nano --text builtin:lighthouse --layers 0 --lengths 8 --device cuda:1000
+[ "$(wc -l <err)" = 1 ] || fail "more than a sentence: $(cat err)"
 finish
