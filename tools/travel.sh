@@ -33,7 +33,7 @@ for header in "$include"/jansson*.h "$include"/*/jansson*.h "$include"/sqlite3.h
     "$include"/lapack*.h "$include"/*/openblas-openmp/*.h "$(cc -print-file-name=include)/omp.h"; do
     [ ! -e "$header" ] || ln -sf "$header" "$headers/"
 done
-data='-DLIPSCOPE_DATA_BESIDE="." -DLIPSCOPE_DATA_INSTALLED="." -DLIPSC_ISA=generic -DLIPSC_ISA_generic'
+data='-DLIPSCOPE_DATA_BESIDE_BIN="." -DLIPSCOPE_DATA_BESIDE_LIB="." -DLIPSCOPE_DATA_INSTALLED="." -DLIPSC_ISA=generic -DLIPSC_ISA_generic'
 bad=0
 for file in $(find src cli -name '*.c' -not -path '*/cuda/*'); do
     # shellcheck disable=SC2086 # lists of words
