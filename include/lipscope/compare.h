@@ -41,7 +41,8 @@ enum { LIPSC_COMPARE_STARTS = 6 /* fewest for an interval */ };
 
 /* One change for each layer, head and map that both sides have, in the order of the rows;
  * *changes (count of them; lipsc_release it).  Sigmas that are not positive and finite are
- * left out.  Found values are good to about 1e-6, which every interval contains.
+ * left out.  Found values are good to about 1e-6, which every interval contains.  Texts of
+ * the changes are those of the rows.
  * LIPSC_E_REFUSED: nothing in common. */
 LIPSC_API lipsc_status lipsc_rows_compare(size_t before_count, const lipsc_row *before,
                                           size_t after_count, const lipsc_row *after,
@@ -54,6 +55,7 @@ typedef struct {
     lipsc_change *changes;
     char differ[128]; /* what differs of model, text, mask, dtype, heads, stride, tiling and
                        * seed, separated by commas; may be empty                         */
+    void *texts;      /* what the changes point to                                       */
 } lipsc_comparison;
 
 /* Refuses files of different maps.  after is kept in the changes, not copied. */

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/median.h"
 #include "core/mem.h"
+#include "core/pool.h"
 #include "row/row.h"
 #include "run/distribution.h"
 #include "run/rows_file.h"
@@ -305,6 +306,21 @@ static void name_differences(const lipsc_rows_file *a, const lipsc_rows_file *b,
                                      names[i][1]);
 }
 
+/* The rows end with their files: the changes outlive them. */
+static lipsc_status keep_texts(lipsc_comparison *out, lipsc_error *err) {
+    lipsc_pool *pool = lipsc_alloc_zero(1, sizeof *pool);
+    int ok = pool != NULL;
+    out->texts = pool;
+    for (size_t i = 0; ok && i < out->count; i++) {
+        const char *map = out->changes[i].map;
+        out->changes[i].map = map ? lipsc_pool_text(pool, map) : NULL;
+        ok = !map || out->changes[i].map;
+    }
+    if (ok) return LIPSC_OK;
+    lipsc_comparison_free(out);
+    return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory to compare rows");
+}
+
 static lipsc_status compare_files(const char *before, const lipsc_rows_file *a,
                                   const char *after, const lipsc_rows_file *b,
                                   lipsc_comparison *out, lipsc_error *err) {
@@ -320,7 +336,7 @@ static lipsc_status compare_files(const char *before, const lipsc_rows_file *a,
     if (status) return lipsc_fail(err, status, "%s and %s: %s", before, after, why.text);
     for (size_t i = 0; i < out->count; i++) out->changes[i].run = after;
     name_differences(a, b, out->differ, sizeof out->differ);
-    return LIPSC_OK;
+    return keep_texts(out, err);
 }
 
 lipsc_status lipsc_runs_compare(const char *before, const char *after,
@@ -336,6 +352,8 @@ lipsc_status lipsc_runs_compare(const char *before, const char *after,
 }
 
 void lipsc_comparison_free(lipsc_comparison *comparison) {
+    if (comparison->texts) lipsc_pool_free(comparison->texts);
+    lipsc_release(comparison->texts);
     lipsc_release(comparison->changes);
     *comparison = (lipsc_comparison){0};
 }
