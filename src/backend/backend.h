@@ -159,6 +159,10 @@ struct lipsc_device {
     char name[32];            /* "cpu", "cuda:1"                                        */
 };
 
+/* For the kinds: what a device with memory of its own has, its CPU among it. */
+void lipsc_device_fill(lipsc_device *device, const lipsc_device_ops *ops,
+                       const lipsc_space_ops *space, void *state, int threads);
+
 /* ---- Any device, NULL included ------------------------------------------------------ */
 
 const lipsc_device_ops *lipsc_device_table(const lipsc_device *device);

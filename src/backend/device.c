@@ -137,6 +137,19 @@ int lipsc_device_threads(const lipsc_device *device) {
     return device && device->threads ? device->threads : omp_get_max_threads();
 }
 
+void lipsc_device_fill(lipsc_device *device, const lipsc_device_ops *ops,
+                       const lipsc_space_ops *space, void *state, int threads) {
+    device->ops = ops;
+    device->state = state;
+    device->cpu = lipsc_cpu_of(threads);
+    for (int t = 0; t < 2; t++)
+        device->space[t] =
+            (lipsc_space){.ops = space,
+                          .device = device,
+                          .dtype = (lipsc_dtype)t,
+                          .item = t == LIPSC_F32 ? sizeof(float) : sizeof(double)};
+}
+
 /* ---- Inside the library ------------------------------------------------------------- */
 
 const lipsc_device_ops *lipsc_device_table(const lipsc_device *device) {

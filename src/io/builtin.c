@@ -46,7 +46,7 @@ static void library_folder(place folder) {
     folder[0] = '\0';
     if (!dladdr(&here, &info) || !info.dli_fname || !strstr(info.dli_fname, ".so")) return;
     char *whole = realpath(info.dli_fname, NULL);
-    if (whole && strlen(whole) < LIPSC_PATH_ROOM) strcpy(folder, whole);
+    if (whole && strlen(whole) < LIPSC_PATH_ROOM) memcpy(folder, whole, strlen(whole) + 1);
     free(whole);
     cut_name(folder);
 }

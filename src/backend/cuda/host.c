@@ -377,15 +377,7 @@ lipsc_status lipsc_cuda_open(int index, int threads, lipsc_device *device,
                           count);
     if (!status) status = plugin.api->open(index, &there, &why);
     if (status) return lipsc_fail(err, LIPSC_E_BACKEND, "cuda: %s", why.text);
-    device->ops = &cuda_ops;
-    device->state = there;
-    device->cpu = lipsc_cpu_of(threads);
-    for (int t = 0; t < 2; t++)
-        device->space[t] =
-            (lipsc_space){.ops = &space_ops,
-                          .device = device,
-                          .dtype = (lipsc_dtype)t,
-                          .item = t == LIPSC_F32 ? sizeof(float) : sizeof(double)};
+    lipsc_device_fill(device, &cuda_ops, &space_ops, there, threads);
     return LIPSC_OK;
 }
 

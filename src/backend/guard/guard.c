@@ -451,14 +451,6 @@ lipsc_status lipsc_guard_open(int index, int threads, lipsc_device *device,
         lipsc_release(g);
         return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a device");
     }
-    device->ops = &guard_ops;
-    device->state = g;
-    device->cpu = lipsc_cpu_of(threads);
-    for (int t = 0; t < 2; t++)
-        device->space[t] =
-            (lipsc_space){.ops = &space_ops,
-                          .device = device,
-                          .dtype = (lipsc_dtype)t,
-                          .item = t == LIPSC_F32 ? sizeof(float) : sizeof(double)};
+    lipsc_device_fill(device, &guard_ops, &space_ops, g, threads);
     return LIPSC_OK;
 }
