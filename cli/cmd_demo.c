@@ -12,7 +12,7 @@
 #include "core/extreme.h"
 #include "io/builtin.h"
 #include "demo.h"
-#include "golden.h"
+#include "trial/known.h"
 #include "interrupt.h"
 #include "io/show.h"
 #include "teller.h"
@@ -87,7 +87,7 @@ static lipsc_status show_outlier(const demo_style *s, lipsc_error *err) {
         lipsc_svd_info info;
         lipsc_upper upper;
         double sigma;
-        cli_golden_outlier(n, 1.5, X, &layer, &input);
+        lipsc_known_outlier(n, 1.5, X, &layer, &input);
         lipsc_svd_defaults(&set);
         set.stop = cli_interrupted;
         lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, err);

@@ -66,6 +66,7 @@
 #include "lipscope/place.h"     /* a layer of a file or a model: its bounds, attacks  */
 #include "lipscope/perturb.h"   /* what finite changes do, beside sigma              */
 #include "lipscope/file.h"      /* layer files                                        */
+#include "lipscope/trial.h"     /* this build on this machine: correct, fast          */
 #include "lipscope/meanfield.h" /* measures, their distances, attention on them       */
 
 #endif

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/mem.h"
-#include "golden.h"
+#include "trial/known.h"
 #include "reproduce.h"
 
 /* sigma and the released value; NaN where something fails. */
@@ -28,7 +28,7 @@ void repro_known_outlier(repro *r) {
     double X[TOKENS], value[2];
     lipsc_layer layer;
     lipsc_input input;
-    cli_golden_outlier(TOKENS, 3.0, X, &layer, &input);
+    lipsc_known_outlier(TOKENS, 3.0, X, &layer, &input);
     both_at(&layer, &input, value);
     repro_say(r, "released-outlier", value[1] / value[0], "%.4f for sigma %.4f", value[1],
               value[0]);

@@ -40,6 +40,9 @@ LIPSC_API lipsc_status lipsc_device_describe(size_t which, lipsc_device_info *ou
 LIPSC_API const char *lipsc_backends(void);
 LIPSC_API const char *lipsc_cpu_isa(void);
 
+/* What BLAS says of itself, or "not OpenBLAS". */
+LIPSC_API const char *lipsc_blas(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -189,3 +189,13 @@ double lipsc_dense_sgemm_rate(size_t size, int threads, int repeats) {
     lipsc_release(seconds);
     return rate;
 }
+
+/* OpenBLAS tells about itself; another BLAS has no such function. */
+#if defined(__GNUC__)
+extern char *openblas_get_config(void) __attribute__((weak));
+const char *lipsc_blas(void) {
+    return openblas_get_config ? openblas_get_config() : "not OpenBLAS";
+}
+#else
+const char *lipsc_blas(void) { return "unknown"; }
+#endif

@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "golden.h"
+#include "trial/known.h"
 #include "io/layer_file.h"
 #include "io/safetensors.h"
-#include "sample.h"
+#include "trial/sample.h"
 
 enum { MAX_TENSORS = 12 };
 
@@ -48,9 +48,9 @@ static int write_file(const char *path, const tensors *t) {
 }
 
 static int write_golden(int which, const char *path) {
-    cli_golden g;
+    lipsc_known g;
     tensors t = {.count = 0};
-    cli_golden_make(which, &g);
+    lipsc_known_make(which, &g);
     add(&t, "X", g.X, g.input.n, g.layer.d);
     add(&t, "A", g.A, g.layer.d, g.layer.d);
     add(&t, "V", g.V, g.layer.d, g.layer.d);
@@ -71,21 +71,21 @@ static const char *const kinds[] = {
 };
 
 static int write_random(const char *kind, const char *path) {
-    const cli_sample_shape shape = {.n = 21,
-                                    .d = 10,
-                                    .heads = 4,
-                                    .kv_heads = 2,
-                                    .key_dim = 5,
-                                    .value_dim = 3,
-                                    .out_dim = 8,
-                                    .query_spread = 0.5,
-                                    .output_spread = 0.4,
-                                    .biases = 1,
-                                    .mask = !strcmp(kind, "times") ? LIPSC_MASK_TIMES
-                                                                   : LIPSC_MASK_NONE,
-                                    .weights = !strcmp(kind, "zero-weight"),
-                                    .seed = 5};
-    cli_sample s = cli_sample_new(&shape);
+    const lipsc_sample_shape shape = {.n = 21,
+                                      .d = 10,
+                                      .heads = 4,
+                                      .kv_heads = 2,
+                                      .key_dim = 5,
+                                      .value_dim = 3,
+                                      .out_dim = 8,
+                                      .query_spread = 0.5,
+                                      .output_spread = 0.4,
+                                      .biases = 1,
+                                      .mask = !strcmp(kind, "times") ? LIPSC_MASK_TIMES
+                                                                     : LIPSC_MASK_NONE,
+                                      .weights = !strcmp(kind, "zero-weight"),
+                                      .seed = 5};
+    lipsc_sample s = lipsc_sample_new(&shape);
     if (!s.storage) return 1;
     const lipsc_layer *l = &s.layer;
     const int no_output = !strcmp(kind, "heads");
@@ -104,7 +104,7 @@ static int write_random(const char *kind, const char *path) {
     add(&t, "times", s.input.times, s.input.n, 0);
     add(&t, "weights", s.input.weights, s.input.n, 0);
     const int code = write_file(path, &t);
-    cli_sample_free(&s);
+    lipsc_sample_free(&s);
     return code;
 }
 
@@ -216,9 +216,9 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "gauss") || !strcmp(argv[1], "mixture") ||
         !strcmp(argv[1], "skew"))
         return write_gauss(argv[1], argv[2]);
-    for (int g = 0; g < CLI_GOLDEN_COUNT; g++) {
-        cli_golden golden;
-        cli_golden_make(g, &golden);
+    for (int g = 0; g < LIPSC_KNOWN_COUNT; g++) {
+        lipsc_known golden;
+        lipsc_known_make(g, &golden);
         if (!strcmp(argv[1], golden.name)) return write_golden(g, argv[2]);
     }
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)

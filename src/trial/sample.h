@@ -1,6 +1,6 @@
-/* sample.h - random layers with an input, for commands that need no file. */
-#ifndef LIPSC_CLI_SAMPLE_H
-#define LIPSC_CLI_SAMPLE_H
+/* sample.h - random layers with an input, for trials that need no file. */
+#ifndef LIPSC_TRIAL_SAMPLE_H
+#define LIPSC_TRIAL_SAMPLE_H
 
 #include "lipscope.h"
 
@@ -13,20 +13,20 @@ typedef struct {
     lipsc_mask mask;
     size_t window;
     uint64_t seed;
-} cli_sample_shape;
+} lipsc_sample_shape;
 
 typedef struct {
     lipsc_layer layer;
     lipsc_input input;
-    double *storage; /* NULL after cli_sample_new: no memory */
-} cli_sample;
+    double *storage; /* NULL after lipsc_sample_new: no memory */
+} lipsc_sample;
 
 /* Normal entries; tokens normalised to mean 0 and variance 1 where d > 1. */
-cli_sample cli_sample_new(const cli_sample_shape *shape);
-void cli_sample_free(cli_sample *sample);
+lipsc_sample lipsc_sample_new(const lipsc_sample_shape *shape);
+void lipsc_sample_free(lipsc_sample *sample);
 
 /* One attention layer of GPT-2's size (d 768, 12 heads) and with entries of the size
  * that training leaves there. */
-cli_sample_shape cli_sample_gpt2(size_t n, lipsc_mask mask);
+lipsc_sample_shape lipsc_sample_gpt2(size_t n, lipsc_mask mask);
 
 #endif

@@ -1,23 +1,23 @@
-/* sample.c - random layers with an input, for commands that need no file. */
-#include "sample.h"
+/* sample.c - random layers with an input, for trials that need no file. */
+#include "trial/sample.h"
 
 #include <math.h>
 
 #include "core/mem.h"
 #include "core/rng.h"
 
-cli_sample_shape cli_sample_gpt2(size_t n, lipsc_mask mask) {
-    return (cli_sample_shape){.n = n,
-                              .d = 768,
-                              .heads = 12,
-                              .kv_heads = 12,
-                              .key_dim = 64,
-                              .value_dim = 64,
-                              .out_dim = 768,
-                              .query_spread = 0.06,
-                              .output_spread = 0.02,
-                              .mask = mask,
-                              .seed = 1};
+lipsc_sample_shape lipsc_sample_gpt2(size_t n, lipsc_mask mask) {
+    return (lipsc_sample_shape){.n = n,
+                                .d = 768,
+                                .heads = 12,
+                                .kv_heads = 12,
+                                .key_dim = 64,
+                                .value_dim = 64,
+                                .out_dim = 768,
+                                .query_spread = 0.06,
+                                .output_spread = 0.02,
+                                .mask = mask,
+                                .seed = 1};
 }
 
 /* The next part of the storage and of the stream of random numbers. */
@@ -46,12 +46,12 @@ static void normalise(size_t n, size_t d, double *x) {
     }
 }
 
-cli_sample cli_sample_new(const cli_sample_shape *p) {
+lipsc_sample lipsc_sample_new(const lipsc_sample_shape *p) {
     const size_t queries = p->heads * p->key_dim, keys = p->kv_heads * p->key_dim;
     const size_t values = p->kv_heads * p->value_dim, joined = p->heads * p->value_dim;
     const size_t total = p->n * (p->d + 2) + (queries + keys + values) * (p->d + 1) +
                          p->out_dim * (joined + 1);
-    cli_sample s = {.storage = lipsc_alloc(total, sizeof(double))};
+    lipsc_sample s = {.storage = lipsc_alloc(total, sizeof(double))};
     if (!s.storage) return s;
     source from = {.next = s.storage, .seed = p->seed};
     lipsc_layer_defaults(&s.layer);
@@ -90,7 +90,7 @@ cli_sample cli_sample_new(const cli_sample_shape *p) {
     return s;
 }
 
-void cli_sample_free(cli_sample *sample) {
+void lipsc_sample_free(lipsc_sample *sample) {
     lipsc_release(sample->storage);
     sample->storage = NULL;
 }

@@ -1,14 +1,14 @@
-/* golden.c - small layers whose values are known to twelve digits.
+/* known.c - small layers whose values are known to twelve digits.
  *
  * The values were found by dense SVD of Jacobians written out by hand, independently of
  * this program. */
-#include "golden.h"
+#include "trial/known.h"
 
 #include <math.h>
 #include <string.h>
 
-void cli_golden_outlier(size_t n, double R, double *X, lipsc_layer *layer,
-                        lipsc_input *input) {
+void lipsc_known_outlier(size_t n, double R, double *X, lipsc_layer *layer,
+                         lipsc_input *input) {
     static const double minus_one = -1.0, one = 1.0;
     for (size_t i = 0; i < n; i++) X[i] = i ? R : -R;
     lipsc_layer_defaults(layer);
@@ -19,7 +19,7 @@ void cli_golden_outlier(size_t n, double R, double *X, lipsc_layer *layer,
 }
 
 /* Ten tokens: `outliers` of them given, the rest at `bulk`; scores a (x_i . x_j). */
-static void make_outliers(cli_golden *g, size_t d, size_t outliers, const double *first,
+static void make_outliers(lipsc_known *g, size_t d, size_t outliers, const double *first,
                           const double *bulk, double a) {
     g->input.n = 10;
     for (size_t i = 0; i < 10; i++)
@@ -31,7 +31,7 @@ static void make_outliers(cli_golden *g, size_t d, size_t outliers, const double
     g->layer.d = d;
 }
 
-static void make_waves(cli_golden *g) {
+static void make_waves(lipsc_known *g) {
     g->layer.d = 3;
     g->input.n = 6;
     for (int i = 0; i < 6; i++) {
@@ -45,13 +45,13 @@ static void make_waves(cli_golden *g) {
         }
 }
 
-void cli_golden_make(int which, cli_golden *g) {
+void lipsc_known_make(int which, lipsc_known *g) {
     static const struct {
         const char *name;
         double sigma;
         lipsc_mask mask;
         int weighted;
-    } known[CLI_GOLDEN_COUNT] = {
+    } known[LIPSC_KNOWN_COUNT] = {
         {"G1", 2.993716248639, LIPSC_MASK_NONE, 0},
         {"G2", 3.441372507848, LIPSC_MASK_CAUSAL, 0},
         {"G3", 3.222109224297, LIPSC_MASK_NONE, 0},

@@ -1,0 +1,25 @@
+/* known.h - small layers whose values are known to twelve digits (docs/maths.md). */
+#ifndef LIPSC_TRIAL_KNOWN_H
+#define LIPSC_TRIAL_KNOWN_H
+
+#include "lipscope.h"
+
+enum { LIPSC_KNOWN_COUNT = 8 };
+
+typedef struct {
+    const char *name;
+    double sigma; /* the known value */
+    lipsc_layer layer;
+    lipsc_input input;
+    double X[20], weights[10], A[9], V[9]; /* what layer and input point to */
+} lipsc_known;
+
+/* Number `which`, below LIPSC_KNOWN_COUNT.  *known must not be copied. */
+void lipsc_known_make(int which, lipsc_known *known);
+
+/* One outlier at -R, n - 1 tokens at +R, one dimension, scores -x_i x_j: the input that
+ * makes attention grow like sqrt(n) (docs/maths.md 5.1).  X (n) is the caller's. */
+void lipsc_known_outlier(size_t n, double R, double *X, lipsc_layer *layer,
+                         lipsc_input *input);
+
+#endif
