@@ -13,9 +13,10 @@ extern "C" {
 typedef struct lipsc_device lipsc_device;
 
 /* name: "cpu", "cuda", "cuda:1", or "guard", a CPU whose memory the host cannot touch, for
- * tests; NULL and "auto" choose, for now always the CPU.  threads: of the CPU, 0 means as
- * many as OpenMP gives.  LIPSC_E_BACKEND with a sentence about what is missing.  A device
- * is closed after everything that was made on it. */
+ * tests.  NULL and "auto": a CPU that becomes the first GPU when a study is opened on it
+ * whose work is worth that, and which goes on as a CPU should the GPU fail.  threads: of
+ * the CPU, 0 means as many as OpenMP gives.  LIPSC_E_BACKEND with a sentence about what is
+ * missing.  A device is closed after everything that was made on it. */
 LIPSC_API lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out,
                                          lipsc_error *err);
 LIPSC_API void lipsc_device_close(lipsc_device *device);

@@ -144,7 +144,8 @@ enum {
     X(model_hash, TEXT, 0, 0, "", "SHA-256 of the checkpoint")                             \
     X(text_hash, TEXT, 0, 0, "", "SHA-256 of the text")                                    \
     X(seed, WHOLE, 0, 0, "", "of start vectors and random weights")                        \
-    X(tol, REAL, 0, 0, "", "residual to stop at")
+    X(tol, REAL, 0, 0, "", "residual to stop at")                                          \
+    X(device, TEXT, 0, 0, "", "where it was computed")
 
 typedef struct {
     LIPSC_ROW_LIST(LIPSC_FIELD_MEMBER)

@@ -108,6 +108,9 @@ typedef struct {
 
     void (*close)(lipsc_device *device); /* NULL: nothing to do */
 
+    /* Why an operation failed that had no place for a sentence; NULL: none has. */
+    const char *(*failure)(const lipsc_device *device);
+
     /* input_new and product for several inputs at once, whose lengths may differ: both or
      * none.  Each input is freed on its own, but they share work memory: one thread at a
      * time may use any of them.  What is found for an input does not depend on the others,
@@ -156,6 +159,8 @@ struct lipsc_device {
     const lipsc_device *cpu;  /* the CPU with the same threads, for what the device cannot
                                * do; NULL: as many as OpenMP gives                      */
     void *state;              /* of the kind of device                                  */
+    int chooses;              /* `auto`, and still to be decided: a CPU until then      */
+    int chosen;               /* by `auto`, not by its name                             */
     char name[32];            /* "cpu", "cuda:1"                                        */
 };
 
@@ -163,10 +168,19 @@ struct lipsc_device {
 void lipsc_device_fill(lipsc_device *device, const lipsc_device_ops *ops,
                        const lipsc_space_ops *space, void *state, int threads);
 
+/* `auto` becomes a GPU where one is usable and the work, in floating-point operations, is
+ * worth its start; else it stays the CPU that it is.  Decided once, before anything is made
+ * on it; a device that was opened by its name stays what it is. */
+void lipsc_device_choose(lipsc_device *device, double operations);
+
 /* ---- Any device, NULL included ------------------------------------------------------ */
 
 const lipsc_device_ops *lipsc_device_table(const lipsc_device *device);
 const lipsc_space *lipsc_device_space(const lipsc_device *device, lipsc_dtype dtype);
+
+/* Whether `auto` took it; why it failed, or NULL. */
+int lipsc_device_was_chosen(const lipsc_device *device);
+const char *lipsc_device_failure(const lipsc_device *device);
 
 /* Devices with the same home share their memory, and whatever was made on one of them. */
 const lipsc_device *lipsc_device_home(const lipsc_device *device);

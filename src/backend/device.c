@@ -85,7 +85,8 @@ lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out
     int index;
     if (!out || threads < 0)
         return lipsc_fail(err, LIPSC_E_ARG, "a device needs a place and 0 or more threads");
-    if (!name || !strcmp(name, "auto")) name = "cpu";
+    const int choose = !name || !strcmp(name, "auto");
+    if (choose) name = "cpu";
     const size_t kind = find_kind(name, &index);
     if (kind == KINDS || index < 0)
         return lipsc_fail(err, LIPSC_E_BACKEND,
@@ -96,11 +97,32 @@ lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out
     device->home = device;
     snprintf(device->name, sizeof device->name, "%s", name);
     const lipsc_status status = kinds[kind].open(index, threads, device, err);
+    device->chooses = choose;
     if (status)
         lipsc_release(device);
     else
         *out = device;
     return status;
+}
+
+/* From how many seconds of the CPU on a GPU is worth its start, which takes about one. */
+static double worth_seconds(void) {
+    const char *told = getenv("LIPSCOPE_AUTO_SECONDS");
+    char *end = NULL;
+    const double seconds = told ? strtod(told, &end) : 0.0;
+    return told && end != told && !*end && seconds >= 0.0 ? seconds : 4.0;
+}
+
+void lipsc_device_choose(lipsc_device *device, double operations) {
+    const double of_a_thread = 4e10; /* operations in a second, in the long run */
+    if (!device || !device->chooses) return;
+    device->chooses = 0;
+    if (operations < worth_seconds() * of_a_thread * lipsc_device_threads(device)) return;
+    const int threads = device->threads;
+    if (lipsc_cuda_open(0, threads, device, NULL)) return;
+    device->home = device;
+    device->chosen = 1;
+    snprintf(device->name, sizeof device->name, "cuda");
 }
 
 size_t lipsc_device_count(void) {
@@ -158,6 +180,13 @@ const lipsc_device_ops *lipsc_device_table(const lipsc_device *device) {
 
 const lipsc_space *lipsc_device_space(const lipsc_device *device, lipsc_dtype dtype) {
     return device ? &device->space[dtype] : lipsc_space_host(dtype);
+}
+
+int lipsc_device_was_chosen(const lipsc_device *device) { return device && device->chosen; }
+
+const char *lipsc_device_failure(const lipsc_device *device) {
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    return ops->failure ? ops->failure(device) : NULL;
 }
 
 const lipsc_device *lipsc_device_home(const lipsc_device *device) {

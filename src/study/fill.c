@@ -89,6 +89,7 @@ static void set_place(const lipsc_study *study, const study_cell *cell, lipsc_at
     row->start = cell->start;
     row->special = study->set.source.special;
     row->dtype = lipsc_dtype_name(study->set.dtype);
+    row->device = lipsc_device_name(study->set.device);
 }
 
 void lipsc_study_fill(const lipsc_study *study, const study_cell *cell,

@@ -7,6 +7,7 @@
 #include "core/mem.h"
 
 const double lipsc_study_streams_room = 256e6;
+const double lipsc_study_pairs_of_cell = 12.0;
 
 /* Bytes: of weights that are ready at a time; of those that stay behind (hold.c); of the
  * vectors of all threads side by side; of the program itself with a tokenizer. */

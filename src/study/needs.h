@@ -29,6 +29,9 @@ int lipsc_study_side_by_side(const study_kind *kind, size_t n);
 /* Bytes of a sweep, roughly and from above: streams: of all windows together. */
 double lipsc_study_sweep_bytes(const study_kind *kind, size_t longest, double streams);
 
+/* Pairs of products of most cells, all else that a cell costs included. */
+extern const double lipsc_study_pairs_of_cell;
+
 /* Floating-point operations that one thread makes in a second, by a short trial; 0 when
  * memory is short. */
 double lipsc_study_speed(lipsc_dtype dtype);

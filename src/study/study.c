@@ -68,10 +68,12 @@ static lipsc_status begin(lipsc_study *study, lipsc_error *err) {
     for (size_t i = 0; i < study->source.remark_count && !status; i++)
         lipsc_study_remark(study, "%s", study->source.remarks[i]);
     if (!status) status = lipsc_study_take_stride(study, err);
-    if (!status) status = lipsc_model_use(study->model, study->set.device, err);
     if (!status) status = lipsc_study_plan(study, err);
     if (!status) status = lipsc_study_prepare_directions(study, err);
-    return status ? status : lipsc_study_open_run(study, err);
+    if (!status) status = lipsc_study_open_run(study, err);
+    if (status) return status;
+    lipsc_study_choose_device(study);
+    return lipsc_model_use(study->model, study->set.device, err);
 }
 
 lipsc_status lipsc_study_open(const lipsc_study_settings *set, lipsc_study **out,
@@ -81,7 +83,6 @@ lipsc_status lipsc_study_open(const lipsc_study_settings *set, lipsc_study **out
     lipsc_study *study = lipsc_alloc_zero(1, sizeof *study);
     if (!study) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a study");
     study->set = *set;
-    study->threads = lipsc_device_side_by_side(set->device);
     const lipsc_status status = begin(study, err);
     if (status)
         lipsc_study_close(study);
@@ -99,6 +100,7 @@ void lipsc_study_close(lipsc_study *study) {
     lipsc_pool_free(&study->pool);
     lipsc_source_free(&study->source);
     if (!study->set.open) lipsc_model_free(study->model);
+    lipsc_device_close(study->fallback);
     lipsc_release(study);
 }
 

@@ -7,6 +7,7 @@
  *     shard.c     and which of them are this part's
  *     store.c     the run file: what is there already, what is added
  *     needs.c     the memory that a sweep keeps to, and the time
+ *     where.c     the device: what `auto` takes, what follows a GPU that fails
  *     sweep.c     computes the cells, on all cores
  *     cell.c      one cell: the map at a window and its solve
  *     fill.c      its row
@@ -35,6 +36,7 @@ struct lipsc_study {
     lipsc_model *model;
     const lipsc_model_info *info;
     lipsc_source source;
+    lipsc_device *fallback; /* the CPU where the device of the settings has failed      */
     int threads;
     size_t cell_count;
     study_cell *cells; /* in the order of the computation                              */
@@ -68,6 +70,12 @@ lipsc_status lipsc_study_take_stride(lipsc_study *study, lipsc_error *err);
 lipsc_status lipsc_study_open_run(lipsc_study *study, lipsc_error *err);
 lipsc_status lipsc_study_store(lipsc_study *study, const study_cell *cell,
                                lipsc_error *err);
+
+/* where.c: decides for the cells that are open, before anything is made on the device. */
+void lipsc_study_choose_device(lipsc_study *study);
+/* Whether a run that ended with this status shall go on, now on the CPU: only where the
+ * device was not asked for by name.  err: what is said. */
+int lipsc_study_falls_back(lipsc_study *study, lipsc_status status, lipsc_error *err);
 
 /* cell.c */
 double lipsc_study_tol(const lipsc_study_settings *set); /* residual to stop at */

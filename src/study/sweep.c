@@ -397,8 +397,6 @@ static void run_groups(sweep *s, size_t count, group *groups) {
 /* ---- What it will take ----------------------------------------------------------------
  */
 
-/* Pairs of products of most cells, all else that a cell costs included. */
-static const double pairs_of_cell = 12.0;
 /* Operations of a second or so: shorter sweeps are not worth a trial of the speed. */
 static const double short_sweep = 1e11;
 
@@ -457,14 +455,14 @@ lipsc_study_cost lipsc_study_needs(lipsc_study *study) {
     group *groups = lipsc_alloc(study->cell_count, sizeof *groups);
     if (!groups) return needs;
     const size_t count = find_groups(study, groups);
-    needs.seconds =
-        seconds_of(&s, pairs_of_cell * s.open_cost + forward_cost(&s, count, groups));
+    needs.seconds = seconds_of(&s, lipsc_study_pairs_of_cell * s.open_cost +
+                                       forward_cost(&s, count, groups));
     needs.bytes = bytes_of(&s, count, groups);
     lipsc_release(groups);
     return needs;
 }
 
-lipsc_status lipsc_study_run(lipsc_study *study, lipsc_error *err) {
+static lipsc_status run_once(lipsc_study *study, lipsc_error *err) {
     sweep s = begin(study);
     const int before = omp_get_max_threads(); /* of the caller, set back at the end */
     group *groups = lipsc_alloc(study->cell_count, sizeof *groups);
@@ -478,6 +476,14 @@ lipsc_status lipsc_study_run(lipsc_study *study, lipsc_error *err) {
     omp_set_num_threads(before);
     if (s.status == LIPSC_OK && s.done < s.open)
         s.status = (int)lipsc_fail(&s.err, LIPSC_E_STOPPED, "interrupted");
-    if (s.status && err) *err = s.err;
+    if (s.status) *err = s.err;
     return (lipsc_status)s.status;
+}
+
+lipsc_status lipsc_study_run(lipsc_study *study, lipsc_error *err) {
+    lipsc_error why = {.text = ""};
+    lipsc_status status = run_once(study, &why);
+    if (lipsc_study_falls_back(study, status, &why)) status = run_once(study, &why);
+    if (status && err) *err = why;
+    return status;
 }
