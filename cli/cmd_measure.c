@@ -133,6 +133,11 @@ static const cli_option options[] = {
      .help = "only the I-th of K parts of about equal cost, each a run file of its own; "
              "`lipscope merge` joins them"},
     {.kind = CLI_FLAG,
+     .name = "rows",
+     AT(rows),
+     .help = "every cell in a row of its own (wide), and all of the fits, not medians by "
+             "layer and length; always so in tsv and json"},
+    {.kind = CLI_FLAG,
      .name = "timing",
      AT(timing),
      .help = "say on standard error where the time went"},

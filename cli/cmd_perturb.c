@@ -7,6 +7,7 @@
 #include "args.h"
 #include "interrupt.h"
 #include "source.h"
+#include "words.h"
 
 typedef struct {
     cli_common common;
@@ -82,23 +83,6 @@ static const cli_option options[] = {
     CLI_OUTPUT_OPTIONS(settings),
 };
 
-/* ---- Words ------------------------------------------------------------------------- */
-
-enum { WORD = 48 };
-
-/* The text of a token, or its number where there is no tokenizer. */
-static void word_of(const lipsc_tokenizer *tokenizer, uint32_t id, char word[WORD]) {
-    char *bytes = NULL;
-    size_t size = 0;
-    snprintf(word, WORD, "%lu", (unsigned long)id);
-    if (!tokenizer || lipsc_tokenizer_decode(tokenizer, &id, 1, 0, &bytes, &size, NULL))
-        return;
-    snprintf(word, WORD, "\"%.*s\"", (int)(size < WORD - 4 ? size : WORD - 4), bytes);
-    for (char *c = word; *c; c++) /* one line, and no control of the terminal */
-        if ((unsigned char)*c < 32 || (unsigned char)*c == 127) *c = ' ';
-    lipsc_release(bytes);
-}
-
 /* ---- Rows -------------------------------------------------------------------------- */
 
 static const lipsc_column row_columns[] = {
@@ -111,17 +95,17 @@ static const lipsc_column row_columns[] = {
 
 static void fill_row(lipsc_table *t, const lipsc_perturbed *r,
                      const lipsc_tokenizer *tokenizer) {
-    char word[WORD];
+    char word[CLI_WORD];
     lipsc_table_row(t);
     lipsc_table_string(t, "change", lipsc_change_name(r->change));
     if (r->layer != SIZE_MAX) lipsc_table_integer(t, "layer", (long long)r->layer);
     if (r->token != SIZE_MAX) {
         lipsc_table_integer(t, "token", (long long)r->token);
-        word_of(tokenizer, r->from, word);
+        cli_word(tokenizer, r->from, word);
         lipsc_table_string(t, "from", word);
     }
     if (r->change == LIPSC_CHANGE_SWAP) {
-        word_of(tokenizer, r->to, word);
+        cli_word(tokenizer, r->to, word);
         lipsc_table_string(t, "to", word);
     }
     lipsc_table_real(t, "step", r->step);
@@ -211,14 +195,14 @@ static void print_tokens(const lipsc_perturbation_rows *rows,
     int begun = 0;
     for (size_t i = 0; i < rows->count; i++) {
         const lipsc_perturbed *r = &rows->at[i];
-        char from[WORD], to[WORD];
+        char from[CLI_WORD], to[CLI_WORD];
         if (r->layer != SIZE_MAX) continue;
         if (!begun++)
             printf("\nThrough the whole model, the last hidden states of the other tokens "
                    "move "
                    "by\n");
-        word_of(tokenizer, r->from, from);
-        word_of(tokenizer, r->to, to);
+        cli_word(tokenizer, r->from, from);
+        cli_word(tokenizer, r->to, to);
         printf("  %6.2f %%  ", 100 * r->others);
         if (r->change == LIPSC_CHANGE_SWAP)
             printf("when token %zu, %s, becomes %s\n", r->token, from, to);
@@ -270,10 +254,7 @@ static int work(const cli_command *self, const char *spec, const settings *s,
         return cli_failure(self, "%s: %s", spec,
                            *err.text ? err.text : lipsc_strerror(status));
 
-    lipsc_tokenizer *tokenizer = NULL; /* words where there are some */
-    if (lipsc_tokenizer_open(s->source.tokenizer ? s->source.tokenizer : spec, &tokenizer,
-                             NULL))
-        tokenizer = NULL;
+    lipsc_tokenizer *tokenizer = cli_words_open(&s->source, spec);
     int code = CLI_DONE;
     if (s->rows || s->common.format != LIPSC_FORMAT_TABLE) {
         code = print_rows(self, s, &rows, tokenizer);

@@ -2,6 +2,7 @@
  *
  *     cmd_measure.c     options, and the order of things
  *     measure_ask.c     the study that they ask for
+ *     measure_table.c   for people: layer by length, medians
  *     measure_print.c   rows and fits; what is said of them */
 #ifndef LIPSC_CLI_MEASURE_H
 #define LIPSC_CLI_MEASURE_H
@@ -26,7 +27,7 @@ typedef struct {
     int solver;                           /* lipsc_method                     */
     double tol, probability, max_sigma;
     size_t count, max_products;
-    int upper, as_released, details, sink, timing;
+    int upper, as_released, details, sink, timing, rows;
     uint64_t seed;
     const char *run, *save_direction;
     cli_certify certify;
@@ -43,6 +44,10 @@ void measure_defaults(measure_settings *set);
 /* CLI_RUN, or the exit code after a sentence; measure_asked_free either way. */
 int measure_ask(const cli_command *self, const measure_settings *set, measure_asked *out);
 void measure_asked_free(measure_asked *asked);
+
+/* measure_table.c: LIPSC_E_NOMEM. */
+lipsc_status measure_table(const measure_settings *set, unsigned parts, lipsc_study *study,
+                           const lipsc_growths *laws);
 
 /* measure_print.c: the finished rows, with these parts, and the laws fitted to them.
  * CLI_DONE or the exit code. */

@@ -50,30 +50,41 @@ static size_t choose_columns(const measure_settings *s, unsigned parts,
     return lipsc_table_columns(lipsc_row_fields(), parts, format, columns);
 }
 
-int measure_print(const cli_command *self, const measure_settings *s, unsigned parts,
-                  lipsc_study *study) {
+/* Every row, and the fits. */
+static lipsc_status print_rows(const cli_command *self, const measure_settings *s,
+                               unsigned parts, lipsc_study *study,
+                               const lipsc_growths *laws, lipsc_error *err) {
     const lipsc_format format = (lipsc_format)s->common.format;
     lipsc_column columns[MOST];
-    lipsc_error err = {.text = "out of memory"};
-    lipsc_growths laws = {.count = 0};
     size_t row_count;
     const lipsc_row *const *rows = lipsc_study_rows(study, &row_count);
     const size_t count = choose_columns(s, parts, columns);
     lipsc_table *t =
         lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
     lipsc_status status = t && rows ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) status = lipsc_study_fits(study, &laws, &err);
     for (size_t i = 0; i < row_count && !status; i++)
         lipsc_table_record(t, lipsc_row_fields(), rows[i]);
     if (!status) {
-        lipsc_table_list(t, "fits", lipsc_growth_fields(), laws.count, sizeof *laws.at,
-                         laws.at);
-        status = lipsc_table_end(t, &err);
+        lipsc_table_list(t, "fits", lipsc_growth_fields(), laws->count, sizeof *laws->at,
+                         laws->at);
+        status = lipsc_table_end(t, err);
     }
-    if (!status && format == LIPSC_FORMAT_TABLE && laws.count)
-        status = print_fits(self, &laws, &err);
-    lipsc_growths_free(&laws);
+    if (!status && format == LIPSC_FORMAT_TABLE && laws->count)
+        status = print_fits(self, laws, err);
     lipsc_table_free(t);
+    return status;
+}
+
+int measure_print(const cli_command *self, const measure_settings *s, unsigned parts,
+                  lipsc_study *study) {
+    lipsc_error err = {.text = "out of memory"};
+    lipsc_growths laws = {.count = 0};
+    lipsc_status status = lipsc_study_fits(study, &laws, &err);
+    if (!status)
+        status = s->common.format == LIPSC_FORMAT_TABLE && !s->rows
+                     ? measure_table(s, parts, study, &laws)
+                     : print_rows(self, s, parts, study, &laws, &err);
+    lipsc_growths_free(&laws);
     return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
 }
 

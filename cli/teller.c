@@ -4,25 +4,16 @@
 #include <stdio.h>
 
 #include "interrupt.h"
+#include "screen.h"
 
 /* Shorter studies begin without a word. */
 static const double long_study = 30.0; /* seconds */
 
-static void time_text(double seconds, char text[32]) {
-    if (seconds < 100.0)
-        snprintf(text, 32, "%.0f s", seconds);
-    else if (seconds < 6000.0)
-        snprintf(text, 32, "%.0f min", seconds / 60.0);
-    else
-        snprintf(text, 32, "%.1f h", seconds / 3600.0);
-}
-
 static void show(void *ctx, const lipsc_study_progress *p) {
     cli_teller *t = ctx;
-    char left[32];
-    time_text(p->seconds_left, left);
+    char left[CLI_NUMBER];
     cli_progress_say(&t->progress, "%zu of %zu cells  %.3g cells/s  %s left", p->done,
-                     p->total, p->cells_per_second, left);
+                     p->total, p->cells_per_second, cli_duration(p->seconds_left, left));
 }
 
 static void show_certificate(void *ctx, const char *rung, double done,
@@ -53,13 +44,13 @@ void cli_teller_begin(cli_teller *t, const cli_command *self, const cli_common *
 }
 
 void cli_teller_plan(const cli_teller *t, lipsc_study *study, lipsc_device *device) {
-    char text[32];
+    char text[CLI_NUMBER];
     if (t->common->quiet) return;
     const lipsc_study_cost needs = lipsc_study_needs(study);
     if (!(needs.seconds > long_study && needs.seconds < 1e12)) return;
-    time_text(needs.seconds, text);
-    cli_note(t->self, "%zu cells, about %s on %d threads and %.1f GB", needs.cells, text,
-             lipsc_device_threads(device), needs.bytes / 1e9);
+    cli_note(t->self, "%zu cells, about %s on %d threads and %.1f GB", needs.cells,
+             cli_duration(needs.seconds, text), lipsc_device_threads(device),
+             needs.bytes / 1e9);
 }
 
 void cli_teller_end(cli_teller *t) { cli_progress_end(&t->progress); }

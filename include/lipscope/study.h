@@ -113,6 +113,7 @@ LIPSC_API lipsc_status lipsc_study_open(const lipsc_study_settings *set, lipsc_s
                                         lipsc_error *err);
 LIPSC_API void lipsc_study_close(lipsc_study *study);
 LIPSC_API const lipsc_model_info *lipsc_study_model(const lipsc_study *study);
+LIPSC_API const lipsc_source *lipsc_study_source(const lipsc_study *study);
 
 /* One value to be found. */
 typedef struct {

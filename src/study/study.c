@@ -107,6 +107,7 @@ void lipsc_study_close(lipsc_study *study) {
 /* ---- What it is ---------------------------------------------------------------------- */
 
 const lipsc_model_info *lipsc_study_model(const lipsc_study *study) { return study->info; }
+const lipsc_source *lipsc_study_source(const lipsc_study *study) { return &study->source; }
 
 size_t lipsc_study_count(const lipsc_study *study) { return study->cell_count; }
 

@@ -55,7 +55,7 @@ run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 1,0 
 [ "$(column layer | tr '\n' ' ')" = "0 0 0 0 0 0 1 1 1 1 1 1 " ] || fail "order of layers"
 [ "$(column n | head -6 | tr '\n' ' ')" = "8 8 16 16 32 32 " ] || fail "order of lengths"
 [ "$(column window | head -2 | tr '\n' ' ')" = "0 1 " ] || fail "order of windows"
-run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 0
+run 0 measure "$nano" --text "$text" --lengths 8:32:x2 --windows 2 --layers 0 --rows
 has out "exponent: the slope of ln(median sigma) against ln x over these lengths"
 has out "no intervals and no test of straightness: 2 starts have every length, they need 6"
 has out "the radius varies only by a factor 1.0"

@@ -1,0 +1,120 @@
+/* screen.c - the width of the screen, numbers of few digits, paragraphs. */
+#define _DEFAULT_SOURCE
+#include "screen.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { USUAL = 80, LEAST = 40, MOST = 1000, PROSE = 100 };
+
+static size_t find_width(void) {
+    const char *said = getenv("COLUMNS");
+    struct winsize size;
+    size_t width;
+    if (said && !cli_number_size(said, 1, MOST, &width))
+        return width < LEAST ? LEAST : width;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
+        return USUAL;
+    return size.ws_col < LEAST ? LEAST : size.ws_col;
+}
+
+cli_screen cli_screen_open(void) {
+    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    const size_t width = find_width();
+    if (!isatty(STDOUT_FILENO) || (no_colour && *no_colour) ||
+        (term && !strcmp(term, "dumb")))
+        return (cli_screen){width, "", "", "", ""};
+    return (cli_screen){width, "\033[1m", "\033[36m", "\033[2m", "\033[0m"};
+}
+
+/* ---- Numbers ------------------------------------------------------------------------ */
+
+/* Where %e would put the point, after rounding to these digits. */
+static int power_of(double x, int digits) {
+    char text[CLI_NUMBER];
+    snprintf(text, sizeof text, "%.*e", digits - 1, x);
+    return atoi(strchr(text, 'e') + 1);
+}
+
+const char *cli_digits(double x, int digits, char text[CLI_NUMBER]) {
+    if (!isfinite(x)) return "-";
+    if (x == 0.0) return "0";
+    const int power = power_of(x, digits);
+    if (power < -3 || power > 5)
+        snprintf(text, CLI_NUMBER, "%.*e", digits - 1, x);
+    else
+        snprintf(text, CLI_NUMBER, "%.*f", power < digits - 1 ? digits - 1 - power : 0, x);
+    return text;
+}
+
+const char *cli_digits_up(double x, char text[CLI_NUMBER]) {
+    const char *first = cli_digits(x, 3, text);
+    if (!isfinite(x) || strtod(first, NULL) >= x) return first;
+    const double step = pow(10.0, power_of(x, 3) - 2);
+    return cli_digits(x + (power_of(x, 3) > 2 && power_of(x, 3) <= 5 ? 1.0 : step), 3,
+                      text);
+}
+
+const char *cli_decimals(double x, int decimals, char text[CLI_NUMBER]) {
+    if (!isfinite(x)) return "-";
+    if (fabs(x) >= 1e9) return cli_digits(x, 3, text);
+    snprintf(text, CLI_NUMBER, "%.*f", decimals,
+             fabs(x) < 0.5 * pow(10.0, -decimals) ? 0.0 : x);
+    return text;
+}
+
+const char *cli_duration(double seconds, char text[CLI_NUMBER]) {
+    if (!(seconds < 1e12)) return "unknown time";
+    if (seconds < 100.0)
+        snprintf(text, CLI_NUMBER, "%.0f s", seconds);
+    else if (seconds < 6000.0)
+        snprintf(text, CLI_NUMBER, "%.0f min", seconds / 60.0);
+    else
+        snprintf(text, CLI_NUMBER, "%.1f h", seconds / 3600.0);
+    return text;
+}
+
+/* ---- Sentences ---------------------------------------------------------------------- */
+
+/* Columns that a word takes: continuation bytes of UTF-8 take none. */
+static size_t columns_of(const char *text, size_t size) {
+    size_t columns = 0;
+    for (size_t i = 0; i < size; i++) columns += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return columns;
+}
+
+static void put_words(const char *text, size_t width) {
+    size_t used = 0;
+    char word[512];
+    while (*(text += strspn(text, " \n"))) {
+        size_t size = strcspn(text, " \n");
+        if (size >= sizeof word) size = sizeof word - 1;
+        memcpy(word, text, size);
+        word[size] = '\0';
+        const size_t columns = columns_of(word, size);
+        if (used) fputs(used + 1 + columns > width ? "\n" : " ", stdout);
+        used = used && used + 1 + columns <= width ? used + 1 + columns : columns;
+        lipsc_put_plain(stdout, word);
+        text += size;
+    }
+    putchar('\n');
+}
+
+void cli_say(const cli_screen *screen, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int size = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = size < 0 ? NULL : malloc((size_t)size + 1);
+    if (text) {
+        vsnprintf(text, (size_t)size + 1, format, args);
+        put_words(text, screen->width < PROSE ? screen->width : PROSE);
+        free(text);
+    }
+    va_end(args);
+}
