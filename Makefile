@@ -3,7 +3,9 @@
 #   make demo       a short tour
 #   make test       build and run all tests
 #   make test-real  the tests that need models which may not be shipped, where they are
-#   make asan       the same under the address and undefined sanitizers
+#   make asan       the same under the address and undefined sanitizers;  make asan-short:
+#                   without the tests that mostly compute
+#   make nightly    what .ci/run has no time for, hours of it
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
 #   make fuzz-long  the same for hours: FUZZ_LONG seconds each (default 3600)
 #   make coverage   what the tests reach of src/: lines and branches
@@ -61,8 +63,9 @@ test-real: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -L real
 
+# FEWER=k: one in k of the random layers
 test-aarch64:
-	@tools/aarch64.sh build-aarch64 $(OPTS)
+	@LIPSCOPE_FEWER=$(FEWER) tools/aarch64.sh build-aarch64 $(OPTS)
 
 # Tests that never compute on a device would only be run twice.
 test-guard: configure
@@ -77,12 +80,14 @@ test-long: configure
 test-travel:
 	@tools/travel.sh build-travel
 
-asan:
+# Half of the time of asan goes into these, which compute with what the others reach.
+asan-short: ASAN_WITHOUT = -E '^cli\.(reproduce|demo|layer_file|measure_run)$$'
+asan asan-short:
 	@tools/deps.sh build test
 	@$(CONFIGURE) -B build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	    -DLIPSCOPE_SANITIZE=address,undefined >/dev/null
 	@cmake --build build-asan -j $(JOBS)
-	@ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE 'real|long'
+	@ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE 'real|long' $(ASAN_WITHOUT)
 
 fuzz:
 	@tools/deps.sh build ci
@@ -98,6 +103,13 @@ fuzz-bounds: configure
 
 fuzz-long:
 	@$(MAKE) fuzz FUZZ_SECONDS=$(FUZZ_LONG)
+
+# Each in its turn, to the end, whatever the others say; .ci/run does the rest.
+NIGHTLY = test-long asan test-aarch64 fuzz-bounds fuzz-long intervals coverage release-test
+nightly:
+	@bad=; for target in $(NIGHTLY); do start=$$(date +%s); $(MAKE) $$target || bad="$$bad $$target"; \
+	    echo "== $$target: $$(($$(date +%s) - start)) s"; done; \
+	    test -z "$$bad" || { echo "failed:$$bad"; exit 1; }
 
 coverage:
 	@tools/deps.sh build test
@@ -159,7 +171,7 @@ wheel:
 
 test-python:
 	@tools/deps.sh build wheel
-	@tools/wheel.sh build-wheel test
+	@LIPSCOPE_WERROR=$(WERROR) tools/wheel.sh build-wheel test
 
 install: all
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
@@ -170,5 +182,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-real test-guard test-long test-aarch64 test-travel asan fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-real test-guard test-long test-aarch64 test-travel asan asan-short nightly fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

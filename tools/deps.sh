@@ -28,6 +28,7 @@ packages() {
         echo clang-format           optional clang-format ;;
     ci)
         echo clang                  command clang
+        echo ccache                 optional ccache
         echo libclang-rt-dev        package -
         echo libomp-dev             package - ;;
     browser)

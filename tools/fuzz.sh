@@ -1,16 +1,15 @@
 #!/bin/sh
-# Runs every libFuzzer target of a build for some seconds, from its checked-in seeds.
-# New inputs go to the build folder; a crash leaves its input there and ends with 1.
-#     fuzz.sh BUILD_DIR SECONDS
+# Runs every libFuzzer target of a build for some seconds, from its checked-in seeds, as many
+# at once as there are cores.  New inputs go to the build folder; a crash leaves its input
+# there and ends with 1.
+#     fuzz.sh BUILD_DIR SECONDS [TARGET]
 set -eu
 build=$1 seconds=$2
 root=$(cd "$(dirname "$0")/.." && pwd)
 export LSAN_OPTIONS="suppressions=$root/tools/lsan.supp:print_suppressions=0"
-found=0
-for target in "$build"/tests/fuzz/fuzz_*; do
-    if ! [ -f "$target" ] || ! [ -x "$target" ]; then continue; fi
-    found=1
-    name=$(basename "$target")
+
+one() { # NAME
+    name=$1
     seeds=$root/tests/fuzz/corpus/${name#fuzz_}
     case $name in # a layer file is a safetensors file
     fuzz_layer_file | fuzz_gauss_file) dict=safetensors ;;
@@ -21,10 +20,22 @@ for target in "$build"/tests/fuzz/fuzz_*; do
     dict=$root/tests/fuzz/$dict.dict
     [ -f "$dict" ] || dict=
     mkdir -p "$build/corpus/$name"
-    echo "$name: $seconds s"
-    "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -close_fd_mask=$quiet \
-        ${dict:+-dict="$dict"} -artifact_prefix="$build/$name-" "$build/corpus/$name" "$seeds" \
+    "$build/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+        -close_fd_mask=$quiet ${dict:+-dict="$dict"} -artifact_prefix="$build/$name-" "$build/corpus/$name" "$seeds" \
         >"$build/$name.log" 2>&1 || { tail -n 60 "$build/$name.log"; exit 1; }
-    grep -E 'number_of_executed_units|DONE' "$build/$name.log" | sed 's/^/    /'
+    awk -v name="$name" '/cov: / { for (i = 1; i < NF; i++) if ($i == "cov:") reached = $(i + 1) }
+        /number_of_executed_units/ { runs = $2 }
+        END { printf "%-20s %10d executions, %6d edges reached\n", name, runs, reached }' "$build/$name.log"
+}
+
+if [ $# = 3 ]; then
+    one "$3"
+    exit 0
+fi
+found=
+for target in "$build"/tests/fuzz/fuzz_*; do
+    if [ -f "$target" ] && [ -x "$target" ]; then found="$found $(basename "$target")"; fi
 done
-if [ $found -eq 0 ]; then echo "no fuzz targets in $build/tests/fuzz" >&2; exit 1; fi
+if [ -z "$found" ]; then echo "no fuzz targets in $build/tests/fuzz" >&2; exit 1; fi
+# shellcheck disable=SC2086 # a list of words
+printf '%s\n' $found | xargs -P "$(nproc)" -I NAME sh "$0" "$build" "$seconds" NAME

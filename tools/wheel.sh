@@ -21,7 +21,8 @@ build() {
     rm -rf "$folder/raw" "$folder/dist"
     # a build folder that stays: the second wheel compiles only what changed
     "$folder/venv/bin/python" -m pip wheel -q --disable-pip-version-check --no-deps -w "$folder/raw" . \
-        --config-settings=build-dir="$folder/build"
+        --config-settings=build-dir="$folder/build" \
+        --config-settings=cmake.define.LIPSCOPE_WERROR="${LIPSCOPE_WERROR:+ON}"
     PATH="$folder/venv/bin:$PATH" "$folder/venv/bin/auditwheel" repair -w "$folder/dist" "$folder"/raw/*.whl >/dev/null
     ls -l "$folder"/dist/*.whl
 }

@@ -51,6 +51,9 @@ while read -r line; do
     "lipscope reproduce"*) [ -n "${LONG-}" ] || continue ;;
     "lipscope attack"*) more="--restarts 1 --iterations 2" ;;
     "lipscope split --search"*) more="--search 1 --atoms 2" ;;
+    "lipscope bench"*--lengths*) more="--lengths 8:16:x2" ;;
+    "lipscope measure"*"--lengths 16:512:x2"*) more="--lengths 16:128:x2" ;;
+    "lipscope perturb builtin:gpt2-nano --text builtin:lighthouse") more="--length 16 --layers 0,3" ;;
     *) long= ;;
     esac
     if [ -n "${LONG-}" ]; then
