@@ -14,6 +14,7 @@
 #                   against 150 digits, a million (hours)
 #   make test-guard what computes once more on a CPU whose memory the host cannot touch
 #   make test-long  commands of the documents that take minutes, as typed
+#   make test-ranks  two ranks under mpirun, killed at 50 moments
 #   make test-aarch64  cross-compiled, under qemu-user;  make test-travel: without Vega, on
 #                   the reference BLAS, against musl's headers
 #   make bench      this machine's speed;  make peers: beside PyTorch and JAX
@@ -76,6 +77,10 @@ test-guard: configure
 test-long: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -L long
+
+test-ranks: configure
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -V -R cli.ranks_long
 
 test-travel:
 	@tools/travel.sh build-travel
@@ -182,5 +187,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-real test-guard test-long test-aarch64 test-travel asan asan-short nightly fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short nightly fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

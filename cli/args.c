@@ -10,8 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ranks.h"
+
+static size_t speaker; /* the rank that this process is */
+
+void cli_speak_as(size_t rank) { speaker = rank; }
+
 static void say(const cli_command *self, const char *format, va_list args) {
     fprintf(stderr, "lipscope%s%s: ", self ? " " : "", self ? self->name : "");
+    if (speaker) fprintf(stderr, "rank %zu: ", speaker);
     char text[4096]; /* words of the command line may be anybody's file names */
     vsnprintf(text, sizeof text, format, args);
     lipsc_put_plain(stderr, text);
@@ -20,6 +27,7 @@ static void say(const cli_command *self, const char *format, va_list args) {
 
 void cli_note(const cli_command *self, const char *format, ...) {
     va_list args;
+    if (speaker) return;
     va_start(args, format);
     say(self, format, args);
     va_end(args);
@@ -35,6 +43,7 @@ int cli_failure(const cli_command *self, const char *format, ...) {
 
 int cli_wrong_use(const cli_command *self, const char *format, ...) {
     va_list args;
+    if (speaker) return CLI_USAGE;
     va_start(args, format);
     say(self, format, args);
     va_end(args);
@@ -301,7 +310,10 @@ static int open_device(const cli_command *self, void *settings) {
     const char *name =
         common->device_name ? common->device_name : getenv("LIPSCOPE_DEVICE");
     lipsc_error err = {.text = ""};
-    if (lipsc_device_open(name, (int)common->threads, &opened, &err))
+    char own[32];
+    const int threads = common->threads ? (int)common->threads : cli_ranks_threads();
+    name = cli_ranks_device(name, own);
+    if (lipsc_device_open(name, threads, &opened, &err))
         return cli_failure(self, "%s", err.text);
     common->device = opened;
     return CLI_RUN;

@@ -57,6 +57,7 @@ typedef struct cli_command {
     size_t option_count;
     const cli_option *options;
     int (*run)(const struct cli_command *self, int argc, char **argv);
+    int shares; /* its work with other ranks (ranks.h), whose 0 speaks for all    */
 } cli_command;
 
 /* What an option that may be repeated was given, in order. */
@@ -229,6 +230,10 @@ enum { CLI_RUN = -1 }; /* cli_parse: nothing stands in the way */
  * asked for, or the use was wrong (said on standard error). */
 int cli_parse(const cli_command *self, int argc, char **argv, void *settings,
               int *operands);
+/* From now on notes and words about wrong use are another rank's; what fails is said with
+ * the number of this one.  0: as always. */
+void cli_speak_as(size_t rank);
+
 /* Closes the device that cli_parse opened; NULL is fine. */
 void cli_close_device(void);
 

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "interrupt.h"
 #include "measure.h"
+#include "ranks.h"
 #include "teller.h"
 
 #define AT(member) .offset = offsetof(measure_settings, member)
@@ -170,6 +171,7 @@ static int measure(const cli_command *self, const measure_settings *s,
     lipsc_error err = {.text = ""};
     cli_teller_begin(&teller, self, &s->common, set);
     lipsc_status status = lipsc_study_open(set, &study, &err);
+    if (status && !cli_ranks_leads()) return CLI_DONE; /* rank 0 says why */
     if (status == LIPSC_E_ARG) return cli_wrong_use(self, "%s", err.text);
     if (status) return cli_failure(self, "%s", err.text);
     cli_teller_plan(&teller, study, set->device);
@@ -177,6 +179,11 @@ static int measure(const cli_command *self, const measure_settings *s,
     const size_t before = measure_finished(study);
     status = lipsc_study_run(study, &err);
     cli_teller_end(&teller);
+    if (!cli_ranks_leads()) {
+        lipsc_study_close(study);
+        cli_interrupt_done();
+        return CLI_DONE;
+    }
     if (s->timing) measure_say_times(self, study, before, set->device);
     const int code = conclude(self, s, lipsc_study_parts(set), study, status, &err);
     lipsc_study_close(study);
@@ -218,4 +225,5 @@ const cli_command cli_cmd_measure = {
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,
+    .shares = 1,
 };

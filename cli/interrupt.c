@@ -1,4 +1,5 @@
-/* interrupt.c - Ctrl-C asks the work to end; a second one ends the program. */
+/* interrupt.c - Ctrl-C, or the end of a time limit, asks the work to end; a second one ends
+ * the program. */
 #define _POSIX_C_SOURCE 200809L
 #include "interrupt.h"
 
@@ -7,31 +8,34 @@
 
 static volatile sig_atomic_t flag;
 
-static void raise_flag(int signal_number) {
-    (void)signal_number;
-    flag = 1;
-}
+static void raise_flag(int signal_number) { flag = signal_number; }
 
-void cli_interrupt_begin(void) {
+static void catch_signal(int signal_number) {
     struct sigaction old, action;
     /* a program started in the background with SIGINT ignored stays that way */
-    if (sigaction(SIGINT, NULL, &old) || old.sa_handler == SIG_IGN) return;
+    if (sigaction(signal_number, NULL, &old) || old.sa_handler == SIG_IGN) return;
     memset(&action, 0, sizeof action);
     action.sa_handler = raise_flag;
     action.sa_flags = (int)(SA_RESETHAND | SA_RESTART); /* the second one kills */
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
+    sigaction(signal_number, &action, NULL);
+}
+
+void cli_interrupt_begin(void) {
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM); /* a scheduler whose time is over, mpirun that ends a job */
 }
 
 int cli_interrupted(void *ctx) {
     (void)ctx;
-    return flag;
+    return flag != 0;
 }
 
 void cli_interrupt_end(void) {
-    if (!flag) return;
-    signal(SIGINT, SIG_DFL);
-    raise(SIGINT);
+    const int signal_number = flag;
+    if (!signal_number) return;
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
 }
 
 void cli_interrupt_done(void) { flag = 0; }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "interrupt.h"
+#include "ranks.h"
 
 static const cli_command *const commands[] = {
 #define ENTRY(name) &cli_cmd_##name,
@@ -76,7 +77,7 @@ static int dispatch(int argc, char **argv) {
     if (word[0] == '-') return cli_wrong_use(NULL, "unknown option '%s'", word);
     const cli_command *command = find(word);
     if (!command) return unknown_command(word);
-    return command->run(command, argc - 2, argv + 2);
+    return cli_ranks_run(command, argc - 2, argv + 2);
 }
 
 int main(int argc, char **argv) {
@@ -89,6 +90,7 @@ int main(int argc, char **argv) {
         (code == CLI_DONE || code == CLI_NOT_CONVERGED || code == CLI_ABOVE_LIMIT))
         code = cli_failure(NULL, "cannot write standard output: %s",
                            errno ? strerror(errno) : "write error");
+    cli_ranks_end(code);
     cli_interrupt_end();
     cli_close_device();
     return code;

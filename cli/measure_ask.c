@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "measure.h"
+#include "ranks.h"
 
 void measure_defaults(measure_settings *s) {
     lipsc_study_settings set;
@@ -130,6 +131,7 @@ int measure_ask(const cli_command *self, const measure_settings *s, measure_aske
     set->heads = (lipsc_sizes){out->heads.count, out->heads.items};
     set->windows = (lipsc_sizes){out->windows.count, out->windows.items};
     set->device = s->common.device;
+    set->ranks = cli_ranks();
     return code;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "measure.h"
+#include "ranks.h"
 
 enum { MOST = 64 }; /* fields of a row */
 
@@ -148,7 +149,7 @@ void measure_say_times(const cli_command *self, const lipsc_study *study, size_t
     const double seconds = t.wall;
     const double busy = t.forward + t.prepare + t.solve + t.extras;
     const size_t computed = measure_finished(study) - before;
-    const int threads = lipsc_device_threads(device);
+    const int threads = lipsc_device_threads(device) * (int)lipsc_ranks_count(cli_ranks());
     if (!computed) return;
     fprintf(stderr,
             "lipscope %s: %zu cells in %.3f s, %.1f cells/s; %d threads busy %.0f %%; "

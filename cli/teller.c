@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "interrupt.h"
+#include "ranks.h"
 #include "screen.h"
 
 /* Shorter studies begin without a word. */
@@ -48,8 +49,11 @@ void cli_teller_plan(const cli_teller *t, lipsc_study *study, lipsc_device *devi
     if (t->common->quiet) return;
     const lipsc_study_cost needs = lipsc_study_needs(study);
     if (!(needs.seconds > long_study && needs.seconds < 1e12)) return;
-    cli_note(t->self, "%zu cells, about %s on %d threads and %.1f GB", needs.cells,
-             cli_duration(needs.seconds, text), lipsc_device_threads(device),
+    const size_t ranks = lipsc_ranks_count(cli_ranks());
+    char several[32] = "";
+    if (ranks > 1) snprintf(several, sizeof several, "%zu ranks of ", ranks);
+    cli_note(t->self, "%zu cells, about %s on %s%d threads and %.1f GB", needs.cells,
+             cli_duration(needs.seconds, text), several, lipsc_device_threads(device),
              needs.bytes / 1e9);
 }
 

@@ -49,6 +49,7 @@
 
 #include "lipscope/status.h"    /* status, error, precision                           */
 #include "lipscope/device.h"    /* where numbers are computed                         */
+#include "lipscope/ranks.h"     /* several processes that share a work                */
 #include "lipscope/layer.h"     /* an attention layer, its Jacobian at an input       */
 #include "lipscope/sigma.h"     /* singular values of an operator, certificates       */
 #include "lipscope/bound.h"     /* proved upper bounds                                */

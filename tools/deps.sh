@@ -23,6 +23,8 @@ packages() {
         echo libcmocka-dev          header cmocka.h
         echo libarpack2-dev         header arpack/arpack.h
         echo libmpfr-dev            header mpfr.h
+        echo libopenmpi-dev         header mpi/mpi.h
+        echo openmpi-bin            command mpirun
         echo sqlite3                command sqlite3
         echo locales                package -
         echo clang-format           optional clang-format ;;

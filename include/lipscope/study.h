@@ -20,6 +20,7 @@
 #define LIPSCOPE_STUDY_H
 
 #include "lipscope/fit.h"
+#include "lipscope/ranks.h"
 #include "lipscope/run.h"
 #include "lipscope/source.h"
 
@@ -71,6 +72,10 @@ typedef struct {
     double probability;
     uint64_t seed;        /* of start vectors, of resampling and of random models       */
     lipsc_device *device; /* NULL: the CPU                                              */
+    lipsc_ranks *ranks;   /* who share the cells; NULL: this process alone.  All of them
+                           * open and run the same study.  Rank 0 owns the run file, has all
+                           * rows in the end and is told; the others end with LIPSC_OK,
+                           * or LIPSC_E_STOPPED when there is an error that rank 0 says  */
 
     /* what the rows say besides (docs/row.md): */
     int upper;       /* a proved upper bound; heads and attention only                  */

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/mem.h"
+#include "study/team.h"
 
 void lipsc_study_defaults(lipsc_study_settings *set) {
     lipsc_svd_settings solver;
@@ -55,7 +56,8 @@ static lipsc_status check(const lipsc_study_settings *s, lipsc_error *err) {
     return LIPSC_OK;
 }
 
-static lipsc_status begin(lipsc_study *study, lipsc_error *err) {
+/* Model and text. */
+static lipsc_status read_all(lipsc_study *study, lipsc_error *err) {
     const lipsc_study_settings *s = &study->set;
     lipsc_status status = check(s, err);
     if (status) return status;
@@ -68,6 +70,12 @@ static lipsc_status begin(lipsc_study *study, lipsc_error *err) {
     for (size_t i = 0; i < study->source.remark_count && !status; i++)
         lipsc_study_remark(study, "%s", study->source.remarks[i]);
     if (!status) status = lipsc_study_take_stride(study, err);
+    return status;
+}
+
+static lipsc_status begin(lipsc_study *study, lipsc_error *err) {
+    lipsc_status status = lipsc_team_new(study, err);
+    if (!status) status = lipsc_team_meet(study, read_all(study, err), err);
     if (!status) status = lipsc_study_plan(study, err);
     if (!status) status = lipsc_study_prepare_directions(study, err);
     if (!status) status = lipsc_study_open_run(study, err);
@@ -83,16 +91,23 @@ lipsc_status lipsc_study_open(const lipsc_study_settings *set, lipsc_study **out
     lipsc_study *study = lipsc_alloc_zero(1, sizeof *study);
     if (!study) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a study");
     study->set = *set;
-    const lipsc_status status = begin(study, err);
-    if (status)
+    lipsc_error why = {.text = ""};
+    const lipsc_status status = begin(study, &why);
+    if (status) {
+        lipsc_team_part(study, status, &why);
         lipsc_study_close(study);
-    else
+        if (err) *err = why;
+    } else {
         *out = study;
+    }
     return status;
 }
 
 void lipsc_study_close(lipsc_study *study) {
+    const lipsc_error none = {.text = ""};
     if (!study) return;
+    lipsc_team_part(study, LIPSC_OK, &none);
+    lipsc_team_free(study->team);
     if (!study->set.run) lipsc_run_close(study->run);
     lipsc_release(study->cells);
     lipsc_release(study->rows);

@@ -9,6 +9,8 @@
  *     needs.c     the memory that a sweep keeps to, and the time
  *     where.c     the device: what `auto` takes, what follows a GPU that fails
  *     sweep.c     computes the cells, on all cores
+ *     team.c      the ranks that share a sweep: who begins, talks, ends
+ *     lead.c      rank 0 hands cells out, and takes rows
  *     cell.c      one cell: the map at a window and its solve
  *     fill.c      its row
  *     save.c      its direction, as a layer file */
@@ -28,8 +30,11 @@ typedef struct {
     size_t n, window, start;
     double cost;          /* floating-point operations of a pair of products, roughly */
     const lipsc_row *row; /* of lipsc_study.rows; NULL: not finished                   */
-    int passing; /* the row is told but not stored: its certificate was refused       */
+    int passing;   /* the row is told but not stored: its certificate was refused       */
+    int elsewhere; /* another rank has it, or nobody yet                              */
 } study_cell;
+
+typedef struct study_team study_team; /* team.h */
 
 struct lipsc_study {
     lipsc_study_settings set;
@@ -44,6 +49,7 @@ struct lipsc_study {
     lipsc_pool pool;   /* what is written in them                                       */
     size_t stride;     /* from window to window; 0: tiled, or one window only           */
     lipsc_run *run;    /* NULL: none                                                    */
+    study_team *team;  /* NULL: alone                                                   */
     const lipsc_row **sorted;
     lipsc_study_times times;
 };

@@ -18,7 +18,7 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "study/needs.h"
-#include "study/study.h"
+#include "study/team.h"
 
 /* From here on (about 20 ms a pair) a product keeps all threads busy by itself. */
 static const double large_pair = 2e9;
@@ -39,7 +39,7 @@ typedef struct {
     size_t from, to;
 } span;
 
-typedef struct {
+struct study_sweep {
     lipsc_study *study;
     double begin;
     size_t done, open;           /* cells of this run: finished, and all of them */
@@ -47,7 +47,8 @@ typedef struct {
     study_kind kind;
     int status; /* lipsc_status of the first failure, which ends it     */
     lipsc_error err;
-} sweep;
+};
+typedef struct study_sweep sweep;
 
 static int ended(sweep *s) {
     int status;
@@ -97,23 +98,63 @@ static void add_times(lipsc_study_times *sum, const lipsc_study_times *times) {
     sum->products += times->products;
 }
 
+/* A row that is kept is stored, or sent to who stores, and told. */
+static lipsc_status hand_on(sweep *s, const study_cell *cell, lipsc_error *err) {
+    lipsc_study *study = s->study;
+    lipsc_status status = LIPSC_OK;
+    if (!lipsc_team_leads(study))
+        status = lipsc_team_send_row(study, cell, err);
+    else if (study->run && !cell->passing)
+        status = lipsc_study_store(study, cell, err);
+    if (!status && study->set.row) study->set.row(study->set.ctx, cell->row);
+    s->done++;
+    s->done_cost += cell->cost;
+    tell_progress(s);
+    return status;
+}
+
 static void finish(sweep *s, study_cell *cell, const lipsc_row *row,
                    const lipsc_study_times *times) {
-    lipsc_study *study = s->study;
     lipsc_error err;
     lipsc_status status;
 #pragma omp critical(study_finish)
     {
-        status = keep(study, cell, row, &err);
-        if (study->run && !status && !cell->passing)
-            status = lipsc_study_store(study, cell, &err);
-        if (!status && study->set.row) study->set.row(study->set.ctx, cell->row);
-        add_times(&study->times, times);
-        s->done++;
-        s->done_cost += cell->cost;
-        tell_progress(s);
+        status = keep(s->study, cell, row, &err);
+        if (!status) status = hand_on(s, cell, &err);
+        add_times(&s->study->times, times);
     }
     if (status) fail(s, status, &err);
+}
+
+void lipsc_sweep_take(study_sweep *s, study_cell *cell, const char *text) {
+    lipsc_study *study = s->study;
+    lipsc_row *row = &study->rows[cell - study->cells];
+    json_t *object = json_loads(text, 0, NULL);
+    lipsc_error err;
+    lipsc_status status;
+#pragma omp critical(study_finish)
+    {
+        status = object
+                     ? lipsc_row_read(object, &study->pool, row, &err)
+                     : lipsc_fail(&err, LIPSC_E_FORMAT, "a row of another rank is no row");
+        if (!status) {
+            cell->row = row;
+            status = hand_on(s, cell, &err);
+        }
+    }
+    json_decref(object);
+    if (status) fail(s, status, &err);
+}
+
+void lipsc_sweep_fail(study_sweep *s, lipsc_status status, const lipsc_error *err) {
+    fail(s, status, err);
+}
+
+int lipsc_sweep_ended(study_sweep *s) { return ended(s) || lipsc_study_stopped(s->study); }
+
+lipsc_status lipsc_sweep_status(const study_sweep *s, lipsc_error *err) {
+    if (s->status) *err = s->err;
+    return (lipsc_status)s->status;
 }
 
 /* Runs the window through the layers of the span, or as far as a cell needs it. */
@@ -172,7 +213,7 @@ static void compute_cells(sweep *s, size_t count, study_job *job, int threads) {
 }
 
 static int is_open(const study_cell *cell, span at) {
-    return !cell->row &&
+    return !cell->elsewhere && !cell->row &&
            (cell->layer == LIPSC_NONE || (cell->layer >= at.from && cell->layer < at.to));
 }
 
@@ -298,7 +339,7 @@ static size_t find_groups(const lipsc_study *study, group *groups) {
         for (count = 0; at + count < study->cell_count; count++) {
             const study_cell *cell = &first[count];
             if (cell->n != first->n || cell->window != first->window) break;
-            if (cell->row) continue;
+            if (cell->elsewhere || cell->row) continue;
             open = 1;
             if (cell->layer != LIPSC_NONE && cell->layer > g.last) g.last = cell->layer;
         }
@@ -414,7 +455,8 @@ static double seconds_of(const sweep *s, double operations) {
     const lipsc_study *study = s->study;
     if (study->set.certify > 0.0) return NAN;
     if (operations < short_sweep) return operations / short_sweep;
-    return operations / (lipsc_study_speed(study->set.dtype) * study->threads);
+    return operations / (lipsc_study_speed(study->set.dtype) * study->threads *
+                         (double)lipsc_ranks_count(study->set.ranks));
 }
 
 static double bytes_of(const sweep *s, size_t count, const group *groups) {
@@ -462,19 +504,32 @@ lipsc_study_cost lipsc_study_needs(lipsc_study *study) {
     return needs;
 }
 
-static lipsc_status run_once(lipsc_study *study, lipsc_error *err) {
-    sweep s = begin(study);
+void lipsc_sweep_run(study_sweep *s) {
     const int before = omp_get_max_threads(); /* of the caller, set back at the end */
-    group *groups = lipsc_alloc(study->cell_count, sizeof *groups);
-    if (!groups) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a study");
-    const size_t count = find_groups(study, groups);
-    teach_allocator();
-    s.begin = lipsc_seconds();
-    run_groups(&s, count, groups);
-    study->times.wall += lipsc_seconds() - s.begin;
+    group *groups = lipsc_alloc(s->study->cell_count, sizeof *groups);
+    if (groups) {
+        run_groups(s, find_groups(s->study, groups), groups);
+    } else {
+        lipsc_error err;
+        fail(s, lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for a study"), &err);
+    }
     lipsc_release(groups);
     omp_set_num_threads(before);
-    if (s.status == LIPSC_OK && s.done < s.open)
+}
+
+static lipsc_status run_once(lipsc_study *study, lipsc_error *err) {
+    sweep s = begin(study);
+    const int shared = study->team && !study->team->over;
+    teach_allocator();
+    s.begin = lipsc_seconds();
+    if (!shared)
+        lipsc_sweep_run(&s);
+    else if (lipsc_team_leads(study))
+        lipsc_team_lead(study, &s);
+    else
+        lipsc_team_follow(study, &s);
+    study->times.wall += lipsc_seconds() - s.begin;
+    if (s.status == LIPSC_OK && s.done < s.open && lipsc_team_leads(study))
         s.status = (int)lipsc_fail(&s.err, LIPSC_E_STOPPED, "interrupted");
     if (s.status) *err = s.err;
     return (lipsc_status)s.status;

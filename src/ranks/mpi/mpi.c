@@ -1,0 +1,104 @@
+/* mpi.c - the plugin: MPI behind the table of mpi_api.h. */
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ranks/mpi/mpi_api.h"
+
+static MPI_Comm ours = MPI_COMM_NULL; /* nobody else's messages are in it */
+
+static int good(int code) { return code == MPI_SUCCESS ? 1 : -1; }
+
+static int lowest_here(int rank, int *first) {
+    MPI_Comm here;
+    if (MPI_Comm_split_type(ours, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here)) return -1;
+    const int code = MPI_Allreduce(&rank, first, 1, MPI_INT, MPI_MIN, here);
+    MPI_Comm_free(&here);
+    return good(code);
+}
+
+static int begin(int *rank, int *count, int *first, char *why, size_t room) {
+    int given = 0, there = 0;
+    MPI_Initialized(&there);
+    if (there)
+        MPI_Query_thread(&given);
+    else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given))
+        given = -1;
+    if (given < MPI_THREAD_SERIALIZED) {
+        snprintf(why, room,
+                 given < 0 ? "MPI_Init failed"
+                           : "this MPI cannot be used from several threads");
+        return -1;
+    }
+    if (MPI_Comm_dup(MPI_COMM_WORLD, &ours) ||
+        MPI_Comm_set_errhandler(ours, MPI_ERRORS_RETURN) || MPI_Comm_rank(ours, rank) ||
+        MPI_Comm_size(ours, count) || lowest_here(*rank, first) < 0) {
+        snprintf(why, room, "MPI_Comm_dup failed");
+        return -1;
+    }
+    return 1;
+}
+
+static void end(void) {
+    MPI_Comm_free(&ours);
+    MPI_Finalize();
+}
+
+static void end_all(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
+
+static int probe(int *from, int *tag, size_t *bytes) {
+    MPI_Status status;
+    int there = 0, count = 0;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, ours, &there, &status)) return -1;
+    if (!there) return 0;
+    if (MPI_Get_count(&status, MPI_BYTE, &count) || count < 0) return -1;
+    *from = status.MPI_SOURCE;
+    *tag = status.MPI_TAG;
+    *bytes = (size_t)count;
+    return 1;
+}
+
+static int receive(int from, int tag, size_t bytes, void *to) {
+    return good(MPI_Recv(to, (int)bytes, MPI_BYTE, from, tag, ours, MPI_STATUS_IGNORE));
+}
+
+static int begin_send(int to, int tag, size_t bytes, const void *from, void **pending) {
+    MPI_Request *request = bytes <= INT_MAX ? malloc(sizeof *request) : NULL;
+    *pending = request;
+    if (!request) return -1;
+    if (MPI_Isend(from, (int)bytes, MPI_BYTE, to, tag, ours, request)) {
+        free(request);
+        return -1;
+    }
+    return 1;
+}
+
+static int sent(void **pending) {
+    MPI_Request *request = *pending;
+    int done = 0;
+    const int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    if (!code && !done) return 0;
+    free(request);
+    *pending = NULL;
+    return good(code);
+}
+
+static int gather(size_t bytes, const void *own, void *all) {
+    if (bytes > INT_MAX) return -1;
+    return good(MPI_Allgather(own, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, ours));
+}
+
+static const lipsc_mpi_api api = {.abi = LIPSC_MPI_ABI,
+                                  .size = sizeof api,
+                                  .begin = begin,
+                                  .end = end,
+                                  .abort = end_all,
+                                  .probe = probe,
+                                  .receive = receive,
+                                  .send = begin_send,
+                                  .sent = sent,
+                                  .gather = gather};
+
+__attribute__((visibility("default"))) const lipsc_mpi_api *lipsc_mpi_plugin(void);
+const lipsc_mpi_api *lipsc_mpi_plugin(void) { return &api; }

@@ -1,0 +1,36 @@
+/* mpi_api.h - what the plugin liblipscope_mpi.so offers, in one table.
+ *
+ * The program does not link MPI: ranks.c looks for the plugin where the environment says
+ * that there are other ranks.  Calls come one at a time, from any thread.  Each returns 1
+ * for yes or done, 0 for no or not yet, and -1 when MPI has failed. */
+#ifndef LIPSC_RANKS_MPI_API_H
+#define LIPSC_RANKS_MPI_API_H
+
+#include <stddef.h>
+
+#define LIPSC_MPI_PLUGIN "lipsc_mpi_plugin"
+enum { LIPSC_MPI_ABI = 1 };
+
+typedef struct {
+    int abi;
+    size_t size;
+
+    /* first: the lowest rank on the same machine */
+    int (*begin)(int *rank, int *count, int *first, char *why, size_t room);
+    void (*end)(void);
+    void (*abort)(int code); /* ends all ranks */
+
+    /* Whether a message waits. */
+    int (*probe)(int *from, int *tag, size_t *bytes);
+    /* The message that probe has seen. */
+    int (*receive)(int from, int tag, size_t bytes, void *to);
+    /* Begins to send; from must stay until sent says 1. */
+    int (*send)(int to, int tag, size_t bytes, const void *from, void **pending);
+    int (*sent)(void **pending);
+
+    /* all (count, bytes) = own (bytes) of every rank, in their order; all of them call it
+     */
+    int (*gather)(size_t bytes, const void *own, void *all);
+} lipsc_mpi_api;
+
+#endif

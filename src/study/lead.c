@@ -1,0 +1,302 @@
+/* lead.c - rank 0 of a study that several share: hands cells out, and takes rows.
+ *
+ * Cells are handed out by falling cost, in portions that shrink with what is left: half of
+ * what would be a rank's fair part of it.  The first are large, so that a rank reads
+ * weights seldom and short windows of one length come together; the last are small, so that
+ * all ranks end at about the same time.  Windows stay whole, because their cells share a
+ * forward pass, unless one is more than a portion.
+ *
+ * Rank 0 computes like the others; a thread of its own, which mostly sleeps, answers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/mem.h"
+#include "study/needs.h"
+#include "study/team.h"
+
+/* The last portions are this part of a rank's work, as little as a sweep is unequal. */
+static const double smallest = 1.0 / 64.0;
+/* Tokens of a portion, at least, where weights do not stay ready from one to the next. */
+static const double tokens_worth_reading = 1024.0;
+/* How long others may take to end, in seconds: a launcher that ends a job waits a second
+ * before it kills. */
+static const double patience = 0.6;
+
+typedef struct {
+    study_part part; /* open cells of one window, which stand together */
+    double cost;     /* of a cell */
+    size_t n;
+} stretch;
+
+typedef struct {
+    lipsc_study *study;
+    study_sweep *sweep;
+    pthread_mutex_t turn; /* at what is to be handed out: */
+    stretch *stretches;
+    size_t count, next;
+    double left, total; /* cost */
+    double least;       /* of a portion */
+    /* of the thread that answers: */
+    size_t ranks, byes;
+    char *told; /* (ranks) that it is over */
+} lead;
+
+/* ---- What is handed out ---------------------------------------------------------------
+ */
+
+static int by_cost(const void *a, const void *b) {
+    const stretch *x = a, *y = b;
+    if (x->cost != y->cost) return x->cost < y->cost ? 1 : -1;
+    return (x->part.first > y->part.first) - (x->part.first < y->part.first);
+}
+
+static void find_stretches(lead *l) {
+    const lipsc_study *study = l->study;
+    const study_cell *before = NULL;
+    for (size_t i = 0; i < study->cell_count; i++) {
+        study_cell *cell = &study->cells[i];
+        if (cell->row) {
+            before = NULL;
+            continue;
+        }
+        cell->elsewhere = 1;
+        if (!before || before->n != cell->n || before->window != cell->window)
+            l->stretches[l->count++] =
+                (stretch){.part.first = i, .cost = cell->cost, .n = cell->n};
+        l->stretches[l->count - 1].part.count++;
+        l->total += cell->cost;
+        before = cell;
+    }
+    l->left = l->total;
+    if (l->count) qsort(l->stretches, l->count, sizeof *l->stretches, by_cost);
+}
+
+/* What a portion shall cost at least. */
+static double least_portion(const lead *l) {
+    const lipsc_study *study = l->study;
+    const study_kind kind = {study->model, study->set.map, study->set.dtype,
+                             study->threads};
+    const double fair = l->total / (double)l->ranks;
+    double tokens = 0.0, cost = 0.0;
+    if (lipsc_study_layers_ready(&kind) >= study->info->layers) return smallest * fair;
+    for (size_t i = 0; i < l->count && tokens < tokens_worth_reading; i++) {
+        tokens += (double)l->stretches[i].n;
+        cost += (double)l->stretches[i].part.count * l->stretches[i].cost;
+    }
+    return cost < 0.25 * fair ? cost : 0.25 * fair;
+}
+
+/* The next portion, NULL when nothing is left; lipsc_release it. */
+static study_part *portion(lead *l, size_t *count) {
+    const double half = 0.5 * l->left / (double)l->ranks;
+    double wanted = half > l->least ? half : l->least;
+    study_part *parts = lipsc_alloc(l->count - l->next + 1, sizeof *parts);
+    *count = 0;
+    while (parts && l->next < l->count && (wanted > 0.0 || !*count)) {
+        stretch *from = &l->stretches[l->next];
+        const double whole = (double)from->part.count * from->cost;
+        size_t cells = from->part.count;
+        if (whole > 1.5 * wanted && whole > l->least) {
+            if (*count) break; /* for the next who asks */
+            cells = (size_t)(wanted / from->cost) + 1;
+            if (cells > from->part.count) cells = from->part.count;
+        }
+        parts[(*count)++] = (study_part){from->part.first, cells};
+        from->part.first += cells;
+        from->part.count -= cells;
+        wanted -= (double)cells * from->cost;
+        l->left -= (double)cells * from->cost;
+        if (!from->part.count) l->next++;
+    }
+    return parts;
+}
+
+static study_part *next_portion(lead *l, size_t *count) {
+    pthread_mutex_lock(&l->turn);
+    study_part *parts = portion(l, count);
+    pthread_mutex_unlock(&l->turn);
+    if (parts && *count) return parts;
+    lipsc_release(parts);
+    return NULL;
+}
+
+/* ---- The thread that answers ----------------------------------------------------------
+ */
+
+static void lose(lead *l) {
+    lipsc_error err;
+    if (l->sweep)
+        lipsc_sweep_fail(
+            l->sweep, lipsc_fail(&err, LIPSC_E_IO, "another rank is out of reach"), &err);
+}
+
+static void send(lead *l, size_t to, int tag, size_t bytes, const void *data) {
+    if (lipsc_ranks_send(l->study->team->ranks, to, tag, bytes, data)) lose(l);
+}
+
+static void tell_end(lead *l, size_t rank) {
+    if (l->told[rank]) return;
+    l->told[rank] = 1;
+    send(l, rank, TEAM_STOP, 0, "");
+}
+
+static void answer(lead *l, size_t rank) {
+    size_t count;
+    study_part *parts = NULL;
+    if (l->sweep && !lipsc_sweep_ended(l->sweep)) parts = next_portion(l, &count);
+    if (parts)
+        send(l, rank, TEAM_WORK, count * sizeof *parts, parts);
+    else
+        tell_end(l, rank);
+    lipsc_release(parts);
+}
+
+static void take_row(lead *l, const lipsc_message *word) {
+    lipsc_study *study = l->study;
+    lipsc_error err;
+    study_sent head;
+    if (word->bytes >= sizeof head) {
+        memcpy(&head, word->at, sizeof head);
+        if (head.cell < study->cell_count && study->cells[head.cell].elsewhere &&
+            !study->cells[head.cell].row) {
+            study->cells[head.cell].passing = (int)head.passing;
+            lipsc_sweep_take(l->sweep, &study->cells[head.cell], word->at + sizeof head);
+            return;
+        }
+    }
+    lipsc_sweep_fail(l->sweep,
+                     lipsc_fail(&err, LIPSC_E_FORMAT,
+                                "rank %zu has sent a row that nobody asked for",
+                                word->from),
+                     &err);
+}
+
+static void take_failure(lead *l, const lipsc_message *word) {
+    study_failure why = {.status = LIPSC_E_FORMAT};
+    lipsc_error err;
+    if (word->bytes == sizeof why) memcpy(&why, word->at, sizeof why);
+    why.text[sizeof why.text - 1] = 0;
+    const lipsc_status status = (lipsc_status)why.status;
+    lipsc_fail(&err, status, "rank %zu: %s", word->from, why.text);
+    lipsc_sweep_fail(l->sweep, status, &err);
+}
+
+static void take_times(lead *l, const lipsc_message *word) {
+    lipsc_study_times times, *sum = &l->study->times;
+    l->byes++;
+    if (word->bytes != sizeof times) return;
+    memcpy(&times, word->at, sizeof times);
+    sum->forward += times.forward;
+    sum->prepare += times.prepare;
+    sum->solve += times.solve;
+    sum->extras += times.extras;
+    sum->products += times.products;
+}
+
+/* A study that has no sweep only waits for the end. */
+static void hear(lead *l, const lipsc_message *word) {
+    if (word->tag == TEAM_BYE) take_times(l, word);
+    if (word->tag == TEAM_ASK) answer(l, word->from);
+    if (!l->sweep) return;
+    if (word->tag == TEAM_ROW) take_row(l, word);
+    if (word->tag == TEAM_FAIL) take_failure(l, word);
+    if (word->tag == TEAM_REMARK) lipsc_study_remark(l->study, "%s", word->at);
+}
+
+static void *serve(void *ctx) {
+    lead *l = ctx;
+    unsigned quiet = 0;
+    double ended = 0.0;
+    while (l->byes + 1 < l->ranks) {
+        lipsc_message word;
+        int there = 0;
+        if (!ended && (!l->sweep || lipsc_sweep_ended(l->sweep))) {
+            ended = lipsc_seconds();
+            for (size_t rank = 1; rank < l->ranks; rank++) tell_end(l, rank);
+        }
+        if (lipsc_ranks_take(l->study->team->ranks, &there, &word)) {
+            lose(l);
+            break;
+        }
+        if (there) {
+            hear(l, &word);
+            lipsc_release(word.at);
+            quiet = 0;
+        } else if (ended > 0.0 && lipsc_seconds() - ended > patience) {
+            break;
+        } else {
+            lipsc_ranks_rest(&quiet);
+        }
+    }
+    if (l->byes + 1 == l->ranks) {
+        l->study->team->over = 1;
+        lipsc_ranks_busy(l->study->team->ranks, 0);
+    }
+    return NULL;
+}
+
+/* ---- Together -------------------------------------------------------------------------
+ */
+
+static void work(lead *l) {
+    size_t count;
+    study_part *parts;
+    while (!lipsc_sweep_ended(l->sweep) && (parts = next_portion(l, &count))) {
+        for (size_t p = 0; p < count; p++)
+            for (size_t i = 0; i < parts[p].count; i++)
+                l->study->cells[parts[p].first + i].elsewhere = 0;
+        lipsc_release(parts);
+        lipsc_sweep_run(l->sweep);
+    }
+}
+
+static void lead_all(lead *l) {
+    pthread_t server;
+    lipsc_error err;
+    find_stretches(l);
+    l->least = least_portion(l);
+    if (pthread_create(&server, NULL, serve, l)) {
+        lipsc_sweep_fail(
+            l->sweep, lipsc_fail(&err, LIPSC_E_NOMEM, "no thread for other ranks"), &err);
+        serve(l);
+        return;
+    }
+    work(l);
+    pthread_join(server, NULL);
+}
+
+static lead begin(lipsc_study *study, study_sweep *s) {
+    const size_t ranks = lipsc_ranks_count(study->team->ranks);
+    lead l = {.study = study,
+              .sweep = s,
+              .ranks = ranks,
+              .told = lipsc_alloc_zero(ranks, 1),
+              .stretches = lipsc_alloc(study->cell_count, sizeof(stretch))};
+    pthread_mutex_init(&l.turn, NULL);
+    return l;
+}
+
+static void end(lead *l) {
+    pthread_mutex_destroy(&l->turn);
+    lipsc_release(l->told);
+    lipsc_release(l->stretches);
+}
+
+void lipsc_team_lead(lipsc_study *study, study_sweep *s) {
+    lead l = begin(study, s);
+    lipsc_error err;
+    if (l.told && l.stretches)
+        lead_all(&l);
+    else
+        lipsc_sweep_fail(s, lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for ranks"),
+                         &err);
+    end(&l);
+}
+
+void lipsc_team_dismiss(lipsc_study *study) {
+    lead l = begin(study, NULL);
+    if (l.told) serve(&l);
+    end(&l);
+}

@@ -1,0 +1,95 @@
+/* team.h - a study that several ranks share.
+ *
+ * All of them read model and text and plan the same cells.  Rank 0 owns the run file: it
+ * hands out the cells that have no row, large ones first, computes like the others, and
+ * takes the rows that they send.  Who waits for work asks for it:
+ *
+ *     HELLO   to 0    what is read, or why it could not be
+ *     PLAN    from 0  whether all could, and the stride of the windows
+ *     ASK     to 0    for cells
+ *     WORK    from 0  cells
+ *     ROW     to 0    a finished one
+ *     REMARK  to 0    to be told
+ *     FAIL    to 0    why this rank cannot go on
+ *     STOP    from 0  nothing is left, or it shall end
+ *     BYE     to 0    the last of each rank: its times */
+#ifndef LIPSC_STUDY_TEAM_H
+#define LIPSC_STUDY_TEAM_H
+
+#include <pthread.h>
+
+#include "ranks/ranks.h"
+#include "study/study.h"
+
+enum {
+    TEAM_HELLO = 1,
+    TEAM_PLAN,
+    TEAM_ASK,
+    TEAM_WORK,
+    TEAM_ROW,
+    TEAM_REMARK,
+    TEAM_FAIL,
+    TEAM_STOP,
+    TEAM_BYE
+};
+
+typedef struct {
+    uint64_t first, count;
+} study_part; /* cells first .. first+count-1; WORK is an array of them */
+
+typedef struct {
+    uint64_t cell;
+    uint64_t passing; /* behind it: the row as JSON */
+} study_sent;
+
+typedef struct {
+    uint64_t status;
+    char text[sizeof((lipsc_error *)0)->text];
+} study_failure;
+
+/* The sweep that a team runs. */
+typedef struct study_sweep study_sweep;
+
+/* sweep.c: the cells that are open and not elsewhere. */
+void lipsc_sweep_run(study_sweep *s);
+/* A row that another rank has found, as JSON. */
+void lipsc_sweep_take(study_sweep *s, study_cell *cell, const char *text);
+void lipsc_sweep_fail(study_sweep *s, lipsc_status status, const lipsc_error *err);
+lipsc_status lipsc_sweep_status(const study_sweep *s, lipsc_error *err);
+int lipsc_sweep_ended(study_sweep *s); /* it has failed, or shall stop */
+
+/* team.c ------------------------------------------------------------------------------- */
+
+/* Before anything is read. */
+lipsc_status lipsc_team_new(lipsc_study *study, lipsc_error *err);
+/* When all is read, or could not be: read is what came of it here.  All ranks go on, or
+ * none. */
+lipsc_status lipsc_team_meet(lipsc_study *study, lipsc_status read, lipsc_error *err);
+/* An end before a sweep, whose status is given; it does nothing after one. */
+void lipsc_team_part(lipsc_study *study, lipsc_status status, const lipsc_error *err);
+void lipsc_team_free(study_team *team);
+
+int lipsc_team_leads(const lipsc_study *study);
+/* Of a rank that does not lead: to rank 0. */
+lipsc_status lipsc_team_send_row(const lipsc_study *study, const study_cell *cell,
+                                 lipsc_error *err);
+/* Computes what rank 0 hands out, to the end. */
+void lipsc_team_follow(lipsc_study *study, study_sweep *s);
+
+/* lead.c: hands out, computes, takes rows, to the end. */
+void lipsc_team_lead(lipsc_study *study, study_sweep *s);
+/* Ends it before a sweep: waits until every other rank has said BYE. */
+void lipsc_team_dismiss(lipsc_study *study);
+
+struct study_team {
+    lipsc_ranks *ranks;
+    int over; /* all have said BYE                          */
+    /* of a rank that does not lead: */
+    int stopped;             /* rank 0 has said so, or is out of reach */
+    pthread_mutex_t looking; /* whoever does                      */
+    double asked;            /* when it was looked for last            */
+    int (*stop)(void *ctx);  /* what the caller of this rank gave */
+    void *ctx;
+};
+
+#endif

@@ -1,0 +1,145 @@
+# mpirun -n K lipscope measure: the same rows for any K; whoever is killed, the same command
+# goes on.  LONG=1 kills at 50 moments instead of 3 (make test-ranks).
+. "$(dirname "$0")/begin.sh"
+command -v mpirun >/dev/null && [ -e "$(dirname "$bin")/liblipscope_mpi.so" ] ||
+    { echo "skipped: no MPI"; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# any number of ranks on any machine; no network but the loopback
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+
+rows() { # FILE: TSV without the seconds
+    awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "seconds") c = i } { $c = ""; print }' "$1"
+}
+ranks() { # CODE K ARGS...
+    want=$1 k=$2
+    shift 2
+    mpirun -n "$k" "$bin" "$@" >out 2>err </dev/null
+    code=$?
+    [ $code = "$want" ] || { fail "exit $code, not $want: $k ranks, $*"; sed 's/^/    /' err; }
+}
+stored() { sqlite3 "$1" 'SELECT key, row FROM cells ORDER BY key' 2>/dev/null; } # FILE
+# cells of ./before that ./after does not have, with their seconds: computed again, or gone
+lost() { awk 'NR == FNR { there[$0]; next } !($0 in there)' after before | wc -l; }
+small="measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8:32:x2 --windows 3 --format tsv"
+
+run 0 $small
+rows out >want
+for k in 1 2 4; do
+    ranks 0 $k $small --run ranks$k.db
+    rows out >got
+    cmp -s got want || fail "$k ranks have other rows: $(diff got want | head -4)"
+done
+cp out first
+ranks 0 2 $small --run ranks4.db # as it stands, seconds included
+cmp -s out first || fail "a finished run was computed again"
+run 0 $small --run ranks2.db # alone, as well
+rows out | cmp -s - want || fail "one process does not continue what two began"
+# a window over several ranks, the stride of the file, parts and directions
+ranks 0 2 measure builtin:gpt2-nano --text builtin:lighthouse --length 32 --windows 1 --heads each --format tsv \
+    --save-direction there
+rows out >got
+run 0 measure builtin:gpt2-nano --text builtin:lighthouse --length 32 --windows 1 --heads each --format tsv \
+    --save-direction here
+rows out | cmp -s - got || fail "one window has other rows on two ranks"
+diff -r here there >/dev/null || fail "directions differ"
+ranks 0 2 measure builtin:gpt2-nano --text builtin:lighthouse --length 8 --windows 1 --layer 0 --run ranks2.db --format tsv
+[ "$(wc -l <out)" = 2 ] || fail "a part of a run has $(wc -l <out) lines"
+for i in 1 2; do ranks 0 2 $small --shard $i/2 --run part$i.db -q; done
+run 0 merge part1.db part2.db -o parts.db -q
+run 0 $small --run parts.db
+rows out | cmp -s - want || fail "parts of two ranks each are not the whole"
+# a certificate that is refused is told and not stored
+ranks 3 2 measure builtin:gpt2-nano --text builtin:lighthouse --length 16 --windows 2 --layers 0,1 --certify 1e-9 \
+    --certify-memory 0.000001 --format tsv --run refused.db
+[ "$(grep -c 'set the limit' err)" = 4 ] || fail "refused certificates: $(cat err)"
+[ "$(sqlite3 refused.db 'SELECT count(*) FROM cells')" = 0 ] || fail "a refused certificate was stored"
+
+# what is wrong is said once
+ranks 1 2 measure nowhere --text builtin:lighthouse
+[ "$(grep -c 'no such file' err)" = 1 ] || fail "not said once: $(cat err)"
+ranks 2 2 measure
+[ "$(grep -c 'missing operand' err)" = 1 ] || fail "not said once: $(cat err)"
+ranks 4 2 $small --max-sigma 0.001
+[ "$(grep -c 'max-sigma\|above' err)" -le 1 ] || fail "not said once: $(cat err)"
+ranks 1 2 $small --run ranks2.db --seed 2
+[ "$(grep -c 'made with another setting' err)" = 1 ] || fail "not said once: $(cat err)"
+# a rank that cannot read what the others read, or reads something else
+for bad in none other; do
+    cat >odd.sh <<END
+cd "\$(dirname "\$0")"
+[ \$OMPI_COMM_WORLD_RANK = 1 ] && cd $bad
+exec "$bin" measure builtin:gpt2-nano --text text --length 8 --windows 1
+END
+    mkdir -p $bad
+done
+head -c 4000 "$(dirname "$0")/../../data/text/lighthouse.txt" >text
+tail -c 4000 "$(dirname "$0")/../../data/text/lighthouse.txt" >other/text
+sed 's/cd other/cd none/' odd.sh >odd1.sh
+mpirun -n 2 sh odd1.sh >out 2>err && fail "a rank without its text"
+has err "lipscope measure: rank 1: text: "
+mpirun -n 2 sh odd.sh >out 2>err && fail "a rank with another text"
+has err "lipscope measure: rank 1 has another text than rank 0"
+LIPSCOPE_MPI_PLUGIN=/nowhere.so mpirun -n 2 "$bin" $small >out 2>err && fail "ranks without MPI"
+has err "/nowhere.so"
+ranks 0 2 devices --format tsv # nothing to share
+has err "2 ranks were started, and one computes"
+[ "$(grep -c '^guard' out)" = 1 ] || fail "a command that shares nothing has spoken twice"
+
+# a full disk: what was finished is kept
+cat >full.sh <<END
+trap '' XFSZ
+ulimit -f 200 # blocks of 512 bytes
+exec "$bin" measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8,16 --windows 30 --run full.db --format tsv
+END
+OMPI_MCA_btl=self,tcp mpirun -n 2 sh full.sh >out 2>err && fail "a full disk"
+has err "full.db: cannot store a cell: "
+stored full.db >before
+[ -s before ] || fail "nothing was stored before the disk was full"
+run 0 measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8,16 --windows 30 --run full.db --format tsv
+stored full.db >after
+[ "$(lost)" = 0 ] || fail "a full disk cost $(lost) finished cells"
+
+# ---- Killed ---------------------------------------------------------------------------
+children() { # PID
+    cat /proc/[0-9]*/stat 2>/dev/null | awk -v p="$1" '{ pid = $1; sub(/.*\) /, ""); if ($2 == p) print pid }' | sort -n
+}
+sweep="measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8:32:x2 --windows 20 --dtype f64 --format tsv"
+[ -n "${LONG:-}" ] && sweep="measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8:64:x2 --windows 60 --dtype f64 --format tsv"
+run 0 $sweep
+rows out >want
+kills=3 killed=0 round=0 computed=0
+[ -n "${LONG:-}" ] && kills=50
+: >before
+while [ $killed -lt $kills ] && [ $round -lt 200 ]; do
+    round=$((round + 1))
+    mpirun -n 2 "$bin" $sweep --run kill.db >out 2>err </dev/null &
+    job=$!
+    sleep "$(awk -v r=$round 'BEGIN { srand(r); print 0.5 + 2 * rand() }')"
+    set -- $(children $job)
+    case $((round % 4)) in
+    0) victim=$job signal=KILL ;;
+    1) victim=${2:-$job} signal=KILL ;;
+    2) victim=${1:-$job} signal=KILL ;;
+    3) victim=$job signal=TERM ;;
+    esac
+    kill -s $signal $victim 2>/dev/null && killed=$((killed + 1))
+    wait $job 2>/dev/null
+    code=$?
+    for rank in "$@"; do # until the lock is free
+        while kill -0 "$rank" 2>/dev/null; do sleep 0.1; done
+    done
+    stored kill.db >after
+    [ "$(lost)" = 0 ] || fail "$(lost) finished cells were lost or computed again"
+    [ "$(wc -l <after)" -gt "$(wc -l <before)" ] && computed=$((computed + 1))
+    mv after before
+    [ $code != 0 ] || rm -f kill.db before
+    [ -e before ] || : >before
+done
+ranks 0 2 $sweep --run kill.db
+rows out | cmp -s - want || fail "a killed and resumed run has other rows"
+stored kill.db >after
+[ "$(lost)" = 0 ] || fail "$(lost) finished cells were lost or computed again"
+echo "$killed killed in $round rounds, $computed of which had finished cells"
+finish
