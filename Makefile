@@ -6,6 +6,9 @@
 #   make asan       the same under the address and undefined sanitizers;  make asan-short:
 #                   without the tests that mostly compute
 #   make nightly    what .ci/run has no time for, hours of it
+#   make faults     every k-th allocation, write, sync, rename and map of whole commands fails,
+#                   under the sanitizers;  make kills: KILLS times (1000) without warning;
+#                   make power: the disk after every write of a sweep
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
 #   make fuzz-long  the same for hours: FUZZ_LONG seconds each (default 3600)
 #   make coverage   what the tests reach of src/: lines and branches
@@ -109,8 +112,28 @@ fuzz-bounds: configure
 fuzz-long:
 	@$(MAKE) fuzz FUZZ_SECONDS=$(FUZZ_LONG)
 
+# TRIES=n: n of each kind and command, spread over k; 0: all
+TRIES ?= 0
+KILLS ?= 1000
+faults:
+	@tools/deps.sh build test
+	@$(CONFIGURE) -B build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	    -DLIPSCOPE_SANITIZE=address,undefined >/dev/null
+	@cmake --build build-asan -j $(JOBS) --target lipscope_faults
+	@LSAN_OPTIONS=suppressions=$(CURDIR)/tools/lsan.supp:print_suppressions=0 \
+	    python3 -B tests/fault/sweep.py build-asan/lipscope_faults build-asan/faults $(TRIES)
+
+kills power: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target lipscope_faults
+
+kills:
+	@python3 -B tests/fault/kill.py $(BUILD)/lipscope_faults $(BUILD)/kills $(KILLS)
+
+power:
+	@python3 -B tests/fault/power.py $(BUILD)/lipscope_faults $(BUILD)/power
+
 # Each in its turn, to the end, whatever the others say; .ci/run does the rest.
-NIGHTLY = test-long asan test-aarch64 fuzz-bounds fuzz-long intervals coverage release-test
+NIGHTLY = test-long asan faults kills power test-aarch64 fuzz-bounds fuzz-long intervals coverage release-test
 nightly:
 	@bad=; for target in $(NIGHTLY); do start=$$(date +%s); $(MAKE) $$target || bad="$$bad $$target"; \
 	    echo "== $$target: $$(($$(date +%s) - start)) s"; done; \
@@ -187,5 +210,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short nightly fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short faults kills power nightly fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

@@ -6,6 +6,7 @@
  * meaning when an option is added. */
 #include "args.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +203,9 @@ static int store(const cli_command *self, const cli_option *option, const char *
         bad = cli_number_real(text, option->min, option->max, target);
         break;
     case CLI_SIZES:
+        errno = 0;
         bad = cli_sizes_parse(text, min, max, target);
+        if (bad && errno == ENOMEM) return cli_failure(self, "out of memory");
         break;
     case CLI_CHOICE: {
         const int place = find_choice(option->wanted, text);

@@ -3,6 +3,7 @@
 #include "io/checkpoint.h"
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "io/mapfile.h"
 #include "io/show.h"
@@ -112,11 +113,14 @@ static lipsc_status open_shards(lipsc_checkpoint *c, const char *dir, const char
     lipsc_status status = lipsc_mapfile_open(path, &map, err);
     if (status) return status;
     json_error_t bad;
-    json_t *root =
-        json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &bad);
+    int memory;
+    json_t *root = lipsc_json_load((const char *)map.data, map.size, JSON_REJECT_DUPLICATES,
+                                   &bad, &memory);
     json_t *weights = json_object_get(root, "weight_map"), *value;
     const char *tensor;
-    if (!root) {
+    if (memory) {
+        status = lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", c->shown);
+    } else if (!root) {
         char reason[LIPSC_SHOWN_NAME];
         lipsc_show_name(bad.text, reason);
         status = lipsc_fail_at(err, LIPSC_E_FORMAT, (uint64_t)bad.position,

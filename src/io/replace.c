@@ -32,11 +32,17 @@ int lipsc_write_all(int fd, const void *bytes, size_t count) {
     return 0;
 }
 
+/* 0 or the reason: a file that was not written whole never counts as written. */
+static int put_content(const job *p, int fd) {
+    errno = 0;
+    return !p->content(fd, p->ctx) ? 0 : errno ? errno : EIO;
+}
+
 static lipsc_status write_through(const job *p, lipsc_error *err) {
     /* O_APPEND: standard output may be a file that already holds something. */
     const int fd = open(p->path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0) return lipsc_fail_system(err, p->path, "open for writing", errno);
-    int failed = p->content(fd, p->ctx) ? errno : 0;
+    int failed = put_content(p, fd);
     if (close(fd) && !failed) failed = errno;
     return failed ? lipsc_fail_system(err, p->path, "write", failed) : LIPSC_OK;
 }
@@ -76,9 +82,8 @@ static lipsc_status replace(const job *p, const char *target, const struct stat 
         lipsc_release(temporary);
         return lipsc_fail_system(err, p->path, "create", reason);
     }
-    int failed = 0;
-    if ((old && fchmod(fd, old->st_mode & 0777)) || p->content(fd, p->ctx) || fsync(fd))
-        failed = errno;
+    int failed = old && fchmod(fd, old->st_mode & 0777) ? errno : put_content(p, fd);
+    if (!failed && fsync(fd)) failed = errno;
     if (close(fd) && !failed) failed = errno;
     if (!failed && rename(temporary, target)) failed = errno;
     if (failed)

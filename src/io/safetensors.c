@@ -3,6 +3,7 @@
 #include "io/safetensors.h"
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "io/mapfile.h"
 #include "io/show.h"
@@ -209,8 +210,10 @@ static lipsc_status load_header(lipsc_st *st, const uint8_t *bytes, size_t lengt
 
     json_error_t bad;
     *data_start = PREFIX + (size_t)header_bytes;
-    st->header = json_loadb((const char *)bytes + PREFIX, (size_t)header_bytes,
-                            JSON_REJECT_DUPLICATES, &bad);
+    int memory;
+    st->header = lipsc_json_load((const char *)bytes + PREFIX, (size_t)header_bytes,
+                                 JSON_REJECT_DUPLICATES, &bad, &memory);
+    if (memory) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", st->path);
     if (!st->header) {
         char reason[LIPSC_SHOWN_NAME];
         lipsc_show_name(bad.text, reason);

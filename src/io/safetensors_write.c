@@ -1,6 +1,7 @@
 /* safetensors_write.c - named tensors -> a safetensors file, whole or not at all. */
 #include "core/error.h"
 #include "core/mem.h"
+#include "core/plain.h"
 #include "io/replace.h"
 #include "io/safetensors.h"
 #include "io/show.h"
@@ -64,11 +65,33 @@ static const char *item_problem(const lipsc_st_item *item, size_t at, size_t *en
     return NULL;
 }
 
+static int is_utf8(const char *text) {
+    uint32_t code;
+    for (size_t left = strlen(text), width; left; text += width, left -= width) {
+        width = lipsc_utf8_at(text, left, &code);
+        if (code == UINT32_MAX) return 0;
+    }
+    return 1;
+}
+
+static lipsc_status fail_memory(lipsc_error *err) {
+    return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for the header of a file");
+}
+
+/* jansson took no `text`: it is none, or there was no memory. */
+static lipsc_status refuse_text(const plan *p, const char *name, const char *text,
+                                const char *problem, lipsc_error *err) {
+    return is_utf8(text) ? fail_memory(err) : fail_item(p->path, name, problem, err);
+}
+
 static json_t *shape_json(const lipsc_st_item *item) {
     json_t *shape = json_array();
+    int bad = 0;
     for (size_t i = 0; i < item->ndim; i++)
-        json_array_append_new(shape, json_integer((json_int_t)item->shape[i]));
-    return shape;
+        bad |= json_array_append_new(shape, json_integer((json_int_t)item->shape[i]));
+    if (!bad) return shape;
+    json_decref(shape);
+    return NULL;
 }
 
 /* Adds all items to root; their offsets follow from their order. */
@@ -87,7 +110,7 @@ static lipsc_status describe_items(const plan *p, json_t *root, lipsc_error *err
                 "{s:s, s:o, s:[I, I]}", "dtype", item->dtype == LIPSC_F32 ? "F32" : "F64",
                 "shape", shape_json(item), "data_offsets", (json_int_t)at, (json_int_t)end);
             if (json_object_set_new(root, item->name, entry))
-                return fail_item(p->path, item->name, "the name is not UTF-8", err);
+                return refuse_text(p, item->name, item->name, "the name is not UTF-8", err);
             at = end;
         }
     return LIPSC_OK;
@@ -97,10 +120,12 @@ static lipsc_status describe_notes(const plan *p, json_t *root, const lipsc_st_n
                                    size_t count, lipsc_error *err) {
     if (count == 0) return LIPSC_OK;
     json_t *metadata = json_object();
-    json_object_set_new(root, "__metadata__", metadata);
+    if (json_object_set_new(root, "__metadata__", metadata)) return fail_memory(err);
     for (size_t i = 0; i < count; i++)
-        if (json_object_set_new(metadata, notes[i].key, json_string(notes[i].text)))
-            return fail_item(p->path, "__metadata__", "a note is not UTF-8", err);
+        if (json_object_set_new(metadata, notes[i].key, json_string(notes[i].text))) {
+            const char *text = is_utf8(notes[i].key) ? notes[i].text : notes[i].key;
+            return refuse_text(p, "__metadata__", text, "a note is not UTF-8", err);
+        }
     return LIPSC_OK;
 }
 
@@ -118,7 +143,7 @@ static lipsc_status render_header(plan *p, const json_t *root, lipsc_error *err)
     }
     free(json);
     if (p->header) return LIPSC_OK;
-    return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for the header of a file");
+    return fail_memory(err);
 }
 
 static void encode(double value, lipsc_dtype dtype, uint8_t *to) {

@@ -6,6 +6,7 @@
 #include "model/config_reader.h"
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 
 #include <math.h>
@@ -342,7 +343,9 @@ lipsc_status lipsc_config_parse(const char *json, size_t size, const char *name,
     lipsc_reader r = {.err = err};
     json_error_t bad;
     lipsc_show_path(name, r.file);
-    r.root = json_loadb(json, size, JSON_REJECT_DUPLICATES, &bad);
+    int memory;
+    r.root = lipsc_json_load(json, size, JSON_REJECT_DUPLICATES, &bad, &memory);
+    if (memory) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", r.file);
     if (!r.root) {
         char reason[LIPSC_SHOWN_NAME];
         lipsc_show_name(bad.text, reason);

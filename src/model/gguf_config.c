@@ -2,6 +2,7 @@
 #include "model/gguf_config.h"
 
 #include "core/error.h"
+#include "core/json.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -151,6 +152,7 @@ static void put_scale(const notes *n) {
 }
 
 lipsc_status lipsc_gguf_config(const lipsc_gguf *gguf, char **json, lipsc_error *err) {
+    lipsc_json_begin();
     notes n = {.gguf = gguf, .root = json_object()};
     lipsc_gguf_text name;
     char type[ARCHITECTURE + 8];
@@ -172,6 +174,11 @@ lipsc_status lipsc_gguf_config(const lipsc_gguf *gguf, char **json, lipsc_error 
     json_object_set_new(n.root, "model_type", json_string(type));
     *json = status ? NULL : json_dumps(n.root, JSON_REAL_PRECISION(17));
     json_decref(n.root);
+    if (!status && lipsc_json_incomplete()) {
+        free(*json);
+        *json = NULL;
+        return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", lipsc_gguf_path(gguf));
+    }
     if (status || *json) return status;
     return lipsc_fail(err, LIPSC_E_FORMAT, "%s: its notes make no configuration",
                       lipsc_gguf_path(gguf));

@@ -11,13 +11,19 @@
 typedef struct {
     char *text; /* malloc'ed, NULL when memory ran out */
     size_t length, room;
+    int failed;
 } buffer;
 
 static void append(buffer *b, const char *s, size_t length) {
+    if (b->failed) return;
     if (b->length + length + 1 > b->room) {
         size_t room = 2 * (b->length + length + 1);
         char *larger = realloc(b->text, room);
-        if (!larger) return;
+        if (!larger) {
+            free(b->text);
+            *b = (buffer){.failed = 1}; /* a text without its end would be another text */
+            return;
+        }
         b->text = larger;
         b->room = room;
     }
@@ -238,9 +244,10 @@ void lipsc_print_json(lipsc_table *t) {
               json_object_set(all, "rows", t->rows) || json_object_update(all, t->members);
     if (bad)
         t->status = LIPSC_E_NOMEM;
-    else
-        json_dump_callback(all, write_plain, t->to,
-                           JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    else if (json_dump_callback(all, write_plain, t->to,
+                                JSON_INDENT(2) | JSON_REAL_PRECISION(17)) &&
+             !ferror(t->to))
+        t->status = LIPSC_E_NOMEM;
     fputc('\n', t->to);
     json_decref(all);
 }

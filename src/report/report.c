@@ -10,6 +10,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "lipscope/report.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,17 +33,20 @@ extern const size_t lipsc_report_page_size;
 /* The names of all fields, in the order in which they first appear. */
 static json_t *field_names(size_t count, json_t *const *rows) {
     json_t *seen = json_object(), *names = json_array();
+    int bad = !seen || !names;
     for (size_t i = 0; i < count; i++) {
         const char *name;
         json_t *value;
         json_object_foreach(rows[i], name, value) {
             if (json_object_get(seen, name)) continue;
-            json_object_set_new(seen, name, json_true());
-            json_array_append_new(names, json_string(name));
+            bad |= json_object_set_new(seen, name, json_true());
+            bad |= json_array_append_new(names, json_string(name));
         }
     }
     json_decref(seen);
-    return names;
+    if (!bad) return names;
+    json_decref(names);
+    return NULL;
 }
 
 static int is_same(size_t count, json_t *const *rows, const char *name) {
@@ -54,26 +58,29 @@ static int is_same(size_t count, json_t *const *rows, const char *name) {
     return 1;
 }
 
-static void add_columns(json_t *run, size_t count, json_t *const *rows) {
+/* 0, or -1 when memory ran out. */
+static int add_columns(json_t *run, size_t count, json_t *const *rows) {
     json_t *names = field_names(count, rows), *same = json_object(),
            *columns = json_object(), *name;
+    int bad = 0;
     size_t at;
     json_array_foreach(names, at, name) {
         const char *field = json_string_value(name);
         if (is_same(count, rows, field)) {
-            json_object_set(same, field, json_object_get(rows[0], field));
+            bad |= json_object_set(same, field, json_object_get(rows[0], field));
             continue;
         }
         json_t *column = json_array();
         for (size_t i = 0; i < count; i++) {
             json_t *value = json_object_get(rows[i], field);
-            json_array_append(column, value ? value : json_null());
+            bad |= json_array_append(column, value ? value : json_null());
         }
-        json_object_set_new(columns, field, column);
+        bad |= json_object_set_new(columns, field, column);
     }
-    json_object_set_new(run, "fields", names);
-    json_object_set_new(run, "same", same);
-    json_object_set_new(run, "columns", columns);
+    bad |= json_object_set_new(run, "fields", names);
+    bad |= json_object_set_new(run, "same", same);
+    bad |= json_object_set_new(run, "columns", columns);
+    return bad ? -1 : 0;
 }
 
 /* ---- One run ------------------------------------------------------------------------ */
@@ -169,10 +176,12 @@ static json_t *describe(const char *path, const lipsc_rows_file *s) {
         /* in the order of the fits, which is that of the curves */
         for (size_t i = 0; i < s->count; i++)
             stored[i] = lipsc_rows_file_stored(s, (size_t)(rows[i] - s->rows));
-        json_object_set_new(out, "file", lipsc_json_text(path));
-        json_object_set_new(out, "count", json_integer((json_int_t)s->count));
-        json_object_set_new(out, "fits", fits);
-        add_columns(out, s->count, stored);
+        int bad = json_object_set_new(out, "file", lipsc_json_text(path));
+        bad |= json_object_set_new(out, "count", json_integer((json_int_t)s->count));
+        bad |= json_object_set_new(out, "fits", fits);
+        bad |= add_columns(out, s->count, stored);
+        if (bad) json_decref(out);
+        if (bad) out = NULL;
     }
     lipsc_release(rows);
     lipsc_release(stored);
@@ -277,6 +286,7 @@ static int write_escaped(const char *text, size_t size, void *ctx) {
 static int write_page(int fd, const void *ctx) {
     const unsigned char *const data = find_marker(), *const rest = data + sizeof marker - 1;
     buffer b = {.fd = fd};
+    errno = ENOMEM; /* that of json_dump_callback; the system sets its own */
     return lipsc_write_all(fd, lipsc_report_page, (size_t)(data - lipsc_report_page)) ||
                    json_dump_callback(ctx, write_escaped, &b,
                                       JSON_COMPACT | JSON_REAL_PRECISION(17)) ||

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/mem.h"
+#include "core/plain.h"
 
 /* ---- Members ------------------------------------------------------------------------ */
 
@@ -46,17 +47,6 @@ void lipsc_fields_clear(lipsc_fields fields, void *record) {
 
 /* ---- To JSON ------------------------------------------------------------------------ */
 
-/* Length of the well-formed UTF-8 sequence at s, 0 when there is none.  jansson refuses
- * overlong forms, surrogates and everything above U+10FFFF. */
-static size_t sequence_length(const char *s) {
-    for (size_t k = 1; k <= 4 && s[k - 1]; k++) {
-        json_t *probe = json_stringn(s, k);
-        json_decref(probe);
-        if (probe) return k;
-    }
-    return 0;
-}
-
 json_t *lipsc_json_text(const char *text) {
     if (!text) return json_null();
     json_t *whole = json_string(text);
@@ -64,11 +54,12 @@ json_t *lipsc_json_text(const char *text) {
     char *clean = malloc(3 * strlen(text) + 1); /* U+FFFD has three bytes */
     if (!clean) return NULL;
     char *end = clean;
-    while (*text) {
-        size_t k = sequence_length(text);
-        memcpy(end, k ? text : "\xEF\xBF\xBD", k ? k : 3);
-        end += k ? k : 3;
-        text += k ? k : 1;
+    for (size_t left = strlen(text), width; left; text += width, left -= width) {
+        uint32_t code;
+        width = lipsc_utf8_at(text, left, &code);
+        const int good = code != UINT32_MAX;
+        memcpy(end, good ? text : "\xEF\xBF\xBD", good ? width : 3);
+        end += good ? width : 3;
     }
     *end = '\0';
     whole = json_string(clean);

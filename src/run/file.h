@@ -26,6 +26,9 @@ lipsc_status lipsc_run_recognise(lipsc_run *run, int *fresh, lipsc_error *err);
 
 lipsc_status lipsc_run_execute(lipsc_run *run, const char *sql, const char *doing,
                                lipsc_error *err);
+/* The row of a cell from its text, as SQLite gives it: NULL also when memory ran out. */
+lipsc_status lipsc_run_cell(lipsc_run *run, const char *key, const unsigned char *text,
+                            json_t **row, lipsc_error *err);
 lipsc_status lipsc_run_prepare(lipsc_run *run, const char *sql, sqlite3_stmt **statement,
                                lipsc_error *err);
 /* "PATH: cannot DOING: reason", with the system's reason where there is one. */

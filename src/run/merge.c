@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "run/file.h"
 
@@ -121,9 +122,10 @@ static int same_row(json_t *a, json_t *b) {
 }
 
 static lipsc_status put(lipsc_run *out, sqlite3_stmt *from, lipsc_error *err) {
-    for (int c = 0; c < 4; c++)
-        sqlite3_bind_value(out->put, c + 1, sqlite3_column_value(from, c));
-    const int step = sqlite3_step(out->put);
+    int step = SQLITE_OK;
+    for (int c = 0; c < 4 && !step; c++)
+        step = sqlite3_bind_value(out->put, c + 1, sqlite3_column_value(from, c));
+    if (!step) step = sqlite3_step(out->put);
     sqlite3_reset(out->put);
     sqlite3_clear_bindings(out->put);
     return step == SQLITE_DONE ? LIPSC_OK : lipsc_run_fail(out, "store a cell", err);
@@ -133,13 +135,13 @@ static lipsc_status add_cell(lipsc_run *out, const char *path, sqlite3_stmt *fro
                              lipsc_merged *merged, lipsc_error *err) {
     const char *key = (const char *)sqlite3_column_text(from, 0),
                *text = (const char *)sqlite3_column_text(from, 3);
-    json_t *row = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL,
-           *there = NULL;
+    int memory;
+    json_t *row = lipsc_json_object(text, &memory), *there = NULL;
     lipsc_status status =
-        key && json_is_object(row)
-            ? lipsc_run_get(out, key, &there, err)
-            : lipsc_fail(err, LIPSC_E_FORMAT, "%s: cell '%.100s' cannot be read", path,
-                         key ? key : "");
+        memory       ? lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path)
+        : key && row ? lipsc_run_get(out, key, &there, err)
+                     : lipsc_fail(err, LIPSC_E_FORMAT, "%s: cell '%.100s' cannot be read",
+                                  path, key ? key : "");
     if (!status && there && !same_row(row, there))
         status = lipsc_fail(err, LIPSC_E_REFUSED,
                             "%s: has another value of the cell '%.100s' than the files "

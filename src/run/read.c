@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/json.h"
+#include "row/field.h"
 #include "run/file.h"
 
 static json_t *column_text(sqlite3_stmt *statement, int at) {
-    const char *text = (const char *)sqlite3_column_text(statement, at);
-    json_t *value = text ? json_string(text) : json_null();
-    return value ? value : json_string("?"); /* not UTF-8 */
+    return lipsc_json_text((const char *)sqlite3_column_text(statement, at));
 }
 
 /* Only the command line may be absent. */
@@ -37,14 +37,17 @@ lipsc_status lipsc_run_head(lipsc_run *run, json_t **head, lipsc_error *err) {
                             run->path);
     if (!status) {
         const char *text = (const char *)sqlite3_column_text(statement, 4);
-        json_t *settings = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+        int bad;
+        json_t *settings = lipsc_json_object(text, &bad);
         *head = json_object();
         for (int i = 0; i < 4; i++)
-            json_object_set_new(*head, texts[i], column_text(statement, i));
-        json_object_set_new(*head, "settings", settings ? settings : json_null());
-        json_object_set_new(*head, "schema",
-                            json_integer(sqlite3_column_int64(statement, 5)));
-        status = check_head(run, *head, err);
+            bad |= json_object_set_new(*head, texts[i], column_text(statement, i));
+        bad |= json_object_set_new(*head, "settings", settings ? settings : json_null());
+        bad |= json_object_set_new(*head, "schema",
+                                   json_integer(sqlite3_column_int64(statement, 5)));
+        status = bad || sqlite3_errcode(run->db) == SQLITE_NOMEM
+                     ? lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", run->path)
+                     : check_head(run, *head, err);
         if (status) json_decref(*head);
         if (status) *head = NULL;
     }
@@ -59,14 +62,12 @@ static lipsc_status read_rows(lipsc_run *run, json_t **rows, lipsc_error *err) {
         lipsc_run_prepare(run, "SELECT row, key FROM cells ORDER BY key", &statement, err);
     *rows = json_array();
     while (!status && (step = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(statement, 0);
-        json_t *row = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        const int kept = json_is_object(row) && !json_array_append(*rows, row);
-        const char *key = (const char *)sqlite3_column_text(statement, 1);
-        json_decref(row);
-        if (!kept)
-            status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: cell '%.100s' cannot be read",
-                                run->path, key ? key : "");
+        const unsigned char *text = sqlite3_column_text(statement, 0);
+        json_t *row;
+        status = lipsc_run_cell(run, (const char *)sqlite3_column_text(statement, 1), text,
+                                &row, err);
+        if (!status && json_array_append_new(*rows, row))
+            status = lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", run->path);
     }
     if (!status && step != SQLITE_DONE) status = lipsc_run_fail(run, "read", err);
     sqlite3_finalize(statement);

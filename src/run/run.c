@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 
 enum { BUSY_MS = 5000 };
@@ -73,8 +74,9 @@ static lipsc_status query_integer(lipsc_run *run, const char *sql, long long *va
     return status;
 }
 
-static void bind_text(sqlite3_stmt *statement, int at, const char *text) {
-    if (text) sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
+/* What is not bound is NULL to SQLite, and NULL is another value. */
+static int bind_text(sqlite3_stmt *statement, int at, const char *text) {
+    return text ? sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC) : SQLITE_OK;
 }
 
 static void now_text(char text[32]) { /* UTC, ISO 8601 */
@@ -121,13 +123,13 @@ static lipsc_status insert_run(lipsc_run *run, const lipsc_run_options *options,
                           &statement, err);
     if (!status) {
         now_text(created);
-        sqlite3_bind_int(statement, 1, LIPSC_SCHEMA);
-        bind_text(statement, 2, lipsc_version());
-        bind_text(statement, 3, created);
-        bind_text(statement, 4, options->command);
-        bind_text(statement, 5, options->command_line);
-        bind_text(statement, 6, settings);
-        if (sqlite3_step(statement) != SQLITE_DONE)
+        int bad = sqlite3_bind_int(statement, 1, LIPSC_SCHEMA);
+        if (!bad) bad = bind_text(statement, 2, lipsc_version());
+        if (!bad) bad = bind_text(statement, 3, created);
+        if (!bad) bad = bind_text(statement, 4, options->command);
+        if (!bad) bad = bind_text(statement, 5, options->command_line);
+        if (!bad) bad = bind_text(statement, 6, settings);
+        if (bad || sqlite3_step(statement) != SQLITE_DONE)
             status = lipsc_run_fail(run, "create the run file", err);
     }
     sqlite3_finalize(statement);
@@ -212,8 +214,11 @@ static lipsc_status compare(lipsc_run *run, const lipsc_run_options *options,
     if (!status) {
         const char *command = (const char *)sqlite3_column_text(statement, 0);
         const char *text = (const char *)sqlite3_column_text(statement, 1);
-        json_t *stored = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        if (!command || !json_is_object(stored))
+        int memory;
+        json_t *stored = lipsc_json_object(text, &memory);
+        if (memory || sqlite3_errcode(run->db) == SQLITE_NOMEM)
+            status = fail_memory(run, err);
+        else if (!command || !stored)
             status =
                 lipsc_fail(err, LIPSC_E_FORMAT,
                            "%s: not a run file (its settings cannot be read)", run->path);
@@ -360,13 +365,13 @@ lipsc_status lipsc_run_put(lipsc_run *run, const char *key, const json_t *row,
     lipsc_status status = LIPSC_OK;
     if (!text) return fail_memory(run, err);
     now_text(created);
-    bind_text(run->put, 1, key);
-    bind_text(run->put, 2, created);
-    bind_text(run->put, 3, lipsc_version());
-    bind_text(run->put, 4, text);
+    int bad = bind_text(run->put, 1, key);
+    if (!bad) bad = bind_text(run->put, 2, created);
+    if (!bad) bad = bind_text(run->put, 3, lipsc_version());
+    if (!bad) bad = bind_text(run->put, 4, text);
     errno = 0;
     /* outside of BEGIN ... COMMIT every statement is a transaction */
-    if (sqlite3_step(run->put) != SQLITE_DONE)
+    if (bad || sqlite3_step(run->put) != SQLITE_DONE)
         status = lipsc_run_fail(run, "store a cell", err);
     sqlite3_reset(run->put);
     sqlite3_clear_bindings(run->put);
@@ -374,21 +379,25 @@ lipsc_status lipsc_run_put(lipsc_run *run, const char *key, const json_t *row,
     return status;
 }
 
+lipsc_status lipsc_run_cell(lipsc_run *run, const char *key, const unsigned char *text,
+                            json_t **row, lipsc_error *err) {
+    int memory;
+    const int none = !text && sqlite3_errcode(run->db) == SQLITE_NOMEM;
+    *row = lipsc_json_object((const char *)text, &memory);
+    if (memory || none) return fail_memory(run, err);
+    if (*row) return LIPSC_OK;
+    return lipsc_fail(err, LIPSC_E_FORMAT, "%s: cell '%.100s' cannot be read", run->path,
+                      key ? key : "");
+}
+
 lipsc_status lipsc_run_get(lipsc_run *run, const char *key, json_t **row,
                            lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     *row = NULL;
-    bind_text(run->get, 1, key);
-    const int step = sqlite3_step(run->get);
+    const int bad = bind_text(run->get, 1, key);
+    const int step = bad ? bad : sqlite3_step(run->get);
     if (step == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(run->get, 0);
-        *row = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        if (!json_is_object(*row)) {
-            json_decref(*row);
-            *row = NULL;
-            status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: cell '%s' cannot be read",
-                                run->path, key);
-        }
+        status = lipsc_run_cell(run, key, sqlite3_column_text(run->get, 0), row, err);
     } else if (step != SQLITE_DONE) {
         status = lipsc_run_fail(run, "read", err);
     }

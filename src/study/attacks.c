@@ -220,11 +220,13 @@ static json_t *run_settings(const attacks *a) {
     /* the first window starts at 0 either way */
     const size_t stride = f->source.stride ? f->source.stride : a->longest;
     const int tiled = f->source.tiled || f->window == 0;
-    json_object_set_new(all, "special", json_boolean(f->source.special));
-    json_object_set_new(all, "tiled", json_boolean(tiled));
-    json_object_set_new(all, "stride",
-                        tiled ? json_null() : json_integer((json_int_t)stride));
-    return all;
+    int bad = json_object_set_new(all, "special", json_boolean(f->source.special));
+    bad |= json_object_set_new(all, "tiled", json_boolean(tiled));
+    bad |= json_object_set_new(all, "stride",
+                               tiled ? json_null() : json_integer((json_int_t)stride));
+    if (!bad) return all;
+    json_decref(all);
+    return NULL;
 }
 
 static lipsc_status open_run(attacks *a, lipsc_error *err) {

@@ -4,6 +4,7 @@
 #include "token/parts.h"
 
 #include "core/error.h"
+#include "core/json.h"
 #include "io/mapfile.h"
 #include "io/show.h"
 #include "token/text.h"
@@ -18,8 +19,10 @@ lipsc_status lipsc_json_read(const char *json, size_t size, const char *file, js
                              lipsc_error *err) {
     char shown[LIPSC_SHOWN_NAME];
     json_error_t where;
-    *out = json_loadb(json, size, JSON_ALLOW_NUL | JSON_DECODE_ANY, &where);
+    int memory;
+    *out = lipsc_json_load(json, size, JSON_ALLOW_NUL | JSON_DECODE_ANY, &where, &memory);
     if (*out) return LIPSC_OK;
+    if (memory) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", file);
     lipsc_show_name(where.text, shown);
     return lipsc_fail_at(err, LIPSC_E_FORMAT,
                          where.position > 0 ? (uint64_t)where.position : 0,
@@ -182,6 +185,7 @@ static json_t *describe_wordpiece(json_t *vocab, json_t *config) {
 
 static lipsc_status open_bpe(const char *dir, const char *shown, json_t *config,
                              lipsc_tokenizer **out, lipsc_error *err) {
+    lipsc_json_begin();
     json_t *vocab = NULL, *merges = json_array(), *root = NULL;
     lipsc_status status = json_file(dir, "vocab.json", &vocab, err);
     if (!status) status = lines_of(dir, "merges.txt", 1, merges, err);
@@ -191,8 +195,9 @@ static lipsc_status open_bpe(const char *dir, const char *shown, json_t *config,
         json_array_remove(merges, json_array_size(merges) - 1);
     if (!status) {
         root = describe_bpe(vocab, merges, config);
-        status = root ? lipsc_tokenizer_assemble(root, shown, out, err)
-                      : lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", shown);
+        status = root && !lipsc_json_incomplete()
+                     ? lipsc_tokenizer_assemble(root, shown, out, err)
+                     : lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", shown);
     }
     json_decref(root);
     json_decref(merges);
@@ -203,6 +208,7 @@ static lipsc_status open_bpe(const char *dir, const char *shown, json_t *config,
 /* The line is the id; of two equal tokens the later holds. */
 static lipsc_status open_wordpiece(const char *dir, const char *shown, json_t *config,
                                    lipsc_tokenizer **out, lipsc_error *err) {
+    lipsc_json_begin();
     json_t *lines = json_array(), *vocab = json_object(), *line, *root = NULL;
     size_t i;
     lipsc_status status = lines_of(dir, "vocab.txt", 0, lines, err);
@@ -210,8 +216,9 @@ static lipsc_status open_wordpiece(const char *dir, const char *shown, json_t *c
         json_object_set_new(vocab, json_string_value(line), json_integer((json_int_t)i));
     if (!status) {
         root = describe_wordpiece(vocab, config);
-        status = root ? lipsc_tokenizer_assemble(root, shown, out, err)
-                      : lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", shown);
+        status = root && !lipsc_json_incomplete()
+                     ? lipsc_tokenizer_assemble(root, shown, out, err)
+                     : lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", shown);
     }
     json_decref(root);
     json_decref(vocab);

@@ -7,6 +7,7 @@
 #include "token/parts.h"
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "io/gguf.h"
 #include "io/show.h"
@@ -370,13 +371,16 @@ lipsc_status lipsc_tokenizer_from_gguf(const lipsc_gguf *gguf, lipsc_tokenizer *
                                        lipsc_error *err) {
     source s = {.gguf = gguf, .shown = lipsc_gguf_path(gguf), .err = err};
     json_t *root = NULL;
+    lipsc_json_begin();
     lipsc_status status = strings(&s, "tokenizer.ggml.tokens", &s.tokens);
     if (status) return status;
     s.vocab = vocabulary(s.tokens);
     s.added = added_tokens(&s);
     status = describe(&s, &root);
     if (!status)
-        status = root ? lipsc_tokenizer_assemble(root, s.shown, out, err) : no_memory(&s);
+        status = root && !lipsc_json_incomplete()
+                     ? lipsc_tokenizer_assemble(root, s.shown, out, err)
+                     : no_memory(&s);
     json_decref(root);
     json_decref(s.added);
     json_decref(s.vocab);
