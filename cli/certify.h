@@ -42,36 +42,24 @@ typedef struct {
         .help = "or needs more memory, in GiB (default 2)"                              \
     }
 
-/* What was found, as a row tells it. */
-typedef struct {
-    lipsc_certificate found;
-    int refused; /* beyond the limits: may be asked for again */
-} cli_certified;
-
-/* One certificate in the making; begin fills it, and `set` is handed to the library. */
+/* One certificate in the making. */
 typedef struct {
     const cli_command *self;
-    const cli_certify *how;
-    const char *name; /* of the file or the cell, for sentences */
+    const char *name; /* of the file, for sentences */
     int quiet;
     const char *rung;
-    cli_progress progress;
+    cli_progress progress;      /* of what comes before it as well */
     lipsc_certify_settings set; /* ctx is this struct */
 } cli_certifier;
 
-/* lower: as the row says it, 0 or NaN: by the direction alone; upper: proved before, or
- * NaN. */
-void cli_certify_begin(cli_certifier *c, const cli_command *self, const cli_certify *how,
-                       const cli_common *common, const char *name, double lower,
-                       double upper, uint64_t seed);
-/* status and err are those of the certificate.  Says on standard error what did not work;
- * LIPSC_OK when the row can be made, certified or not. */
-lipsc_status cli_certify_end(cli_certifier *c, lipsc_status status, const lipsc_error *err,
-                             cli_certified *out);
-
-/* Its fields: certified, certificate, certify_products. */
-enum { CLI_CERTIFY_COLUMNS = 3 };
-size_t cli_certify_columns(lipsc_column columns[CLI_CERTIFY_COLUMNS]);
-void cli_certify_fill(lipsc_table *t, const cli_certified *certified);
+/* What is handed to the library: NULL where no certificate was asked for.  The progress
+ * line begins either way. */
+const lipsc_certify_settings *cli_certify_begin(cli_certifier *c, const cli_command *self,
+                                                const cli_certify *how,
+                                                const cli_common *common, const char *name,
+                                                uint64_t seed);
+/* status and why are those of the certificate.  Says on standard error what did not work.
+ */
+void cli_certify_end(cli_certifier *c, lipsc_status status, const lipsc_error *why);
 
 #endif

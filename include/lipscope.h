@@ -68,6 +68,8 @@
 #include "lipscope/perturb.h"   /* what finite changes do, beside sigma              */
 #include "lipscope/file.h"      /* layer files                                        */
 #include "lipscope/trial.h"     /* this build on this machine: correct, fast          */
+#include "lipscope/layer_row.h" /* sigma of a layer at an input, and all beside it     */
+#include "lipscope/check.h"     /* a stored value, confirmed without the solver       */
 #include "lipscope/meanfield.h" /* measures, their distances, attention on them       */
 
 #endif

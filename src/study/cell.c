@@ -41,9 +41,13 @@ const double *lipsc_study_input(const lipsc_study *study, const study_cell *cell
     return lipsc_acts_block_input(acts, cell->layer);
 }
 
+double lipsc_row_tol(double tol, lipsc_dtype dtype) {
+    if (tol != 0.0) return tol;
+    return dtype == LIPSC_F32 ? 1e-2 : 1e-8;
+}
+
 double lipsc_study_tol(const lipsc_study_settings *set) {
-    if (set->tol != 0.0) return set->tol;
-    return set->dtype == LIPSC_F32 ? 1e-2 : 1e-8;
+    return lipsc_row_tol(set->tol, set->dtype);
 }
 
 /* As in `layer`: unless a tolerance was asked for, the value of an f32 solve shall be good

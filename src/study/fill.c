@@ -22,7 +22,7 @@ static void set_details(lipsc_row *row, const study_result *r) {
     row->pair_norm = r->influence.pair_norm;
 }
 
-static void set_certificate(lipsc_row *row, const lipsc_certificate *found) {
+void lipsc_row_set_certificate(lipsc_row *row, const lipsc_certificate *found) {
     row->certified = found->certified;
     row->certificate = found->rung;
     row->certify_products = found->products;
@@ -40,7 +40,7 @@ static void set_origin(const lipsc_study *study, lipsc_row *row) {
     row->tol = lipsc_study_tol(&study->set);
 }
 
-static void set_radius(const double *X, size_t n, size_t d, lipsc_row *row) {
+void lipsc_row_set_radius(lipsc_row *row, size_t n, size_t d, const double *X) {
     double sum = 0.0, largest = 0.0;
     for (size_t i = 0; i < n; i++) {
         double square = 0.0;
@@ -52,15 +52,20 @@ static void set_radius(const double *X, size_t n, size_t d, lipsc_row *row) {
     row->radius_max = sqrt(largest);
 }
 
+void lipsc_row_set_solve(lipsc_row *row, double sigma, const lipsc_svd_info *info) {
+    row->sigma = sigma;
+    row->lower = info->lower;
+    row->upper_prob = info->upper_prob;
+    row->probability = info->probability;
+    row->residual = info->residual;
+    row->products = info->products;
+    row->converged = info->converged;
+}
+
 static void set_value(const study_result *r, lipsc_row *row) {
-    row->sigma = r->sigma[0];
+    lipsc_row_set_solve(row, r->sigma[0], &r->info);
     row->lower = r->lower;
     row->upper = r->upper;
-    row->upper_prob = r->info.upper_prob;
-    row->probability = r->info.probability;
-    row->residual = r->info.residual;
-    row->products = r->info.products;
-    row->converged = r->info.converged;
     row->released = r->released;
     row->routing_gap = r->routing_gap;
     row->seconds = r->seconds;
@@ -100,7 +105,8 @@ void lipsc_study_fill(const lipsc_study *study, const study_cell *cell,
     row->parts = lipsc_study_parts(s);
     set_place(study, cell, attn, row);
     set_value(r, row);
-    set_radius(lipsc_study_input(study, cell, acts), cell->n, study->info->d, row);
+    lipsc_row_set_radius(row, cell->n, study->info->d,
+                         lipsc_study_input(study, cell, acts));
     if (*r->info.unknown) {
         memcpy(room->rounding, r->info.unknown, sizeof room->rounding);
         row->rounding = room->rounding;
@@ -108,6 +114,6 @@ void lipsc_study_fill(const lipsc_study *study, const study_cell *cell,
     if (s->count) row->sigmas = (lipsc_reals){s->count, room->sigmas};
     if (r->has_spread) set_spread(row, r);
     if (s->details) set_details(row, r);
-    if (s->certify > 0.0) set_certificate(row, &r->certificate);
+    if (s->certify > 0.0) lipsc_row_set_certificate(row, &r->certificate);
     set_origin(study, row);
 }

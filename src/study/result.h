@@ -28,6 +28,12 @@ void lipsc_study_fill(const lipsc_study *study, const study_cell *cell,
                       const lipsc_acts *acts, lipsc_attn *attn, const study_result *r,
                       study_room *room, lipsc_row *row);
 
+/* Parts of any row: what a solve found, the lengths of the tokens, a certificate. */
+void lipsc_row_set_solve(lipsc_row *row, double sigma, const lipsc_svd_info *info);
+void lipsc_row_set_radius(lipsc_row *row, size_t n, size_t d, const double *X);
+double lipsc_row_tol(double tol, lipsc_dtype dtype); /* 0: the default there */
+void lipsc_row_set_certificate(lipsc_row *row, const lipsc_certificate *found);
+
 /* save.c */
 lipsc_status lipsc_study_save_direction(const lipsc_study *study, const study_cell *cell,
                                         const lipsc_acts *acts, const lipsc_attn *attn,
