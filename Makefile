@@ -8,7 +8,8 @@
 #   make nightly    what .ci/run has no time for, hours of it
 #   make faults     every k-th allocation, write, sync, rename and map of whole commands fails,
 #                   under the sanitizers;  make kills: KILLS times (1000) without warning;
-#                   make power: the disk after every write of a sweep
+#                   make power: the disk after every write of a sweep;  make load: a run of
+#                   ROWS cells (a million)
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
 #   make fuzz-long  the same for hours: FUZZ_LONG seconds each (default 3600)
 #   make coverage   what the tests reach of src/: lines and branches
@@ -123,7 +124,8 @@ faults:
 	@LSAN_OPTIONS=suppressions=$(CURDIR)/tools/lsan.supp:print_suppressions=0 \
 	    python3 -B tests/fault/sweep.py build-asan/lipscope_faults build-asan/faults $(TRIES)
 
-kills power: configure
+ROWS ?= 1000000
+kills power load: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target lipscope_faults
 
 kills:
@@ -132,8 +134,11 @@ kills:
 power:
 	@python3 -B tests/fault/power.py $(BUILD)/lipscope_faults $(BUILD)/power
 
+load:
+	@python3 -B tests/fault/load.py $(BUILD)/lipscope_faults $(BUILD)/load $(ROWS)
+
 # Each in its turn, to the end, whatever the others say; .ci/run does the rest.
-NIGHTLY = test-long asan faults kills power test-aarch64 fuzz-bounds fuzz-long intervals coverage release-test
+NIGHTLY = test-long asan faults kills power load test-aarch64 fuzz-bounds fuzz-long intervals coverage release-test
 nightly:
 	@bad=; for target in $(NIGHTLY); do start=$$(date +%s); $(MAKE) $$target || bad="$$bad $$target"; \
 	    echo "== $$target: $$(($$(date +%s) - start)) s"; done; \
@@ -210,5 +215,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short faults kills power nightly fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short faults kills power load nightly fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

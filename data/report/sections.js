@@ -404,7 +404,9 @@ function originOf(run) {
             ...pair("command", run.command_line ?? "lipscope " + run.command),
             ...pair("begun", run.created),
             ...pair("lipscope", distinct([run.version, ...from("version")]).join(", ")),
-            ...pair("cells", run.count.toLocaleString("en")),
+            ...pair("cells", run.every ?
+                `${run.count.toLocaleString("en")} of ${run.cells.toLocaleString("en")}: a sample, every ` +
+                `${run.every}th window with all its lengths and layers` : run.count.toLocaleString("en")),
             ...pair("model", from("model").join(", ")),
             ...pair("model hash", run.settings.model_hash ?? from("model_hash").join(", ")),
             ...pair("text hash", run.settings.text_hash ?? from("text_hash").join(", ")),

@@ -43,7 +43,18 @@ static void keep_first(lipsc_table *t, lipsc_status status) {
     if (t->status == LIPSC_OK) t->status = status;
 }
 
+/* TSV needs no widths: what is complete goes out, so that a long run fits in memory. */
+static void print_many(lipsc_table *t) {
+    enum { MANY = 4096 };
+    if (t->format != LIPSC_FORMAT_TSV || t->status || json_array_size(t->rows) < MANY)
+        return;
+    lipsc_print_tsv(t);
+    json_array_clear(t->rows);
+    t->printed = 0;
+}
+
 void lipsc_table_row(lipsc_table *t) {
+    print_many(t);
     json_t *row = json_object();
     for (size_t c = 0; row && c < t->count; c++)
         if (json_object_set_new(row, t->columns[c].name, json_null()))

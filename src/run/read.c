@@ -1,6 +1,7 @@
 /* read.c - a run file that is only looked at: no lock is taken, another process may write.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,11 +56,19 @@ lipsc_status lipsc_run_head(lipsc_run *run, json_t **head, lipsc_error *err) {
     return status;
 }
 
-static lipsc_status read_rows(lipsc_run *run, json_t **rows, lipsc_error *err) {
+/* The rows of the windows 0, every, 2 every...; what has no window is kept. */
+static lipsc_status read_rows(lipsc_run *run, size_t every, json_t **rows,
+                              lipsc_error *err) {
     sqlite3_stmt *statement = NULL;
     int step = SQLITE_DONE;
-    lipsc_status status =
-        lipsc_run_prepare(run, "SELECT row, key FROM cells ORDER BY key", &statement, err);
+    lipsc_status status = lipsc_run_prepare(
+        run,
+        every > 1 ? "SELECT row, key FROM cells WHERE coalesce("
+                    "json_extract(row, '$.window'), 0) % ? = 0 ORDER BY key"
+                  : "SELECT row, key FROM cells ORDER BY key",
+        &statement, err);
+    if (!status && every > 1 && sqlite3_bind_int64(statement, 1, (sqlite3_int64)every))
+        status = lipsc_run_fail(run, "read", err);
     *rows = json_array();
     while (!status && (step = sqlite3_step(statement)) == SQLITE_ROW) {
         const unsigned char *text = sqlite3_column_text(statement, 0);
@@ -115,15 +124,37 @@ lipsc_run *lipsc_run_look(const char *path, lipsc_error *err) {
     return NULL;
 }
 
+/* *every, and what the head says of it. */
+static lipsc_status choose(lipsc_run *run, size_t most, json_t *head, size_t *every,
+                           lipsc_error *err) {
+    size_t count = 0;
+    *every = 1;
+    if (most == SIZE_MAX) return LIPSC_OK;
+    const lipsc_status status = lipsc_run_count(run, &count, err);
+    if (status || count <= most) return status;
+    *every = (count + most - 1) / most;
+    if (!json_object_set_new(head, "cells", json_integer((json_int_t)count)) &&
+        !json_object_set_new(head, "every", json_integer((json_int_t)*every)))
+        return LIPSC_OK;
+    return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", run->path);
+}
+
 lipsc_status lipsc_run_read(const char *path, json_t **head, json_t **rows,
                             lipsc_error *err) {
+    return lipsc_run_read_some(path, SIZE_MAX, head, rows, err);
+}
+
+lipsc_status lipsc_run_read_some(const char *path, size_t most, json_t **head,
+                                 json_t **rows, lipsc_error *err) {
     lipsc_error own;
+    size_t every = 1;
     if (!err) err = &own;
     *head = *rows = NULL;
     lipsc_run *run = lipsc_run_look(path, err);
     if (!run) return err->code;
     lipsc_status status = lipsc_run_head(run, head, err);
-    if (!status) status = read_rows(run, rows, err);
+    if (!status) status = choose(run, most, *head, &every, err);
+    if (!status) status = read_rows(run, every, rows, err);
     lipsc_run_close(run);
     if (status) {
         json_decref(*head);

@@ -1,6 +1,7 @@
 /* rows_file.c - a run file as rows: cells that are read, stored and found again. */
 #include "run/rows_file.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -44,9 +45,9 @@ static lipsc_status read_row(const json_t *object, lipsc_pool *pool, lipsc_row *
     return LIPSC_OK;
 }
 
-static lipsc_status read_rows(const char *path, storage *s, lipsc_rows_file *out,
-                              lipsc_error *err) {
-    lipsc_status status = lipsc_run_read(path, &s->head, &s->stored, err);
+static lipsc_status read_rows(const char *path, size_t most, storage *s,
+                              lipsc_rows_file *out, lipsc_error *err) {
+    lipsc_status status = lipsc_run_read_some(path, most, &s->head, &s->stored, err);
     if (status) return status;
     out->count = json_array_size(s->stored);
     out->rows = s->rows = lipsc_alloc(out->count, sizeof *s->rows);
@@ -67,10 +68,15 @@ static const char *head_text(const storage *s, const char *name) {
 
 lipsc_status lipsc_rows_file_open(const char *path, lipsc_rows_file *out,
                                   lipsc_error *err) {
+    return lipsc_rows_file_open_some(path, SIZE_MAX, out, err);
+}
+
+lipsc_status lipsc_rows_file_open_some(const char *path, size_t most, lipsc_rows_file *out,
+                                       lipsc_error *err) {
     *out = (lipsc_rows_file){0};
     storage *s = out->storage = lipsc_alloc_zero(1, sizeof *s);
     if (!s) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
-    const lipsc_status status = read_rows(path, s, out, err);
+    const lipsc_status status = read_rows(path, most, s, out, err);
     if (status) return status;
     const json_t *seed = lipsc_rows_file_setting(out, "seed");
     out->command = head_text(s, "command");

@@ -7,6 +7,10 @@
 
 #include "lipscope/run.h"
 
+/* As lipsc_rows_file_open, of at most about `most` rows: lipsc_run_read_some. */
+lipsc_status lipsc_rows_file_open_some(const char *path, size_t most, lipsc_rows_file *out,
+                                       lipsc_error *err);
+
 /* As lipsc_run_read gives them; valid as long as the file. */
 json_t *lipsc_rows_file_head(const lipsc_rows_file *file);
 json_t *lipsc_rows_file_stored(const lipsc_rows_file *file, size_t i);

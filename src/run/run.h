@@ -42,5 +42,10 @@ lipsc_status lipsc_run_get(lipsc_run *run, const char *key, json_t **row, lipsc_
  * their keys; json_decref both. */
 lipsc_status lipsc_run_read(const char *path, json_t **head, json_t **rows,
                             lipsc_error *err);
+/* The same of at most about `most` rows: where there are more, the rows of every k-th
+ * window, with all their lengths and layers; *head then also has cells, the number of all,
+ * and every, the k. */
+lipsc_status lipsc_run_read_some(const char *path, size_t most, json_t **head,
+                                 json_t **rows, lipsc_error *err);
 
 #endif

@@ -132,6 +132,44 @@ static void test_store_and_resume(void **state) {
     lipsc_run_close(NULL);
 }
 
+/* More rows than were asked for: every k-th window, with all its lengths, and it is said.
+ */
+static void test_read_some(void **state) {
+    (void)state;
+    char path[256], key[32];
+    lipsc_run *run;
+    lipsc_error err;
+    json_t *head, *rows;
+    snprintf(path, sizeof path, "%s", path_of("some.db"));
+    assert_int_equal(open_run(path, same, &run, &err), LIPSC_OK);
+    for (int n = 0; n < 2; n++)
+        for (int w = 0; w < 10; w++) {
+            json_t *one = json_pack("{s:i, s:i}", "n", n, "window", w);
+            snprintf(key, sizeof key, "n=%d window=%d", n, w);
+            assert_int_equal(lipsc_run_put(run, key, one, &err), LIPSC_OK);
+            json_decref(one);
+        }
+    lipsc_run_close(run);
+    for (size_t most = 1; most <= 21; most++) {
+        const int every = (int)((20 + most - 1) / most);
+        assert_int_equal(lipsc_run_read_some(path, most, &head, &rows, &err), LIPSC_OK);
+        assert_int_equal(json_array_size(rows), 2 * ((9 / every) + 1));
+        for (size_t i = 0; i < json_array_size(rows); i++)
+            assert_int_equal(
+                json_integer_value(json_object_get(json_array_get(rows, i), "window")) %
+                    every,
+                0);
+        if (every > 1) {
+            assert_int_equal(json_integer_value(json_object_get(head, "cells")), 20);
+            assert_int_equal(json_integer_value(json_object_get(head, "every")), every);
+        } else {
+            assert_null(json_object_get(head, "every"));
+        }
+        json_decref(head);
+        json_decref(rows);
+    }
+}
+
 /* For somebody who only looks: while the run goes on, and when it has ended. */
 static void test_read(void **state) {
     (void)state;
@@ -494,15 +532,11 @@ static void test_absent_setting(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_absent_setting),
-        cmocka_unit_test(test_store_and_resume),
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_killed_while_created),
-        cmocka_unit_test(test_two_processes),
-        cmocka_unit_test(test_other_settings),
-        cmocka_unit_test(test_other_files),
-        cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_absent_setting), cmocka_unit_test(test_store_and_resume),
+        cmocka_unit_test(test_read),           cmocka_unit_test(test_read_some),
+        cmocka_unit_test(test_killed),         cmocka_unit_test(test_killed_while_created),
+        cmocka_unit_test(test_two_processes),  cmocka_unit_test(test_other_settings),
+        cmocka_unit_test(test_other_files),    cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

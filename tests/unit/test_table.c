@@ -170,6 +170,32 @@ static void test_utf8(void **state) {
     }
 }
 
+/* More rows than are held at a time: all come, once and in their order, with one header. */
+static void test_many(void **state) {
+    (void)state;
+    char *text = NULL, *line;
+    size_t length = 0;
+    FILE *to = open_memstream(&text, &length);
+    lipsc_table *t =
+        lipsc_table_new("try", LIPSC_FORMAT_TSV, LIPSC_LAYOUT_WIDE, to, COLUMNS, columns);
+    assert_non_null(t);
+    for (int i = 0; i < 10000; i++) {
+        lipsc_table_row(t);
+        lipsc_table_integer(t, "n", i);
+        if (i % 3000 == 0) lipsc_table_flush(t);
+    }
+    assert_int_equal(lipsc_table_end(t, NULL), LIPSC_OK);
+    lipsc_table_free(t);
+    fclose(to);
+    line = strchr(text, '\n') + 1;
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(strtol(strchr(line, '\t') + 1, NULL, 10), i);
+        line = strchr(line, '\n') + 1;
+    }
+    assert_int_equal(*line, '\0');
+    free(text);
+}
+
 /* A name that is no column, or a value of another kind, must not pass in silence. */
 static void test_mistakes(void **state) {
     (void)state;
@@ -191,6 +217,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tsv),     cmocka_unit_test(test_table),
         cmocka_unit_test(test_hostile), cmocka_unit_test(test_json),
-        cmocka_unit_test(test_utf8),    cmocka_unit_test(test_mistakes)};
+        cmocka_unit_test(test_utf8),    cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
