@@ -10,7 +10,9 @@
 #                   under the sanitizers;  make kills: KILLS times (1000) without warning;
 #                   make power: the disk after every write of a sweep;  make load: a run of
 #                   ROWS cells (a million)
+#   make tsan       many handles in many threads under ThreadSanitizer (clang)
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
+#   make fuzz-api   the calls of the library on random layers, FUZZ_SECONDS
 #   make fuzz-long  the same for hours: FUZZ_LONG seconds each (default 3600)
 #   make coverage   what the tests reach of src/: lines and branches
 #   make intervals  simulated sweeps: what the 95 % intervals of growth laws cover
@@ -30,7 +32,7 @@
 #   make wheel      the Python package with all libraries inside, in build-wheel/dist;
 #                   make test-python: and its tests, in an environment of their own
 #   make release    into RELEASE (default build-release): source, Debian packages, wheel,
-#                   what is inside, checksums (signed with KEY);  make release-test: twice,
+#                   what is inside, checksums (signed with KEY; LAST: release whose ABI is kept);  make release-test: twice,
 #                   the same bytes, then installed into clean Debian roots
 #   make install    to PREFIX (default /usr/local), below DESTDIR where given
 #   make format     lay out every C file as .clang-format says
@@ -105,6 +107,14 @@ fuzz:
 	@cmake --build build-fuzz/tests/fuzz -j $(JOBS)
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
+# the whole library is instrumented for it: minutes of compiling
+fuzz-api:
+	@tools/deps.sh build ci
+	@$(CONFIGURE) -B build-fuzz-api -DCMAKE_C_COMPILER=clang -DLIPSCOPE_TESTS=OFF -DLIPSCOPE_FUZZ=ON \
+	    -DLIPSCOPE_REPORT=OFF -DLIPSCOPE_SANITIZE=fuzzer-no-link,address,undefined >/dev/null
+	@cmake --build build-fuzz-api -j $(JOBS) --target fuzz_api
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/fuzz.sh build-fuzz-api $(FUZZ_SECONDS)
+
 fuzz-bounds: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target test_zoo test_enclosure
 	@$(BUILD)/tests/unit/test_zoo 10000
@@ -134,11 +144,14 @@ kills:
 power:
 	@python3 -B tests/fault/power.py $(BUILD)/lipscope_faults $(BUILD)/power
 
+tsan:
+	@tools/tsan.sh build-tsan $(OPTS)
+
 load:
 	@python3 -B tests/fault/load.py $(BUILD)/lipscope_faults $(BUILD)/load $(ROWS)
 
 # Each in its turn, to the end, whatever the others say; .ci/run does the rest.
-NIGHTLY = test-long asan faults kills power load test-aarch64 fuzz-bounds fuzz-long intervals coverage release-test
+NIGHTLY = test-long asan faults kills power load tsan test-aarch64 fuzz-bounds fuzz-api fuzz-long intervals coverage release-test
 nightly:
 	@bad=; for target in $(NIGHTLY); do start=$$(date +%s); $(MAKE) $$target || bad="$$bad $$target"; \
 	    echo "== $$target: $$(($$(date +%s) - start)) s"; done; \
@@ -215,5 +228,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short faults kills power load nightly fuzz fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short faults kills power load tsan nightly fuzz fuzz-api fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

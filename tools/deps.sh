@@ -53,6 +53,7 @@ packages() {
         echo debhelper              command dh
         echo dpkg-dev               command dpkg-buildpackage
         echo fakeroot               command fakeroot
+        echo abigail-tools          command abidiff
         echo lintian                command lintian ;;
     clean-root)
         echo mmdebstrap             command mmdebstrap
