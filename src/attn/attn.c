@@ -144,14 +144,21 @@ static lipsc_status prepare(lipsc_attn *attn, const lipsc_input *input, lipsc_er
     return LIPSC_OK;
 }
 
+lipsc_status lipsc_attns_as(size_t count, const lipsc_attn *const *attn, lipsc_dtype dtype,
+                            const lipsc_device *device, lipsc_attn *const *own) {
+    for (size_t i = 0; i < count; i++) {
+        *own[i] = *attn[i];
+        own[i]->owns_packed = 0;
+        own[i]->storage = own[i]->state = NULL;
+        own[i]->dtype = dtype;
+        own[i]->device = device;
+    }
+    return open_states(count, own, NULL);
+}
+
 lipsc_status lipsc_attn_as(const lipsc_attn *attn, lipsc_dtype dtype,
                            const lipsc_device *device, lipsc_attn *own) {
-    *own = *attn;
-    own->owns_packed = 0;
-    own->storage = own->state = NULL;
-    own->dtype = dtype;
-    own->device = device;
-    return open_states(1, &own, NULL);
+    return lipsc_attns_as(1, &attn, dtype, device, &own);
 }
 
 void lipsc_attn_close(lipsc_attn *own) {

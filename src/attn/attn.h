@@ -59,6 +59,9 @@ lipsc_status lipsc_attn_products(int trans, size_t count, const lipsc_product *p
  * rows from attn.  To be closed, also after a failure. */
 lipsc_status lipsc_attn_as(const lipsc_attn *attn, lipsc_dtype dtype,
                            const lipsc_device *device, lipsc_attn *own);
+/* The same for handles of one batch, which the results are too. */
+lipsc_status lipsc_attns_as(size_t count, const lipsc_attn *const *attn, lipsc_dtype dtype,
+                            const lipsc_device *device, lipsc_attn *const *own);
 void lipsc_attn_close(lipsc_attn *own);
 
 /* What the products of query head h work with: see lipsc_device_ops.  LIPSC_E_BACKEND where

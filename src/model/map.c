@@ -372,11 +372,14 @@ static lipsc_status open_twin(lipsc_map *map, lipsc_map **twin) {
     return status;
 }
 
-static lipsc_status judge_apply(void *ctx, size_t k, const double *x, double *y) {
-    lipsc_map *map = ctx, *twin;
-    const lipsc_status status = open_twin(map, &twin);
-    if (status) return status;
-    return apply_host(twin, 0, k, x, y);
+static lipsc_status judge_apply(size_t count, const lipsc_product *product) {
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        lipsc_map *twin;
+        status = open_twin(product[i].of, &twin);
+        if (!status) status = apply_host(twin, 0, product[i].k, product[i].x, product[i].y);
+    }
+    return status;
 }
 
 /* What products with twin, in double, can be off by; infinite where nothing is proved. */

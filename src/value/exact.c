@@ -1,4 +1,5 @@
 /* exact.c - products in double with the layer and the input as they were given. */
+#include "core/mem.h"
 #include "value/value.h"
 
 /* Up to this many operations the definition takes at most about ten milliseconds. */
@@ -45,3 +46,74 @@ lipsc_status lipsc_exact_output(lipsc_exact *exact, double *y) {
 }
 
 void lipsc_exact_close(lipsc_exact *exact) { lipsc_attn_close(&exact->own); }
+
+/* ---- Several handles at once --------------------------------------------------------- */
+
+/* One of several products on its way through the device. */
+typedef struct {
+    lipsc_attn own,
+        *attn; /* the operator in double: a handle of its own, or the caller's */
+    lipsc_linop op;
+    void *x, *y;
+} passage;
+
+static lipsc_status send(const lipsc_product *product, passage *p) {
+    const lipsc_space *space = p->op.space;
+    size_t from, to;
+    if (!lipsc_mul_size(product->k, p->op.n, &from) ||
+        !lipsc_mul_size(product->k, p->op.m, &to))
+        return LIPSC_E_RANGE;
+    p->x = lipsc_space_alloc(space, from);
+    p->y = lipsc_space_alloc(space, to);
+    if (!p->x || !p->y) return LIPSC_E_NOMEM;
+    return lipsc_space_upload(space, from, product->x, p->x);
+}
+
+static lipsc_status open_double(size_t count, const lipsc_product *product, passage *p) {
+    const lipsc_attn *first = product->of;
+    const lipsc_device *device = lipsc_device_proved(first->device);
+    const int ready = first->dtype == LIPSC_F64 && device == first->device;
+    lipsc_status status = LIPSC_OK;
+    const lipsc_attn **from = lipsc_alloc(count, sizeof *from);
+    lipsc_attn **own = lipsc_alloc(count, sizeof *own);
+    if (!from || !own) status = LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count && !status; i++) {
+        from[i] = product[i].of;
+        own[i] = &p[i].own;
+        p[i].attn = ready ? product[i].of : own[i];
+    }
+    if (!status && !ready) status = lipsc_attns_as(count, from, LIPSC_F64, device, own);
+    for (size_t i = 0; i < count && !status; i++) p[i].op = lipsc_attn_linop(p[i].attn);
+    lipsc_release(from);
+    lipsc_release(own);
+    return status;
+}
+
+static lipsc_status pass_all(size_t count, const lipsc_product *product, passage *p,
+                             lipsc_product *there) {
+    lipsc_status status = open_double(count, product, p);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = send(&product[i], &p[i]);
+        there[i] = (lipsc_product){p[i].attn, product[i].k, p[i].x, p[i].y};
+    }
+    if (!status) status = lipsc_attn_products(0, count, there);
+    for (size_t i = 0; i < count && !status; i++)
+        status = lipsc_space_download(p[i].op.space, product[i].k * p[i].op.m, p[i].y,
+                                      product[i].y);
+    for (size_t i = 0; i < count; i++) {
+        if (p[i].x) lipsc_space_release(p[i].op.space, p[i].x);
+        if (p[i].y) lipsc_space_release(p[i].op.space, p[i].y);
+        lipsc_attn_close(&p[i].own);
+    }
+    return status;
+}
+
+lipsc_status lipsc_exact_products(size_t count, const lipsc_product *product) {
+    passage *p = lipsc_alloc_zero(count, sizeof *p);
+    lipsc_product *there = lipsc_alloc(count, sizeof *there);
+    const lipsc_status status =
+        p && there ? pass_all(count, product, p, there) : LIPSC_E_NOMEM;
+    lipsc_release(p);
+    lipsc_release(there);
+    return status;
+}

@@ -23,11 +23,16 @@ lipsc_status lipsc_exact_apply(lipsc_exact *exact, int trans, size_t k, const do
 lipsc_status lipsc_exact_output(lipsc_exact *exact, double *y);
 void lipsc_exact_close(lipsc_exact *exact);
 
+/* y = J x in double for handles of one batch, the `of` of at most one product each: their
+ * operators in double are opened and multiplied together.  x and y are host vectors.  What
+ * is found for a handle does not depend on the others. */
+lipsc_status lipsc_exact_products(size_t count, const lipsc_product *product);
+
 /* What re-evaluates the directions that a solve found. */
 typedef struct {
     /* y (k vectors of m) = J x (k vectors of n) in double, with weights and input as
-     * stored */
-    lipsc_status (*apply)(void *ctx, size_t k, const double *x, double *y);
+     * stored, for several judges of one kind: of is the ctx of each */
+    lipsc_status (*apply)(size_t count, const lipsc_product *product);
     /* *eps: |y - J x| <= eps |x| for what apply computes, possibly infinite; it need not be
      * smaller than enough.  Where that is
      * so because nothing is known of the attention, why (room for size characters) is a
@@ -50,7 +55,8 @@ typedef struct {
     lipsc_status status; /* what became of it */
 } lipsc_sigma_task;
 
-/* lipsc_linop_sigma for operators in one precision, solved side by side (svd/solver.h). */
+/* lipsc_linop_sigma for operators in one precision, solved side by side (svd/solver.h) and
+ * judged together: their judges differ in ctx only. */
 void lipsc_linops_sigma(size_t count, lipsc_sigma_task *task, const lipsc_svd_settings *set,
                         lipsc_products *products, int threads);
 

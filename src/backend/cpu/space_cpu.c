@@ -35,6 +35,48 @@ static int team(const lipsc_space *self, size_t len) {
     return len < SERIAL_LENGTH || omp_in_parallel() ? 1
                                                     : lipsc_device_threads(self->device);
 }
+
+/* One operation on elements begin .. end-1. */
+typedef void part_of(const void *of, size_t begin, size_t end);
+
+/* All elements, `step` of them at a time.  A team of one starts no region: that costs more
+ * than the work on a short vector. */
+static lipsc_status spread(const lipsc_space *self, size_t elements, size_t step,
+                           part_of *part, const void *of) {
+    const int threads = team(self, elements);
+    if (threads == 1) {
+        for (size_t at = 0; at < elements; at += step)
+            part(of, at, min_size(at + step, elements));
+        return LIPSC_OK;
+    }
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (size_t at = 0; at < elements; at += step)
+        part(of, at, min_size(at + step, elements));
+    return LIPSC_OK;
+}
+
+/* What the operations work on. */
+typedef struct {
+    const void *from;
+    void *to;
+    double factor;
+    uint64_t seed, first;
+} elementwise;
+
+typedef struct {
+    size_t len, slab, na, nb;
+    const void *a, *b;
+    double (*part)[TILE_A * TILE_B]; /* sums of the slabs */
+} pairing;
+
+typedef struct {
+    size_t len, ka, kb;
+    const void *a;
+    const double *c;
+    double beta;
+    void *b;
+} combination;
+
 static void release(const lipsc_space *self, void *p) {
     (void)self;
     lipsc_release(p);

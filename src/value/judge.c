@@ -1,0 +1,322 @@
+/* judge.c - singular values of operators side by side: what the solver found in its
+ * precision is evaluated in double and enclosed.
+ *
+ * The solver hands over directions v.  Whatever precision found them, |J v| / |v| with J
+ * in double, less what rounding can do to it, is a lower bound of sigma. */
+#include "core/clock.h"
+#include "core/mem.h"
+#include "svd/solver.h"
+#include "value/value.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Blocks of that length are summed, then the sums: short chains have small errors. */
+enum { CHAIN = 256 };
+
+/* Taken relative to the largest entry: squares of tiny values would underflow. */
+static double norm(size_t n, const double *x) {
+    double largest = 0.0, sum = 0.0;
+    for (size_t e = 0; e < n; e++)
+        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]); /* a NaN stays */
+    for (size_t first = 0; largest > 0.0 && first < n; first += CHAIN) {
+        double part = 0.0;
+        for (size_t e = first; e < n && e < first + CHAIN; e++)
+            part += (x[e] / largest) * (x[e] / largest);
+        sum += part;
+    }
+    return largest * sqrt(sum);
+}
+
+/* Relative error of norm. */
+static double norm_error(size_t n) {
+    const double longest = (double)(n < CHAIN ? n : CHAIN) + (double)(n / CHAIN) + 8.0;
+    return longest * DBL_EPSILON;
+}
+
+/* x := x / |x|; returns |x|.  A zero vector stays one. */
+static double normalise(size_t n, double *x) {
+    const double length = norm(n, x);
+    for (size_t e = 0; length > 0.0 && e < n; e++) x[e] /= length;
+    return length;
+}
+
+static void swap(size_t n, double *a, double *b) {
+    for (size_t e = 0; e < n; e++) {
+        const double t = a[e];
+        a[e] = b[e];
+        b[e] = t;
+    }
+}
+
+/* Largest first.  Almost sorted already: only values that agree within the solver's
+ * precision can have changed places. */
+static void sort_values(size_t count, size_t m, size_t n, double *sigma, double *u,
+                        double *v) {
+    for (size_t i = 1; i < count; i++)
+        for (size_t j = i; j > 0 && sigma[j] > sigma[j - 1]; j--) {
+            swap(1, sigma + j, sigma + j - 1);
+            swap(m, u + j * m, u + (j - 1) * m);
+            swap(n, v + j * n, v + (j - 1) * n);
+        }
+}
+
+/* Rounding below that part of the value is not worth a look at all scores. */
+static const double enough_of_sigma = 1e-6;
+
+/* lower of the first value; v is that of the first value, as stored. */
+static lipsc_status enclose(const lipsc_judge *judge, size_t m, size_t n, double sigma,
+                            const double *v, lipsc_svd_info *info) {
+    double eps;
+    info->unknown[0] = '\0';
+    info->rounding = info->lower = NAN;
+    if (!judge->rounding) return LIPSC_OK;
+    const lipsc_status status = judge->rounding(judge->ctx, enough_of_sigma * sigma, &eps,
+                                                info->unknown, sizeof info->unknown);
+    if (status) return status;
+    const double length = norm(n, v) * (1.0 + norm_error(n));
+    info->rounding = eps * length + sigma * norm_error(m);
+    info->lower = (sigma - info->rounding) / length * (1.0 - 4.0 * DBL_EPSILON);
+    if (info->lower > 0.0 && !info->unknown[0]) return LIPSC_OK;
+    info->lower = 0.0;
+    if (!info->unknown[0] && sigma > 0.0)
+        snprintf(info->unknown, sizeof info->unknown,
+                 "rounding may change this value by %.1e, more than itself",
+                 info->rounding);
+    return LIPSC_OK;
+}
+
+/* ---- upper_prob of an operator in f32 ------------------------------------------------ */
+
+/* A solve in f32 speaks of the operator in f32.  Let E be its difference to the one in
+ * double and w standard normal: |E| <= |E w| / |g| with g the component of w along E's
+ * first direction, and Prob(|g| < t) <= t sqrt(2 / pi).  Half of the risk goes here. */
+static const double risk_share = 0.5;
+
+static double operator_difference(size_t m, const double *in_f32, double *in_f64,
+                                  double probability) {
+    const double t = risk_share * (1.0 - probability) * sqrt(acos(-1.0) / 2.0);
+    for (size_t e = 0; e < m; e++) in_f64[e] -= in_f32[e];
+    return norm(m, in_f64) / t;
+}
+
+/* ---- Solve, then evaluate -------------------------------------------------------------
+ */
+
+/* Values and vectors found: nothing of the caller's is written before success.  One vector
+ * more than asked for, for the probe: a random vector whose product in the precision of the
+ * operator is `image`. */
+typedef struct {
+    double *sigma, *u, *v, *image;
+    void *found_v, *w, *w_image; /* on the device */
+    int judged, probed;
+    lipsc_svd_info found;
+} answer;
+
+static void answer_free(const lipsc_space *space, answer *a) {
+    lipsc_release(a->sigma);
+    lipsc_release(a->u);
+    lipsc_release(a->v);
+    lipsc_release(a->image);
+    lipsc_space_release(space, a->found_v);
+    lipsc_space_release(space, a->w);
+    lipsc_space_release(space, a->w_image);
+}
+
+static lipsc_status answer_new(const lipsc_linop *op, size_t count, answer *a) {
+    size_t all_u, all_v;
+    *a = (answer){.sigma = NULL};
+    if (!lipsc_mul_size(count + 1, op->m, &all_u) ||
+        !lipsc_mul_size(count + 1, op->n, &all_v))
+        return LIPSC_E_RANGE;
+    a->sigma = lipsc_alloc_zero(count, sizeof *a->sigma);
+    a->u = lipsc_alloc(all_u, sizeof *a->u);
+    a->v = lipsc_alloc(all_v, sizeof *a->v);
+    a->found_v = lipsc_space_alloc(op->space, count * op->n);
+    return a->sigma && a->u && a->v && a->found_v ? LIPSC_OK : LIPSC_E_NOMEM;
+}
+
+/* Several operators that are solved and judged together. */
+typedef struct {
+    size_t count;
+    lipsc_sigma_task *task;
+    answer *a;
+    const lipsc_svd_settings *used; /* by the solver */
+    lipsc_products *products;
+    double probability;
+    lipsc_product *product; /* (count) made at once */
+} court;
+
+/* The time of products goes to each by the elements that it reads. */
+static void share_time(court *b, double seconds) {
+    double all = 0.0;
+    for (size_t i = 0; i < b->count; i++)
+        if (b->a[i].judged) all += (double)(b->task[i].op->n + b->task[i].op->m);
+    for (size_t i = 0; i < b->count; i++)
+        if (b->a[i].judged)
+            b->a[i].found.product_seconds +=
+                seconds * (double)(b->task[i].op->n + b->task[i].op->m) / all;
+}
+
+/* The directions in double, of length one; behind them a probe where it is needed. */
+static lipsc_status fetch(const lipsc_linop *op, const lipsc_svd_settings *set, answer *a) {
+    const lipsc_space *space = op->space;
+    const size_t count = set->count;
+    lipsc_status status = lipsc_space_download(space, count * op->n, a->found_v, a->v);
+    lipsc_space_release(space, a->found_v); /* room for the operator in double */
+    a->found_v = NULL;
+    for (size_t i = 0; !status && i < count; i++) normalise(op->n, a->v + i * op->n);
+    a->probed = space->dtype == LIPSC_F32 && !isnan(a->found.upper_prob);
+    if (status || !a->probed) return status;
+    a->image = lipsc_alloc(op->m, sizeof *a->image);
+    a->w = lipsc_space_alloc(space, op->n);
+    a->w_image = lipsc_space_alloc(space, op->m);
+    if (!a->image || !a->w || !a->w_image) return LIPSC_E_NOMEM;
+    return lipsc_space_random(space, set->seed + 0x9e3779b97f4a7c15u, 0, op->n, a->w);
+}
+
+static lipsc_status fetch_probe(const lipsc_linop *op, size_t count, answer *a) {
+    lipsc_status status =
+        lipsc_space_download(op->space, op->n, a->w, a->v + count * op->n);
+    if (!status) status = lipsc_space_download(op->space, op->m, a->w_image, a->image);
+    return status;
+}
+
+/* The products of all probes. */
+static lipsc_status probe(court *b) {
+    size_t made = 0;
+    for (size_t i = 0; i < b->count; i++)
+        if (b->a[i].judged && b->a[i].probed)
+            b->product[made++] = (lipsc_product){
+                .of = b->task[i].op->ctx, .k = 1, .x = b->a[i].w, .y = b->a[i].w_image};
+    if (!made) return LIPSC_OK;
+    const lipsc_linop *op =
+        b->task->op; /* the only one, where they are not made together */
+    const lipsc_product *p = b->product;
+    const double start = lipsc_seconds();
+    lipsc_status status =
+        b->products ? b->products(0, made, p) : op->apply(op->ctx, 0, 1, p->x, p->y);
+    share_time(b, lipsc_seconds() - start);
+    for (size_t i = 0; i < b->count && !status; i++)
+        if (b->a[i].judged && b->a[i].probed)
+            status = fetch_probe(b->task[i].op, b->used->count, &b->a[i]);
+    return status;
+}
+
+/* The products in double of all directions and probes. */
+static lipsc_status evaluate(court *b) {
+    const lipsc_judge *judge = b->task->judge;
+    size_t made = 0;
+    for (size_t i = 0; i < b->count; i++)
+        if (b->a[i].judged)
+            b->product[made++] =
+                (lipsc_product){.of = b->task[i].judge->ctx,
+                                .k = b->used->count + (size_t)b->a[i].probed,
+                                .x = b->a[i].v,
+                                .y = b->a[i].u};
+    const double start = lipsc_seconds();
+    const lipsc_status status = made ? judge->apply(made, b->product) : LIPSC_OK;
+    share_time(b, lipsc_seconds() - start);
+    return status;
+}
+
+/* What the products in double say. */
+static lipsc_status judge_answer(const lipsc_sigma_task *task, size_t count, answer *a) {
+    const size_t m = task->op->m, n = task->op->n;
+    lipsc_svd_info *found = &a->found;
+    if (a->probed)
+        found->upper_prob +=
+            operator_difference(m, a->image, a->u + count * m, found->probability);
+    for (size_t i = 0; i < count; i++) a->sigma[i] = normalise(m, a->u + i * m);
+    sort_values(count, m, n, a->sigma, a->u, a->v);
+    const lipsc_status status = enclose(task->judge, m, n, a->sigma[0], a->v, found);
+    if (!status && !a->probed && task->judge->rounding)
+        found->upper_prob += found->rounding;
+    if (found->unknown[0]) found->upper_prob = NAN;
+    if (found->upper_prob < a->sigma[0]) found->upper_prob = a->sigma[0];
+    return status;
+}
+
+/* Hands an answer to the caller. */
+static void deliver(const lipsc_sigma_task *task, size_t count, const answer *a) {
+    memcpy(task->sigma, a->sigma, count * sizeof *task->sigma);
+    if (task->u) memcpy(task->u, a->u, count * task->op->m * sizeof *task->u);
+    if (task->v) memcpy(task->v, a->v, count * task->op->n * sizeof *task->v);
+    /* found.residual stays what the solver measured with its own operator: in f32
+     * it says when that solve had to end, and its floor is f32 rounding. */
+    if (task->info) *task->info = a->found;
+}
+
+/* Judges one after the other what was found, and delivers it; the time goes to each. */
+static void conclude(court *b) {
+    const size_t count = b->used->count;
+    const double start = lipsc_seconds();
+    size_t judged = 0;
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < b->count; i++) {
+        const lipsc_status solved = b->task[i].status;
+        answer *a = &b->a[i];
+        a->judged = !solved || solved == LIPSC_E_NOCONV || solved == LIPSC_E_STOPPED;
+        judged += (size_t)a->judged;
+        a->found.probability = b->probability;
+        if (a->judged && !status) status = fetch(b->task[i].op, b->used, a);
+    }
+    if (!status) status = probe(b);
+    if (!status) status = evaluate(b);
+    const double together = (lipsc_seconds() - start) / (double)(judged ? judged : 1);
+    for (size_t i = 0; i < b->count; i++) {
+        if (!b->a[i].judged) continue;
+        const double own = lipsc_seconds();
+        const lipsc_status failed =
+            status ? status : judge_answer(&b->task[i], count, &b->a[i]);
+        b->a[i].found.seconds += together + lipsc_seconds() - own;
+        if (failed)
+            b->task[i].status = failed;
+        else
+            deliver(&b->task[i], count, &b->a[i]);
+    }
+}
+
+void lipsc_linops_sigma(size_t count, lipsc_sigma_task *task, const lipsc_svd_settings *set,
+                        lipsc_products *products, int threads) {
+    const int f32 = task->op->space->dtype == LIPSC_F32;
+    lipsc_svd_settings used = *set;
+    if (used.count == 0) used.count = 1;
+    if (used.tol == 0.0) used.tol = f32 ? 1e-2 : 1e-8;
+    if (f32) used.probability = 1.0 - (1.0 - risk_share) * (1.0 - set->probability);
+
+    court b = {.count = count,
+               .task = task,
+               .a = lipsc_alloc_zero(count, sizeof *b.a),
+               .product = lipsc_alloc(count, sizeof *b.product),
+               .used = &used,
+               .products = products,
+               .probability = set->probability};
+    lipsc_svd_task *solve = lipsc_alloc_zero(count, sizeof *solve);
+    lipsc_status status = b.a && b.product && solve ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = answer_new(task[i].op, used.count, &b.a[i]);
+        solve[i] = (lipsc_svd_task){.op = task[i].op,
+                                    .sigma = b.a[i].sigma,
+                                    .v = b.a[i].found_v,
+                                    .info = &b.a[i].found};
+    }
+    if (!status) lipsc_svd_batch(count, solve, &used, products, threads);
+    for (size_t i = 0; i < count; i++) task[i].status = status ? status : solve[i].status;
+    if (!status) conclude(&b);
+    for (size_t i = 0; i < count && b.a; i++) answer_free(task[i].op->space, &b.a[i]);
+    lipsc_release(b.a);
+    lipsc_release(b.product);
+    lipsc_release(solve);
+}
+
+lipsc_status lipsc_linop_sigma(const lipsc_linop *op, const lipsc_judge *judge,
+                               const lipsc_svd_settings *set, double *sigma, double *u,
+                               double *v, lipsc_svd_info *info) {
+    lipsc_sigma_task task = {
+        .op = op, .judge = judge, .sigma = sigma, .u = u, .v = v, .info = info};
+    lipsc_linops_sigma(1, &task, set, NULL, 1);
+    return task.status;
+}
