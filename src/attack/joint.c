@@ -18,6 +18,7 @@
 #include "bound/outlier.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "linalg/space.h"
 
 enum { MOST_PAIRS = 8, ROUNDS = 60 };
 
@@ -28,7 +29,9 @@ typedef struct {
     double R;
     double *x, *e;     /* (d), (width), of length one                       */
     double *w, *s, *q; /* (heads, d): w_h; b_h, not scaled; basis of the w_h */
+    double *W;         /* (heads, dv, width): W_h^T, or NULL without O       */
     double *part;      /* (heads): |w_h| |s_h|                              */
+    double *along;     /* (heads)                                            */
     double *room, *other, *storage;
     size_t use[MOST_PAIRS];
 } joint;
@@ -50,34 +53,51 @@ static double normalise(size_t n, double *x) {
     return length;
 }
 
+/* y (rows) = M x and y (cols) += M^T x, M (rows, cols) row-major, of the host */
+static void multiply(size_t rows, size_t cols, const double *M, const double *x,
+                     double *y) {
+    (void)!lipsc_space_gram(lipsc_space_host(LIPSC_F64), cols, rows, M, 1, x, y);
+}
+
+static void add_back(size_t rows, size_t cols, const double *M, const double *x,
+                     double *y) {
+    (void)!lipsc_space_combine(lipsc_space_host(LIPSC_F64), cols, rows, M, 1, x, 1.0, y);
+}
+
+static const double *values_of(const joint *j, size_t h) {
+    const lipsc_layer *l = j->layer;
+    return l->V + h * l->kv_heads / l->heads * l->value_dim * j->d;
+}
+
 /* p += factor W_h V_h b; without O the heads stand side by side. */
 static void add_value(joint *j, size_t h, double factor, const double *b, double *p) {
-    const lipsc_layer *l = j->layer;
-    const size_t dv = l->value_dim, kv = h * l->kv_heads / l->heads;
-    for (size_t k = 0; k < dv; k++)
-        j->room[k] = factor * dot(j->d, l->V + (kv * dv + k) * j->d, b);
-    if (!l->O) add(dv, 1.0, j->room, p + h * dv);
-    for (size_t o = 0; l->O && o < j->width; o++)
-        p[o] += dot(dv, l->O + (o * l->heads + h) * dv, j->room);
+    const size_t dv = j->layer->value_dim;
+    multiply(dv, j->d, values_of(j, h), b, j->room);
+    for (size_t k = 0; k < dv; k++) j->room[k] *= factor;
+    if (j->W)
+        add_back(dv, j->width, j->W + h * dv * j->width, j->room, p);
+    else
+        add(dv, 1.0, j->room, p + h * dv);
 }
 
 /* s = V_h^T W_h^T e */
 static void value_back(joint *j, size_t h, const double *e, double *s) {
-    const lipsc_layer *l = j->layer;
-    const size_t dv = l->value_dim, kv = h * l->kv_heads / l->heads;
+    const size_t dv = j->layer->value_dim;
     memset(s, 0, j->d * sizeof *s);
-    memset(j->room, 0, dv * sizeof *s);
-    if (!l->O) memcpy(j->room, e + h * dv, dv * sizeof *s);
-    for (size_t o = 0; l->O && o < j->width; o++)
-        add(dv, e[o], l->O + (o * l->heads + h) * dv, j->room);
-    for (size_t k = 0; k < dv; k++) add(j->d, j->room[k], l->V + (kv * dv + k) * j->d, s);
+    if (j->W)
+        multiply(dv, j->width, j->W + h * dv * j->width, e, j->room);
+    else
+        memcpy(j->room, e + h * dv, dv * sizeof *s);
+    add_back(dv, j->d, values_of(j, h), j->room, s);
 }
 
 /* Takes the first `rank` vectors of q off x; twice, against rounding. */
 static void take_off(const joint *j, size_t rank, double *x) {
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t k = 0; k < rank; k++)
-            add(j->d, -dot(j->d, j->q + k * j->d, x), j->q + k * j->d, x);
+    for (int pass = 0; pass < 2; pass++) {
+        multiply(rank, j->d, j->q, x, j->along);
+        for (size_t k = 0; k < rank; k++) j->along[k] = -j->along[k];
+        add_back(rank, j->d, j->q, j->along, x);
+    }
 }
 
 /* From x and e: w_h, s_h orthogonal to all w, and what each head adds. */
@@ -205,8 +225,9 @@ static lipsc_status joint_new(joint *j) {
     const lipsc_layer *l = j->layer;
     const size_t d = j->d, wide = j->heads * d,
                  inner = l->key_dim > l->value_dim ? l->key_dim : l->value_dim;
-    j->storage = lipsc_alloc_zero(2 * d + j->width + 3 * wide + j->heads + inner,
-                                  sizeof *j->storage);
+    const size_t slices = l->O ? j->heads * l->value_dim * j->width : 0;
+    j->storage = lipsc_alloc_zero(
+        2 * d + j->width + 3 * wide + 2 * j->heads + inner + slices, sizeof *j->storage);
     if (!j->storage) return LIPSC_E_NOMEM;
     j->x = j->storage;
     j->other = j->x + d;
@@ -215,8 +236,30 @@ static lipsc_status joint_new(joint *j) {
     j->s = j->w + wide;
     j->q = j->s + wide;
     j->part = j->q + wide;
-    j->room = j->part + j->heads;
+    j->along = j->part + j->heads;
+    j->room = j->along + j->heads;
+    if (!l->O) return LIPSC_OK;
+    j->W = j->room + inner;
+    for (size_t k = 0; k < j->heads * l->value_dim; k++)
+        for (size_t o = 0; o < j->width; o++)
+            j->W[k * j->width + o] = l->O[o * j->heads * l->value_dim + k];
     return LIPSC_OK;
+}
+
+/* Power steps until nothing is gained any more; what the m heads add up to. */
+static double settle(joint *j, size_t m) {
+    const double small = 1e-6; /* gain of a round at the end, twice in a row */
+    double sum = 0.0;
+    int level = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        const double last = sum;
+        prepare(j);
+        sum = choose(j, m);
+        level = fabs(sum - last) <= small * sum ? level + 1 : 0;
+        if (level == 2 || round + 1 == ROUNDS) break;
+        improve(j, m);
+    }
+    return sum;
 }
 
 lipsc_status lipsc_construct_joint(const lipsc_layer *layer, const lipsc_head_facts *facts,
@@ -233,11 +276,7 @@ lipsc_status lipsc_construct_joint(const lipsc_layer *layer, const lipsc_head_fa
     for (size_t m = 1; !status && m <= MOST_PAIRS && m <= j.heads && 2 * m < n; m++) {
         double sum = 0.0;
         status = begin(&j, first);
-        for (int round = 0; !status && round < ROUNDS; round++) {
-            prepare(&j);
-            sum = choose(&j, m);
-            if (round + 1 < ROUNDS) improve(&j, m);
-        }
+        if (!status) sum = settle(&j, m);
         const double value = sum * sqrt((double)(n - 2 * m));
         lipsc_worst worst;
         if (status || !(value > most) || !isfinite(value)) continue;

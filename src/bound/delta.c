@@ -1,6 +1,8 @@
 /* delta.c - the largest Delta that one outlier reaches in a ball (docs/maths.md 5.1).
  *
- * Maximise F(x) = R |w| - w.x over |x| <= R, w = A x + c.  F is not concave: projected
+ * Maximise F(x) = R |w| - w.x over |x| <= R, w = A x + c.  F knows of x only what lies in
+ * the span of the rows of Q and K: the search is made there, in coordinates of an
+ * orthonormal basis.  F is not concave: projected
  * ascent with a step that grows on success and halves on failure, from the singular vectors
  * and the real eigenvectors of A, from c, and from random points.  Half the top right
  * singular vector alone gives |A| R^2 / 4 without a bias. */
@@ -13,6 +15,8 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "linalg/eigen.h"
+#include "linalg/space.h"
+#include "svd/orth.h"
 
 enum { PAIRS = 2, RANDOM_STARTS = 4, STEPS = 400, PATIENCE = 8 };
 
@@ -210,8 +214,8 @@ static lipsc_status climb_everywhere(ascent *s) {
     return status;
 }
 
-lipsc_status lipsc_best_delta(const lipsc_head_facts *f, double R, int sphere, double *x,
-                              double *delta) {
+/* In R^d of f itself. */
+static lipsc_status search(const lipsc_head_facts *f, double R, int sphere, double *x) {
     const size_t d = f->d;
     double *room = lipsc_alloc_zero(f->k + 6 * d, sizeof *room);
     if (!room) return LIPSC_E_NOMEM;
@@ -221,9 +225,115 @@ lipsc_status lipsc_best_delta(const lipsc_head_facts *f, double R, int sphere, d
     lipsc_status status = LIPSC_OK;
     if (!sphere) s.best_value = value_at(&s, s.best); /* x = 0: R |c| */
     if (R > 0.0 && (f->norm_A > 0.0 || sphere)) status = climb_everywhere(&s);
+    if (!status) memcpy(x, s.best, d * sizeof *x);
+    lipsc_release(room);
+    return status;
+}
+
+/* ---- The span of Q and K ------------------------------------------------------------ */
+
+/* f in coordinates of a basis of that span. */
+typedef struct {
+    lipsc_head_facts facts;
+    double *basis;     /* (facts.d, d)                            */
+    double *coef, *QK; /* (2 k, 2 k) of the basis; (2, k, facts.d) */
+} narrow;
+
+static void narrow_free(narrow *w) {
+    lipsc_release(w->basis);
+    lipsc_release(w->coef);
+    lipsc_release(w->QK);
+}
+
+/* The rows of M (k, d) behind `rank` vectors of the basis, made orthonormal. */
+static lipsc_status widen(const lipsc_head_facts *f, const double *M, size_t rank,
+                          narrow *w, double *coef, double *work, size_t *more) {
+    double largest = 0.0;
+    memcpy(w->basis + rank * f->d, M, f->k * f->d * sizeof *M);
+    return lipsc_svd_orth(lipsc_space_host(LIPSC_F64), DBL_EPSILON, f->d, rank, w->basis,
+                          f->k, rank, &largest, coef, 2 * f->k, work, more);
+}
+
+static lipsc_status narrow_make(const lipsc_head_facts *f, narrow *w) {
+    const size_t k = f->k, all = 2 * k;
+    size_t queries = 0, keys = 0;
+    *w = (narrow){.basis = lipsc_alloc(all, f->d * sizeof *w->basis),
+                  .coef = lipsc_alloc_zero(all, all * sizeof *w->coef),
+                  .QK = lipsc_alloc(all, all * sizeof *w->QK)};
+    double *work = lipsc_alloc(all + 1, all * sizeof *work);
+    lipsc_status status = w->basis && w->coef && w->QK && work ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = widen(f, f->Q, 0, w, w->coef, work, &queries);
+    if (!status) status = widen(f, f->K, queries, w, w->coef + k * all, work, &keys);
+    /* squares of these lengths overflow or vanish */
+    if (status == LIPSC_E_NONFIN || (!status && (!queries || !keys)))
+        status = LIPSC_E_REFUSED;
+    const size_t rank = queries + keys;
+    for (size_t r = 0; !status && r < all; r++)
+        for (size_t c = 0; c < rank; c++)
+            w->QK[r * rank + c] = r < k && c >= queries ? 0.0 : w->coef[r * all + c];
+    w->facts = *f;
+    w->facts.d = rank;
+    w->facts.Q = w->QK;
+    w->facts.K = w->QK + k * rank;
+    w->facts.value = NULL;
+    lipsc_release(work);
+    return status;
+}
+
+/* A unit vector orthogonal to the span. */
+static lipsc_status outside(const narrow *w, size_t d, double *e) {
+    const size_t rank = w->facts.d;
+    double *along = lipsc_alloc(rank, sizeof *along);
+    if (!along) return LIPSC_E_NOMEM;
+    const lipsc_space *space = lipsc_space_host(LIPSC_F64);
+    lipsc_status status = LIPSC_OK;
+    for (size_t c = 0; c < d; c++) e[c] = lipsc_rng_normal(19, c);
+    for (int pass = 0; !status && pass < 3; pass++) {
+        status = lipsc_space_gram(space, d, rank, w->basis, 1, e, along);
+        for (size_t r = 0; r < rank; r++) along[r] = -along[r];
+        if (!status)
+            status = lipsc_space_combine(space, d, rank, w->basis, 1, along, 1.0, e);
+        const double size = length(d, e);
+        for (size_t c = 0; c < d; c++) e[c] /= size;
+    }
+    lipsc_release(along);
+    return status;
+}
+
+/* On the sphere what is missing to R stands across the span, where F does not see it. */
+static lipsc_status search_narrow(const lipsc_head_facts *f, double R, int sphere,
+                                  double *x) {
+    narrow w;
+    lipsc_status status = narrow_make(f, &w);
+    const size_t rank = w.facts.d;
+    double *y = lipsc_alloc(rank + 1, sizeof *y);
+    if (!status && !y) status = LIPSC_E_NOMEM;
+    if (!status) status = search(&w.facts, R, 0, y);
+    memset(x, 0, f->d * sizeof *x);
+    if (!status && sphere) status = outside(&w, f->d, x);
     if (!status) {
-        memcpy(x, s.best, d * sizeof *x);
-        *delta = s.best_value > -INFINITY ? s.best_value : 0.0;
+        const double rest = R * R - dot(rank, y, y);
+        for (size_t c = 0; c < f->d; c++) x[c] *= rest > 0.0 ? sqrt(rest) : 0.0;
+        status = lipsc_space_combine(lipsc_space_host(LIPSC_F64), f->d, rank, w.basis, 1, y,
+                                     1.0, x);
+    }
+    lipsc_release(y);
+    narrow_free(&w);
+    return status;
+}
+
+lipsc_status lipsc_best_delta(const lipsc_head_facts *f, double R, int sphere, double *x,
+                              double *delta) {
+    const size_t d = f->d;
+    lipsc_status status = f->K && 2 * f->k < d && R > 0.0 && f->norm_A > 0.0
+                              ? search_narrow(f, R, sphere, x)
+                              : LIPSC_E_REFUSED;
+    if (status == LIPSC_E_REFUSED) status = search(f, R, sphere, x);
+    double *room = lipsc_alloc(f->k + d, sizeof *room);
+    if (!room) return LIPSC_E_NOMEM;
+    if (!status) {
+        lipsc_head_facts_score(f, 1, x, room, room + f->k);
+        *delta = R * length(d, room + f->k) - dot(d, room + f->k, x);
     }
     lipsc_release(room);
     return status;

@@ -7,31 +7,21 @@
 #include "bound/head.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
+#include "linalg/space.h"
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Own loops: a library call for one vector would wake its threads for microseconds of
- * work.  y (rows) = M x, M (rows, cols) row-major */
+/* Sums of the host's vectors: kernels for this machine, and no thread is woken for
+ * microseconds of work.  y (rows) = M x, M (rows, cols) row-major */
 static void multiply(size_t rows, size_t cols, const double *M, const double *x,
                      double *y) {
-    for (size_t r = 0; r < rows; r++) {
-        const double *row = M + r * cols;
-        double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-        for (size_t c = 0; c < cols; c++) sum += row[c] * x[c];
-        y[r] = sum;
-    }
+    (void)!lipsc_space_gram(lipsc_space_host(LIPSC_F64), cols, rows, M, 1, x, y);
 }
 
 /* y (cols) = M^T x */
 static void multiply_back(size_t rows, size_t cols, const double *M, const double *x,
                           double *y) {
-    memset(y, 0, cols * sizeof *y);
-    for (size_t r = 0; r < rows; r++) {
-        const double *row = M + r * cols, factor = x[r];
-#pragma omp simd
-        for (size_t c = 0; c < cols; c++) y[c] += factor * row[c];
-    }
+    (void)!lipsc_space_combine(lipsc_space_host(LIPSC_F64), cols, rows, M, 1, x, 0.0, y);
 }
 
 void lipsc_head_facts_score(const lipsc_head_facts *f, int bias, const double *x,

@@ -1,10 +1,12 @@
 /* test_lockstep.c - many solves side by side: each finds, to the last bit, what it finds
- * alone, whatever its neighbours do; and LAPACK agrees with it. */
+ * alone, whatever its neighbours do, and so does its evaluation in double; and LAPACK
+ * agrees with it. */
 #include "attn/attn.h"
 #include "core/extreme.h"
 #include "layers.h"
 #include "linalg/dense.h"
 #include "svd/solver.h"
+#include "value/value.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -131,6 +133,70 @@ static void test_random(void **state) {
     }
 }
 
+/* Values, directions and enclosures of a batch and of a handle on its own. */
+static void check_values(uint64_t seed, unsigned features, lipsc_dtype dtype) {
+    stream s = {seed + 57, 0};
+    test_layer all = random_layer_of(seed, features, (layer_sizes){.n = draw(&s, 2, 24)});
+    const lipsc_svd_settings set = draw_settings(&s, seed);
+    const size_t count = draw(&s, 2, MOST), room = VALUES * all.input.n;
+    const size_t width = lipsc_layer_width(&all.layer), d = all.layer.d;
+    lipsc_input input[MOST];
+    lipsc_packed *packed;
+    lipsc_attn *attn[MOST], *one;
+    double sigma[MOST][VALUES], one_sigma[VALUES];
+    lipsc_svd_info info[MOST], one_info;
+    lipsc_sigma_task task[MOST];
+    lipsc_error err = {0};
+    for (size_t i = 0; i < count; i++) {
+        input[i] = all.input;
+        if (i) input[i].n = draw(&s, 1, all.input.n);
+    }
+    if (lipsc_packed_new(&all.layer, 1, &packed, &err) ||
+        lipsc_attn_batch_at(packed, NULL, count, input, dtype, lipsc_cpu_of(2), attn, &err))
+        fail_msg("%s", err.text);
+    double *u = malloc(MOST * room * width * sizeof *u), *one_u = malloc(room * width * 8);
+    double *v = malloc(MOST * room * d * sizeof *v), *one_v = malloc(room * d * 8);
+    assert_true(u && v && one_u && one_v);
+    for (size_t i = 0; i < count; i++)
+        task[i] = (lipsc_sigma_task){.sigma = sigma[i],
+                                     .u = u + i * room * width,
+                                     .v = v + i * room * d,
+                                     .info = &info[i]};
+    assert_int_equal(lipsc_attn_sigmas(count, attn, &set, task), LIPSC_OK);
+    for (size_t i = 0; i < count; i++) {
+        const size_t values = set.count * input[i].n;
+        assert_int_equal(
+            lipsc_attn_at(packed, NULL, &input[i], dtype, lipsc_cpu_of(1), &one, &err),
+            LIPSC_OK);
+        assert_int_equal(lipsc_attn_sigma(one, &set, one_sigma, one_u, one_v, &one_info),
+                         task[i].status);
+        assert_memory_equal(sigma[i], one_sigma, set.count * sizeof(double));
+        assert_memory_equal(task[i].u, one_u, values * width * sizeof(double));
+        assert_memory_equal(task[i].v, one_v, values * d * sizeof(double));
+        assert_memory_equal(&info[i].lower, &one_info.lower, sizeof(double));
+        assert_memory_equal(&info[i].rounding, &one_info.rounding, sizeof(double));
+        assert_true(info[i].upper_prob == one_info.upper_prob ||
+                    (isnan(info[i].upper_prob) && isnan(one_info.upper_prob)));
+        if (input[i].n <= 8) /* LAPACK's own rounding beside ours */
+            assert_true(info[i].lower <= lapack(one) * (1.0 + 1e-12) + 1e-300);
+        lipsc_attn_free(one);
+    }
+    for (size_t i = 0; i < count; i++) lipsc_attn_free(attn[i]);
+    free(u), free(v), free(one_u), free(one_v);
+    lipsc_packed_free(packed);
+    test_layer_free(&all);
+}
+
+static void test_values(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        stream s = {seed + 1900, 0};
+        const unsigned all = ((1u << ALL_FEATURES) - 1) & ~(unsigned)FEATURE_SATURATED;
+        const unsigned features = seed % 4 ? (unsigned)draw(&s, 0, all) & all : 0;
+        check_values(seed, features, seed % 2 ? LIPSC_F32 : LIPSC_F64);
+    }
+}
+
 /* Settings that no solve can have are refused for all. */
 static void test_refused(void **state) {
     (void)state;
@@ -147,6 +213,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_values),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
