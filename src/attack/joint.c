@@ -27,7 +27,8 @@ typedef struct {
     const lipsc_head_facts *facts; /* (heads) */
     size_t heads, d, width;
     double R;
-    double *x, *e;     /* (d), (width), of length one                       */
+    double *x, *e;     /* (d), (width), of length one, one behind the other  */
+    double *first;     /* (d + width): what they begin with                  */
     double *w, *s, *q; /* (heads, d): w_h; b_h, not scaled; basis of the w_h */
     double *W;         /* (heads, dv, width): W_h^T, or NULL without O       */
     double *part;      /* (heads): |w_h| |s_h|                              */
@@ -226,13 +227,15 @@ static lipsc_status joint_new(joint *j) {
     const size_t d = j->d, wide = j->heads * d,
                  inner = l->key_dim > l->value_dim ? l->key_dim : l->value_dim;
     const size_t slices = l->O ? j->heads * l->value_dim * j->width : 0;
-    j->storage = lipsc_alloc_zero(
-        2 * d + j->width + 3 * wide + 2 * j->heads + inner + slices, sizeof *j->storage);
+    j->storage =
+        lipsc_alloc_zero(3 * d + 2 * j->width + 3 * wide + 2 * j->heads + inner + slices,
+                         sizeof *j->storage);
     if (!j->storage) return LIPSC_E_NOMEM;
     j->x = j->storage;
-    j->other = j->x + d;
-    j->e = j->other + d;
-    j->w = j->e + j->width;
+    j->e = j->x + d;
+    j->first = j->e + j->width;
+    j->other = j->first + d + j->width;
+    j->w = j->other + d;
     j->s = j->w + wide;
     j->q = j->s + wide;
     j->part = j->q + wide;
@@ -273,13 +276,13 @@ lipsc_status lipsc_construct_joint(const lipsc_layer *layer, const lipsc_head_fa
     size_t best = 0;
     double most = 0.0;
     lipsc_status status = joint_new(&j);
+    if (!status) status = begin(&j, first);
+    if (!status) memcpy(j.first, j.x, (j.d + j.width) * sizeof *j.x);
     for (size_t m = 1; !status && m <= MOST_PAIRS && m <= j.heads && 2 * m < n; m++) {
-        double sum = 0.0;
-        status = begin(&j, first);
-        if (!status) sum = settle(&j, m);
-        const double value = sum * sqrt((double)(n - 2 * m));
+        memcpy(j.x, j.first, (j.d + j.width) * sizeof *j.x);
+        const double value = settle(&j, m) * sqrt((double)(n - 2 * m));
         lipsc_worst worst;
-        if (status || !(value > most) || !isfinite(value)) continue;
+        if (!(value > most) || !isfinite(value)) continue;
         status = lay_out(&j, m, n, &worst);
         if (status == LIPSC_E_REFUSED) {
             status = LIPSC_OK;

@@ -14,7 +14,7 @@ static void solver_settings(const lipsc_search *s, lipsc_look look,
     /* A look nearby starts with a vector whose error is of the size of the step: a few
      * products make it better than the step's own effect.  What they leave is a lower
      * bound like any other. */
-    enum { NEAR_PRODUCTS = 8, FRESH_PRODUCTS = 200 };
+    enum { NEAR_PRODUCTS = 6, FRESH_PRODUCTS = 200 };
     lipsc_svd_defaults(set);
     set->seed = s->set->seed + (uint64_t)s->evaluations;
     set->stop = s->set->stop;

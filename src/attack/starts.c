@@ -187,44 +187,82 @@ typedef struct {
     lipsc_head_facts *facts; /* (heads) */
 } builder;
 
-static lipsc_status try_kind(builder *b, size_t head, int kind, size_t n, int sphere) {
-    lipsc_search *s = b->s;
+/* One construction of one head. */
+typedef struct {
+    size_t head, n;
+    int kind, sphere;
+    lipsc_status status;
     lipsc_worst worst;
-    const int masked = s->layer->mask == LIPSC_MASK_CAUSAL;
-    /* some are measures of their own */
-    if (n == 0 && kind != DIRACS && kind != LIGHT) return LIPSC_OK;
-    if (n > 0 && kind == DIRACS) return LIPSC_OK;
-    lipsc_status status = construct(kind, &b->p.layer, b->facts, head, b->p.radius, n,
-                                    masked, sphere, &worst);
-    if (status) return status == LIPSC_E_NOMEM ? status : LIPSC_OK;
-    if (lay_out(s, &b->p, &worst, b->X, b->log_weight, b->spot.y)) {
-        snprintf(b->spot.start, sizeof b->spot.start, "%s, head %zu", kind_names[kind],
-                 head);
-        status = judge(s, &b->spot);
-        if (!status && b->spot.sigma > s->construction.sigma)
-            lipsc_spot_copy(s, &b->spot, &s->construction);
-        if (!status) rank(s, &b->best, &b->spot);
+} recipe;
+
+/* Measures are tried with the masses of several lengths (growth stops near e^Delta), and
+ * some constructions are measures of their own: n = 0. */
+enum { SHORTEST = 4, LONGEST = 1 << 16, LENGTHS = 9 };
+
+static size_t list_kind(const lipsc_region *r, size_t head, int kind, int sphere,
+                        recipe *list) {
+    size_t found = 0;
+    if (!r->masses) {
+        if (kind != DIRACS)
+            list[found++] =
+                (recipe){.head = head, .n = r->n, .kind = kind, .sphere = sphere};
+        return found;
     }
-    lipsc_worst_free(&worst);
+    if (kind == DIRACS || kind == LIGHT)
+        list[found++] = (recipe){.head = head, .kind = kind, .sphere = sphere};
+    for (size_t n = SHORTEST; kind != DIRACS && n <= LONGEST; n *= 4)
+        list[found++] = (recipe){.head = head, .n = n, .kind = kind, .sphere = sphere};
+    return found;
+}
+
+static size_t list_head(const lipsc_region *r, size_t head, recipe *list) {
+    const int round = r->kind == LIPSC_ATTACK_SPHERE || r->kind == LIPSC_ATTACK_NORM;
+    size_t found = 0;
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int sphere = 0; sphere <= round; sphere++)
+            found += list_kind(r, head, kind, sphere, list + found);
+    return found;
+}
+
+/* Constructions know nothing of each other: they are made side by side. */
+static void make_all(const builder *b, size_t count, recipe *list) {
+    const int masked = b->s->layer->mask == LIPSC_MASK_CAUSAL;
+    const int threads = lipsc_device_threads(lipsc_device_cpu(b->s->set->device));
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (size_t i = 0; i < count; i++) {
+        recipe *c = &list[i];
+        c->status = construct(c->kind, &b->p.layer, b->facts, c->head, b->p.radius, c->n,
+                              masked, c->sphere, &c->worst);
+    }
+}
+
+static lipsc_status try_one(builder *b, const recipe *c) {
+    lipsc_search *s = b->s;
+    if (!lay_out(s, &b->p, &c->worst, b->X, b->log_weight, b->spot.y)) return LIPSC_OK;
+    snprintf(b->spot.start, sizeof b->spot.start, "%s, head %zu", kind_names[c->kind],
+             c->head);
+    const lipsc_status status = judge(s, &b->spot);
+    if (!status && b->spot.sigma > s->construction.sigma)
+        lipsc_spot_copy(s, &b->spot, &s->construction);
+    if (!status) rank(s, &b->best, &b->spot);
     return status;
 }
 
-/* Measures are tried with the masses of several lengths: growth stops near e^Delta. */
-static lipsc_status try_head(builder *b, size_t head) {
-    enum { LONGEST = 1 << 16 };
-    const lipsc_region *r = &b->s->region;
-    const int round = r->kind == LIPSC_ATTACK_SPHERE || r->kind == LIPSC_ATTACK_NORM;
+/* A few heads at a time. */
+static lipsc_status try_heads(builder *b, size_t first, size_t last) {
+    recipe *list = lipsc_alloc(last - first, 2 * KINDS * LENGTHS * sizeof *list);
+    if (!list) return LIPSC_E_NOMEM;
     lipsc_status status = LIPSC_OK;
-    for (int kind = 0; !status && kind < KINDS; kind++)
-        for (int sphere = 0; !status && sphere <= round; sphere++) {
-            if (!r->masses) {
-                status = try_kind(b, head, kind, r->n, sphere);
-                continue;
-            }
-            status = try_kind(b, head, kind, 0, sphere);
-            for (size_t n = 4; !status && n <= LONGEST; n *= 4)
-                status = try_kind(b, head, kind, n, sphere);
-        }
+    size_t count = 0;
+    for (size_t h = first; h < last; h++)
+        count += list_head(&b->s->region, h, list + count);
+    make_all(b, count, list);
+    for (size_t i = 0; i < count; i++) {
+        if (!status && !list[i].status) status = try_one(b, &list[i]);
+        if (!status && list[i].status == LIPSC_E_NOMEM) status = LIPSC_E_NOMEM;
+        if (!list[i].status) lipsc_worst_free(&list[i].worst);
+    }
+    lipsc_release(list);
     return status;
 }
 
@@ -239,6 +277,7 @@ static lipsc_status check_scores(lipsc_search *s, const lipsc_head_facts *f, dou
 
 /* The best constructions of all heads. */
 static lipsc_status build(lipsc_search *s, size_t count, lipsc_climb *climbs) {
+    enum { TOGETHER = 4 };
     builder b = {.s = s, .best = {count, climbs}};
     lipsc_status status = pull_layer(s, &b.p);
     if (!status) status = lipsc_spot_new(s, &b.spot);
@@ -251,7 +290,8 @@ static lipsc_status build(lipsc_search *s, size_t count, lipsc_climb *climbs) {
         status = lipsc_head_facts_make(&b.p.layer, h, &b.facts[h]);
     for (size_t h = 0; !status && h < heads; h++)
         status = check_scores(s, &b.facts[h], b.p.radius);
-    for (size_t h = 0; !status && h < heads; h++) status = try_head(&b, h);
+    for (size_t h = 0; !status && h < heads; h += TOGETHER)
+        status = try_heads(&b, h, min_size(h + TOGETHER, heads));
     for (size_t h = 0; b.facts && h < heads; h++) lipsc_head_facts_free(&b.facts[h]);
     lipsc_release(b.facts);
     lipsc_spot_free(&b.spot);

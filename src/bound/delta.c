@@ -109,6 +109,7 @@ typedef struct {
     double *w, *gradient, *back; /* (d) each                                  */
     double *x, *next, *best;     /* (d) each                                  */
     double best_value;
+    double small_gain; /* relative: several in a row end a climb             */
 } ascent;
 
 /* F(x); leaves w = A x + c */
@@ -151,7 +152,7 @@ static void climb(ascent *s, const double *start, double radius) {
         const double there = value_at(s, s->next);
         fresh = there > value + 1e-15 * fabs(value);
         if (fresh) {
-            small_gains = there > value + 1e-12 * fabs(value) ? 0 : small_gains + 1;
+            small_gains = there > value + s->small_gain * fabs(value) ? 0 : small_gains + 1;
             if (small_gains > PATIENCE) it = STEPS;
             memcpy(s->x, s->next, d * sizeof *s->x);
             value = there;
@@ -214,17 +215,21 @@ static lipsc_status climb_everywhere(ascent *s) {
     return status;
 }
 
-/* In R^d of f itself. */
+/* In R^d of f itself: roughly from everywhere, then to the end from the best. */
 static lipsc_status search(const lipsc_head_facts *f, double R, int sphere, double *x) {
+    const double rough = 1e-6, fine = 1e-12;
     const size_t d = f->d;
     double *room = lipsc_alloc_zero(f->k + 6 * d, sizeof *room);
     if (!room) return LIPSC_E_NOMEM;
     double *at = room + f->k;
-    ascent s = {f,          R,          sphere,     room,       at,       at + d,
-                at + 2 * d, at + 3 * d, at + 4 * d, at + 5 * d, -INFINITY};
+    ascent s = {f,          R,          sphere,     room,       at,        at + d,
+                at + 2 * d, at + 3 * d, at + 4 * d, at + 5 * d, -INFINITY, rough};
     lipsc_status status = LIPSC_OK;
     if (!sphere) s.best_value = value_at(&s, s.best); /* x = 0: R |c| */
     if (R > 0.0 && (f->norm_A > 0.0 || sphere)) status = climb_everywhere(&s);
+    if (!status) memcpy(x, s.best, d * sizeof *x);
+    s.small_gain = fine;
+    if (!status) climb(&s, x, length(d, x));
     if (!status) memcpy(x, s.best, d * sizeof *x);
     lipsc_release(room);
     return status;
