@@ -78,6 +78,14 @@ static void test_random(int wide) {
     pair q = pair_of(wide, 2, count);
     must(api->copy(device, count * (wide ? 8 : 4), p.there, q.there, &err), &err);
     expect(wide, "copy", q.there, count, p.host, 1e-14, 8e-8);
+    const size_t item = wide ? 8 : 4, half = count / 2;
+    must(api->fill(device, count * item, 0xff, q.there, &err), &err);
+    const lipsc_cuda_piece piece[2] = {{half * item, p.there, q.there},
+                                       {(count - half) * item,
+                                        (char *)p.there + half * item,
+                                        (char *)q.there + half * item}};
+    must(api->copies(device, 2, piece, &err), &err);
+    expect(wide, "copies", q.there, count, p.host, 1e-14, 8e-8);
     pair_free(&p);
     pair_free(&q);
 }

@@ -217,6 +217,37 @@ static void case_output(const test_case *c, const test_layer *t, const fixture *
     free(y);
 }
 
+/* What the products of a head work with, against the CPU's; refused where it is rounded. */
+static void tells(const test_layer *t, const fixture *f, lipsc_cuda_batch *batch,
+                  lipsc_cuda_precision p, const char *name) {
+    const lipsc_layer *l = &t->layer;
+    for (size_t i = 0; i < f->inputs; i++)
+        for (size_t h = 0; h < l->heads; h++) {
+            const size_t n = f->n[i], all = n * (2 * l->key_dim + l->value_dim + 2);
+            double *side[2] = {numbers(all), numbers(all)}, apart = 0, size = 0;
+            lipsc_status status[2];
+            for (int s = 0; s < 2; s++) {
+                double *q = side[s], *key = q + n * l->key_dim, *z = key + n * l->key_dim,
+                       *q_over = z + n * l->value_dim, *k_over = q_over + n;
+                status[s] =
+                    s ? lipsc_attn_projections(f->attn[i], h, q, key, z, q_over, k_over)
+                      : api->projections(batch, i, h, q, key, z, q_over, k_over, NULL);
+            }
+            if (p != LIPSC_CUDA_F64) {
+                check(status[0] == LIPSC_E_REFUSED, name, "projections are refused", 0, 0);
+            } else {
+                for (size_t e = 0; e < all; e++) {
+                    apart = larger(apart, fabs(side[0][e] - side[1][e]));
+                    size = larger(size, fabs(side[1][e]));
+                }
+                check(!status[0] && !status[1] && apart <= 1e-13 * size, name,
+                      "projections", apart / size, 1e-13);
+            }
+            free(side[0]);
+            free(side[1]);
+        }
+}
+
 static void run_case(const test_case *c, uint64_t seed) {
     lipsc_error err;
     test_layer t = random_layer_of(seed, c->features, c->z);
@@ -241,6 +272,7 @@ static void run_case(const test_case *c, uint64_t seed) {
             case_product(c, &f, batch, p, 0, &worst[p]);
             case_product(c, &f, batch, p, 1, &worst[p]);
             case_output(c, &t, &f, batch, p);
+            tells(&t, &f, batch, (lipsc_cuda_precision)p, c->name);
         }
         api->batch_free(batch);
         api->weights_free(weights);
@@ -518,6 +550,7 @@ static void batches(void) {
         vectors_of(batch, &f, (lipsc_cuda_precision)p);
         poison(&f, batch, (lipsc_cuda_precision)p);
         scales(&f, batch, (lipsc_cuda_precision)p);
+        tells(&t, &f, batch, (lipsc_cuda_precision)p, "batch");
         api->batch_free(batch);
         api->weights_free(weights);
     }

@@ -247,10 +247,8 @@ static lipsc_status project(Batch<S> *b, const lipsc_rows *rows, int *bad,
     for (size_t i = 0; i < b->inputs; i++)
         for (size_t r = 0; r < rows[i].n;) {
             const size_t now = std::min(chunk - filled, rows[i].n - r);
-            TRY(cudaMemcpyAsync(x + filled * m.d, rows[i].X + r * m.d,
-                                now * m.d * sizeof(double), cudaMemcpyHostToDevice,
-                                b->device->stream),
-                "copying tokens");
+            PASS(send(b->device, now * m.d * sizeof(double), rows[i].X + r * m.d,
+                      x + filled * m.d, err));
             filled += now;
             r += now;
             const bool end = i + 1 == b->inputs && r == rows[i].n;
@@ -261,7 +259,6 @@ static lipsc_status project(Batch<S> *b, const lipsc_rows *rows, int *bad,
             first += filled;
             filled = 0;
         }
-    TRY(cudaStreamSynchronize(b->device->stream), "projecting tokens");
     return LIPSC_OK;
 }
 
@@ -326,9 +323,7 @@ static lipsc_status row_statistics(Batch<S> *b, int *bad, lipsc_error *err) {
     TRY(b->kernels->statistics(a, more, b->device->stream), "row statistics");
     TRY(b->kernels->launch(OUT, b->args(OUT, 1), b->device->stream), "outputs of rows");
     int host = 0;
-    TRY(cudaMemcpyAsync(&host, bad, sizeof host, cudaMemcpyDeviceToHost, b->device->stream),
-        "row statistics");
-    TRY(cudaStreamSynchronize(b->device->stream), "row statistics");
+    PASS(fetch(b->device, sizeof host, bad, &host, err));
     static const char *const names[] = {"f16", "f16 x 3", "f64"};
     return host
                ? fail(
@@ -355,10 +350,7 @@ static lipsc_status place_scales(Batch<S> *b, int *flag, lipsc_error *err) {
     PASS(b->memory.get(&b->row_unscale, b->tokens, err));
     PASS(masses<S>(b, std::ldexp(1.0, -8), threshold, flag, err));
     int needed = 0;
-    TRY(cudaMemcpyAsync(&needed, flag, sizeof needed, cudaMemcpyDeviceToHost,
-                        b->device->stream),
-        "masses of columns");
-    TRY(cudaStreamSynchronize(b->device->stream), "masses of columns");
+    PASS(fetch(b->device, sizeof needed, flag, &needed, err));
     if (!needed) {
         b->memory.give(b->row_scale);
         b->memory.give(b->row_unscale);
@@ -425,7 +417,6 @@ lipsc_status Weights<S>::batch_new(size_t inputs, const lipsc_rows *rows, size_t
         status = fail(err, LIPSC_E_NOMEM, "out of memory for a batch");
     }
     if (status) {
-        cudaStreamSynchronize(device->stream);
         delete b;
         return status;
     }
@@ -541,18 +532,57 @@ template <class S> lipsc_status Batch<S>::output(double *y, lipsc_error *err) {
                       HW * S::PL, w->out, HW * S::PL, to, m.width, err));
     std::vector<Acc> host(count);
     std::vector<int> order(tokens);
-    TRY(cudaMemcpyAsync(host.data(), to, count * sizeof(Acc), cudaMemcpyDeviceToHost,
-                        device->stream),
-        "copying outputs");
-    if (source)
-        TRY(cudaMemcpyAsync(order.data(), source, tokens * sizeof(int),
-                            cudaMemcpyDeviceToHost, device->stream),
-            "copying outputs");
-    TRY(cudaStreamSynchronize(device->stream), "copying outputs");
+    PASS(fetch(device, count * sizeof(Acc), to, host.data(), err));
+    if (source) PASS(fetch(device, tokens * sizeof(int), source, order.data(), err));
     for (size_t r = 0; r < tokens; r++)
         for (size_t c = 0; c < m.width; c++)
             y[(source ? (size_t)order[r] : r) * m.width + c] =
                 (double)host[r * m.width + c];
+    return LIPSC_OK;
+}
+
+// n rows of `width` numbers that begin at p and lie ld apart, times factor
+static lipsc_status fetch_columns(lipsc_cuda_device *device, size_t n, size_t width,
+                                  size_t ld, const double *p, double factor, double *host,
+                                  lipsc_error *err) {
+    Memory temporary;
+    temporary.device = device;
+    double *dense;
+    PASS(temporary.get(&dense, n * width, err));
+    TRY(cudaMemcpy2DAsync(dense, width * sizeof *p, p, ld * sizeof *p, width * sizeof *p, n,
+                          cudaMemcpyDeviceToDevice, device->stream),
+        "projections");
+    PASS(fetch(device, n * width * sizeof *p, dense, host, err));
+    for (size_t i = 0; i < n * width; i++) host[i] *= factor;
+    return LIPSC_OK;
+}
+
+template <class S>
+lipsc_status Batch<S>::projections(size_t, size_t, double *, double *, double *, double *,
+                                   double *, lipsc_error *err) {
+    return fail(err, LIPSC_E_REFUSED, "projections are told in f64 only");
+}
+// Queries carry log2(e) and values ln 2 (core.cuh).
+template <>
+lipsc_status Batch<StoreF64>::projections(size_t input, size_t head, double *q, double *key,
+                                          double *z, double *q_over, double *k_over,
+                                          lipsc_error *err) {
+    const Dims &m = w->dims;
+    const size_t rows = (size_t)n_host[input], group = head / (m.heads / m.kv);
+    const size_t first = (size_t)base_host[input], all = m.heads + m.kv;
+    const double *row = qkv + first * m.C;
+    PASS(fetch_columns(device, rows, m.key_dim, m.C, row + head * m.W, 1 / log2e, q, err));
+    PASS(fetch_columns(device, rows, m.key_dim, m.C, row + (m.heads + group) * m.W, 1, key,
+                       err));
+    PASS(fetch_columns(device, rows, m.value_dim, m.C, row + m.turned + group * m.W, log2e,
+                       z, err));
+    for (size_t i = 0; i < rows; i++) q_over[i] = k_over[i] = 1;
+    if (m.norms & 1)
+        PASS(
+            fetch_columns(device, rows, 1, all, over + first * all + head, 1, q_over, err));
+    if (m.norms & 2)
+        PASS(fetch_columns(device, rows, 1, all, over + first * all + m.heads + group, 1,
+                           k_over, err));
     return LIPSC_OK;
 }
 

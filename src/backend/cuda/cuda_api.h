@@ -3,7 +3,9 @@
  * liblipscope_cuda.so shows one symbol, lipsc_cuda_plugin, and links nothing of lipscope:
  * the caller loads it with dlopen.  Every function returns a status and, where err is not
  * NULL, a sentence.  Work is queued on the device's stream in the order of the calls; only
- * upload, download, wait, batch_new and output wait for it.
+ * download, wait, get, dots, batch_new, projections and output wait for it.  Any thread may
+ * call at any time: while one waits, others queue their work.  What is made of one batch is
+ * one thread's at a time.
  *
  * A batch is any number of inputs that share the weights of a layer; their lengths may
  * differ. A vector of a batch is the rows of its inputs one after the other, (tokens, d)
@@ -15,7 +17,7 @@
 
 #include "backend/backend.h"
 
-#define LIPSC_CUDA_ABI    2
+#define LIPSC_CUDA_ABI    3
 #define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
 
 /* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
@@ -40,6 +42,13 @@ typedef struct {
     int driver, runtime; /* CUDA versions, 1000 major + 10 minor                   */
     int usable;          /* this plugin has code for it                            */
 } lipsc_cuda_about;
+
+/* bytes to be copied from one place of the device to another */
+typedef struct {
+    size_t bytes;
+    const void *from;
+    void *to;
+} lipsc_cuda_piece;
 
 typedef struct {
     int abi;     /* LIPSC_CUDA_ABI  */
@@ -104,6 +113,12 @@ typedef struct {
     /* f(X) without the output bias, (tokens, width), host memory */
     lipsc_status (*output)(lipsc_cuda_batch *batch, double *y, lipsc_error *err);
 
+    /* What the products of query head `head` of an input work with, as in backend.h, host
+     * memory; F64 only, LIPSC_E_REFUSED in the others. */
+    lipsc_status (*projections)(lipsc_cuda_batch *batch, size_t input, size_t head,
+                                double *q, double *key, double *z, double *q_over,
+                                double *k_over, lipsc_error *err);
+
     /* ---- vectors of a batch; side 0: rows of d, 1: rows of width ---- */
     /* c (inputs, kb, ka) = A^T B of each input, device memory; sums in double */
     lipsc_status (*gram)(lipsc_cuda_batch *batch, int side, size_t ka, const void *a,
@@ -117,13 +132,16 @@ typedef struct {
     lipsc_status (*scale)(lipsc_cuda_batch *batch, int side, const double *factor,
                           int invert, void *x, lipsc_error *err);
 
-    /* ---- vectors of any length; wide: double, else float.  put, get and dots wait ---- */
+    /* ---- vectors of any length; wide: double, else float.  get and dots wait ---- */
     lipsc_status (*put)(lipsc_cuda_device *device, int wide, size_t count,
                         const double *host, void *to, lipsc_error *err);
     lipsc_status (*get)(lipsc_cuda_device *device, int wide, size_t count, const void *from,
                         double *host, lipsc_error *err);
     lipsc_status (*copy)(lipsc_cuda_device *device, size_t bytes, const void *from,
                          void *to, lipsc_error *err);
+    /* count pieces, none of which overlaps another one's place */
+    lipsc_status (*copies)(lipsc_cuda_device *device, size_t count,
+                           const lipsc_cuda_piece *piece, lipsc_error *err);
     lipsc_status (*times)(lipsc_cuda_device *device, int wide, size_t count, double factor,
                           void *x, lipsc_error *err);
     /* normal numbers first .. first + count - 1 of stream seed: core/rng.h */

@@ -37,29 +37,123 @@ lipsc_status fail_blas(lipsc_error *err, cublasStatus_t e, const char *what) {
 // ---- Memory
 // ------------------------------------------------------------------------------
 
+lipsc_status take_memory(lipsc_cuda_device *device, size_t bytes, void **out,
+                         const char *what, lipsc_error *err) {
+    void *p = nullptr;
+    if (!bytes) bytes = 1;
+    TRY(device->pooled ? cudaMallocAsync(&p, bytes, device->stream) : cudaMalloc(&p, bytes),
+        what);
+    *out = p;
+    return LIPSC_OK;
+}
+void give_memory(lipsc_cuda_device *device, void *p) {
+    if (p) device->pooled ? cudaFreeAsync(p, device->stream) : cudaFree(p);
+}
+
 Memory::~Memory() {
-    for (void *p : held) cudaFree(p);
+    for (void *p : held) give_memory(device, p);
 }
 lipsc_status Memory::take(void **out, size_t count, lipsc_error *err) {
-    void *p = nullptr;
-    const cudaError_t e = cudaMalloc(&p, count);
-    if (e != cudaSuccess) {
-        cudaGetLastError();
-        return fail(err, LIPSC_E_NOMEM, "the GPU has no %.3g GiB left for this",
-                    (double)count / 1073741824.0);
-    }
-    held.push_back(p);
+    char what[64];
+    snprintf(what, sizeof what, "another %.3g GiB", (double)count / 1073741824.0);
+    PASS(take_memory(device, count, out, what, err));
+    held.push_back(*out);
     bytes += count;
-    *out = p;
     return LIPSC_OK;
 }
 void Memory::give(void *p) {
     for (size_t i = 0; i < held.size(); i++)
         if (held[i] == p) {
             held.erase(held.begin() + (long)i);
-            cudaFree(p);
+            give_memory(device, p);
             return;
         }
+}
+
+// ---- From and to the host
+// ------------------------------------------------------------------------
+
+lipsc_status send(lipsc_cuda_device *device, size_t bytes, const void *host, void *to,
+                  lipsc_error *err) {
+    for (size_t at = 0; at < bytes;) {
+        const size_t part = device->ring_at / RING_PART, used = device->ring_at % RING_PART;
+        const size_t room = RING_PART - used, left = bytes - at;
+        const size_t now = left < room ? left : room;
+        if (!used) // what stood there is on the GPU
+            TRY(cudaEventSynchronize(device->ring_done[part]), "copying to the GPU");
+        char *place = device->ring + device->ring_at;
+        memcpy(place, (const char *)host + at, now);
+        TRY(cudaMemcpyAsync((char *)to + at, place, now, cudaMemcpyHostToDevice,
+                            device->stream),
+            "copying to the GPU");
+        const size_t whole = (now + 15) / 16 * 16;
+        device->ring_at += whole < room ? whole : room;
+        if (device->ring_at % RING_PART == 0) {
+            TRY(cudaEventRecord(device->ring_done[part], device->stream),
+                "copying to the GPU");
+            device->ring_at %= (size_t)RING_PARTS * RING_PART;
+        }
+        at += now;
+    }
+    return LIPSC_OK;
+}
+
+static lipsc_status take_slot(lipsc_cuda_device *device, size_t bytes, Slot *out,
+                              lipsc_error *err) {
+    Slot slot;
+    for (size_t i = 0; i < device->slots.size(); i++)
+        if (device->slots[i].bytes >= bytes) {
+            *out = device->slots[i];
+            device->slots.erase(device->slots.begin() + (long)i);
+            return LIPSC_OK;
+        }
+    slot.bytes = 4096;
+    while (slot.bytes < bytes) slot.bytes *= 4;
+    TRY(cudaHostAlloc(&slot.host, slot.bytes, cudaHostAllocPortable), "copies to the host");
+    const cudaError_t e = cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming);
+    if (e != cudaSuccess) {
+        cudaFreeHost(slot.host);
+        return fail_cuda(err, e, "an event");
+    }
+    *out = slot;
+    return LIPSC_OK;
+}
+
+// Waits for what is queued so far; others may queue more.
+static cudaError_t pass(lipsc_cuda_device *device, cudaEvent_t done) {
+    cudaError_t e = cudaEventRecord(done, device->stream);
+    if (e != cudaSuccess) return e;
+    device->lock.unlock();
+    e = cudaEventSynchronize(done);
+    device->lock.lock();
+    return e;
+}
+
+lipsc_status finish(lipsc_cuda_device *device, const char *what, lipsc_error *err) {
+    Slot slot;
+    PASS(take_slot(device, 0, &slot, err));
+    const cudaError_t e = pass(device, slot.done);
+    device->slots.push_back(slot);
+    TRY(e, what);
+    return LIPSC_OK;
+}
+
+lipsc_status fetch(lipsc_cuda_device *device, size_t bytes, const void *from, void *host,
+                   lipsc_error *err) {
+    const size_t most = 16u << 20;
+    Slot slot;
+    PASS(take_slot(device, bytes < most ? bytes : most, &slot, err));
+    cudaError_t e = cudaSuccess;
+    for (size_t at = 0; at < bytes && e == cudaSuccess; at += most) {
+        const size_t now = bytes - at < most ? bytes - at : most;
+        e = cudaMemcpyAsync(slot.host, (const char *)from + at, now, cudaMemcpyDeviceToHost,
+                            device->stream);
+        if (e == cudaSuccess) e = pass(device, slot.done);
+        if (e == cudaSuccess) memcpy((char *)host + at, slot.host, now);
+    }
+    device->slots.push_back(slot);
+    TRY(e, "copying from the GPU");
+    return LIPSC_OK;
 }
 
 // ---- Devices
@@ -111,9 +205,17 @@ static void close_device(lipsc_cuda_device *device) {
     if (device->blas) cublasDestroy(device->blas);
     for (cudaEvent_t &mark : device->marks)
         if (mark) cudaEventDestroy(mark);
+    if (device->stream) cudaStreamSynchronize(device->stream);
     cudaFree(device->workspace);
     cudaFree(device->constants);
-    cudaFree(device->scratch);
+    give_memory(device, device->scratch);
+    for (Slot &slot : device->slots) {
+        cudaEventDestroy(slot.done);
+        cudaFreeHost(slot.host);
+    }
+    for (cudaEvent_t &done : device->ring_done)
+        if (done) cudaEventDestroy(done);
+    cudaFreeHost(device->ring);
     if (device->forked) cudaEventDestroy(device->forked);
     if (device->joined) cudaEventDestroy(device->joined);
     if (device->side) cudaStreamDestroy(device->side);
@@ -129,6 +231,21 @@ static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
     TRY(cudaEventCreateWithFlags(&device->forked, cudaEventDisableTiming), "an event");
     TRY(cudaEventCreateWithFlags(&device->joined, cudaEventDisableTiming), "an event");
     for (cudaEvent_t &mark : device->marks) TRY(cudaEventCreate(&mark), "an event");
+    int pools = 0;
+    TRY(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, device->index),
+        "asking for memory");
+    device->pooled = pools != 0;
+    if (pools) { // what was given back stays at hand
+        cudaMemPool_t pool;
+        uint64_t all = UINT64_MAX;
+        TRY(cudaDeviceGetDefaultMemPool(&pool, device->index), "memory");
+        TRY(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "memory");
+    }
+    TRY(cudaHostAlloc((void **)&device->ring, (size_t)RING_PARTS * RING_PART,
+                      cudaHostAllocPortable),
+        "copies to the GPU");
+    for (cudaEvent_t &done : device->ring_done)
+        TRY(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "an event");
     TRY(cudaMalloc(&device->workspace, workspace), "the workspace of cuBLAS");
     struct {
         float f[2];
@@ -166,10 +283,11 @@ static lipsc_status open_device(int index, lipsc_cuda_device **out, lipsc_error 
 }
 
 static lipsc_status wait(lipsc_cuda_device *device, lipsc_error *err) {
-    TRY(cudaStreamSynchronize(device->stream), "waiting for the GPU");
-    return LIPSC_OK;
+    const Hold hold(device);
+    return finish(device, "waiting for the GPU", err);
 }
 static lipsc_status mark(lipsc_cuda_device *device, int which, lipsc_error *err) {
+    const Hold hold(device);
     if (which < 0 || which > 7) return fail(err, LIPSC_E_ARG, "there is no mark %d", which);
     TRY(cudaEventRecord(device->marks[which], device->stream), "a mark");
     return LIPSC_OK;
@@ -185,25 +303,26 @@ static lipsc_status between(lipsc_cuda_device *device, int from, int to, double 
 
 static lipsc_status alloc(lipsc_cuda_device *device, size_t bytes, void **out,
                           lipsc_error *err) {
-    TRY(cudaSetDevice(device->index), "choosing a device");
-    TRY(cudaMalloc(out, bytes ? bytes : 1), "a buffer");
-    return LIPSC_OK;
+    const Hold hold(device);
+    return take_memory(device, bytes, out, "a buffer", err);
 }
-static void release(lipsc_cuda_device *, void *p) { cudaFree(p); }
+static void release(lipsc_cuda_device *device, void *p) {
+    const Hold hold(device);
+    give_memory(device, p);
+}
 static lipsc_status upload(lipsc_cuda_device *device, size_t bytes, const void *host,
                            void *to, lipsc_error *err) {
-    TRY(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, device->stream),
-        "copying to the GPU");
-    return wait(device, err);
+    const Hold hold(device);
+    return send(device, bytes, host, to, err);
 }
 static lipsc_status download(lipsc_cuda_device *device, size_t bytes, const void *from,
                              void *host, lipsc_error *err) {
-    TRY(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, device->stream),
-        "copying from the GPU");
-    return wait(device, err);
+    const Hold hold(device);
+    return fetch(device, bytes, from, host, err);
 }
 static lipsc_status fill(lipsc_cuda_device *device, size_t bytes, int byte, void *to,
                          lipsc_error *err) {
+    const Hold hold(device);
     TRY(cudaMemsetAsync(to, byte, bytes, device->stream), "filling a buffer");
     return LIPSC_OK;
 }
@@ -212,12 +331,14 @@ static lipsc_status fill(lipsc_cuda_device *device, size_t bytes, int byte, void
 // ---------------------------------------------------------------------------
 
 static lipsc_status record(lipsc_cuda_device *device, lipsc_error *err) {
+    const Hold hold(device);
     TRY(cudaStreamBeginCapture(device->stream, cudaStreamCaptureModeThreadLocal),
         "recording");
     return LIPSC_OK;
 }
 static lipsc_status recorded(lipsc_cuda_device *device, lipsc_cuda_graph **out,
                              lipsc_error *err) {
+    const Hold hold(device);
     cudaGraph_t graph = nullptr;
     TRY(cudaStreamEndCapture(device->stream, &graph), "recording");
     lipsc_cuda_graph *g = new (std::nothrow) lipsc_cuda_graph();
@@ -233,6 +354,7 @@ static lipsc_status recorded(lipsc_cuda_device *device, lipsc_cuda_graph **out,
     return LIPSC_OK;
 }
 static lipsc_status replay(lipsc_cuda_graph *graph, lipsc_error *err) {
+    const Hold hold(graph->device);
     TRY(cudaGraphLaunch(graph->exec, graph->device->stream), "replaying");
     return LIPSC_OK;
 }
@@ -245,17 +367,28 @@ static void graph_free(lipsc_cuda_graph *graph) {
 // ---- Attention
 // ---------------------------------------------------------------------------------
 
-static void weights_free(lipsc_cuda_weights *weights) { delete weights; }
+static lipsc_status new_weights(lipsc_cuda_device *device, const lipsc_layer *layer,
+                                lipsc_cuda_precision precision, lipsc_cuda_weights **out,
+                                lipsc_error *err) {
+    const Hold hold(device);
+    return weights_new(device, layer, precision, out, err);
+}
+static void weights_free(lipsc_cuda_weights *weights) {
+    if (!weights) return;
+    const Hold hold(weights->device);
+    delete weights;
+}
 static lipsc_status batch_new(lipsc_cuda_weights *weights, size_t inputs,
                               const lipsc_rows *rows, size_t dirs, lipsc_cuda_batch **out,
                               lipsc_error *err) {
     if (!inputs || !dirs)
         return fail(err, LIPSC_E_ARG, "a batch without inputs or directions");
-    TRY(cudaSetDevice(weights->device->index), "choosing a device");
+    const Hold hold(weights->device);
     return weights->batch_new(inputs, rows, dirs, out, err);
 }
 static void batch_free(lipsc_cuda_batch *batch) {
-    if (batch) cudaStreamSynchronize(batch->device->stream);
+    if (!batch) return;
+    const Hold hold(batch->device);
     delete batch;
 }
 static size_t batch_bytes(const lipsc_cuda_batch *batch) { return batch->memory.bytes; }
@@ -265,17 +398,44 @@ static lipsc_status product(lipsc_cuda_batch *batch, int trans, size_t k, const 
     if (k > batch->dirs)
         return fail(err, LIPSC_E_ARG, "%zu directions at once, the batch has room for %zu",
                     k, batch->dirs);
+    const Hold hold(batch->device);
     return k ? batch->product(trans, k, x, y, plain, err) : LIPSC_OK;
 }
 static lipsc_status activate(lipsc_cuda_batch *batch, const int *active, lipsc_error *err) {
+    const Hold hold(batch->device);
     batch->active = active ? batch->active_store : nullptr;
-    return active ? upload(batch->device, batch->inputs * sizeof(int), active,
-                           batch->active, err)
+    return active ? send(batch->device, batch->inputs * sizeof(int), active, batch->active,
+                         err)
                   : LIPSC_OK;
 }
 static void headroom(lipsc_cuda_batch *batch, int bits) { batch->room = bits; }
 static lipsc_status output(lipsc_cuda_batch *batch, double *y, lipsc_error *err) {
+    const Hold hold(batch->device);
     return batch->output(y, err);
+}
+static lipsc_status projections(lipsc_cuda_batch *batch, size_t input, size_t head,
+                                double *q, double *key, double *z, double *q_over,
+                                double *k_over, lipsc_error *err) {
+    const Hold hold(batch->device);
+    if (input >= batch->inputs)
+        return fail(err, LIPSC_E_ARG, "a batch has no input %zu", input);
+    return batch->projections(input, head, q, key, z, q_over, k_over, err);
+}
+static lipsc_status gram_held(lipsc_cuda_batch *b, int side, size_t ka, const void *a,
+                              size_t kb, const void *x, double *c, lipsc_error *err) {
+    const Hold hold(b->device);
+    return gram(b, side, ka, a, kb, x, c, err);
+}
+static lipsc_status combine_held(lipsc_cuda_batch *b, int side, size_t ka, const void *a,
+                                 size_t kb, const double *c, double beta, void *x,
+                                 lipsc_error *err) {
+    const Hold hold(b->device);
+    return combine(b, side, ka, a, kb, c, beta, x, err);
+}
+static lipsc_status scale_held(lipsc_cuda_batch *b, int side, const double *factor,
+                               int invert, void *x, lipsc_error *err) {
+    const Hold hold(b->device);
+    return scale(b, side, factor, invert, x, err);
 }
 
 extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cuda_plugin(
@@ -298,7 +458,7 @@ extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cu
                                        recorded,
                                        replay,
                                        graph_free,
-                                       weights_new,
+                                       new_weights,
                                        weights_free,
                                        batch_new,
                                        batch_free,
@@ -308,12 +468,14 @@ extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cu
                                        activate,
                                        headroom,
                                        output,
-                                       gram,
-                                       combine,
-                                       scale,
+                                       projections,
+                                       gram_held,
+                                       combine_held,
+                                       scale_held,
                                        Space::put,
                                        Space::get,
                                        Space::copy,
+                                       Space::copies,
                                        Space::times,
                                        Space::random,
                                        Space::dots,

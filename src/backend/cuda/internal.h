@@ -9,10 +9,26 @@ extern "C" {
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
+#include <mutex>
 #include <vector>
 
+// Host memory that the GPU copies to and from by itself; done: when it has.
+struct Slot {
+    void *host = nullptr;
+    size_t bytes = 0;
+    cudaEvent_t done = nullptr;
+};
+
+enum { RING_PARTS = 8, RING_PART = 4 << 20 }; // bytes on their way to the GPU
+
 struct lipsc_cuda_device {
+    std::mutex lock; // of the stream and of all that follows: Hold
     int index;
+    bool pooled;             // memory is taken and given back in the stream's order
+    std::vector<Slot> slots; // free ones
+    char *ring;              // of RING_PARTS
+    size_t ring_at;
+    cudaEvent_t ring_done[RING_PARTS];
     cudaStream_t stream, side; // side: beside the stream, for work that leaves the GPU idle
     cudaEvent_t forked, joined;
     int multiprocessors;
@@ -68,6 +84,29 @@ lipsc_status fail_blas(lipsc_error *err, cublasStatus_t e, const char *what);
         if (pass_ != LIPSC_OK) return pass_; \
     } while (0)
 
+// One thread at a time queues work.  Whoever waits (finish, fetch) lets the others in.
+struct Hold {
+    lipsc_cuda_device *device;
+    explicit Hold(lipsc_cuda_device *d) : device(d) {
+        d->lock.lock();
+        cudaSetDevice(d->index);
+    }
+    ~Hold() { device->lock.unlock(); }
+    Hold(const Hold &) = delete;
+    Hold &operator=(const Hold &) = delete;
+};
+
+// What these do is queued; the caller has the Hold.  send: host may change after it.
+// fetch and finish wait.
+lipsc_status take_memory(lipsc_cuda_device *device, size_t bytes, void **out,
+                         const char *what, lipsc_error *err);
+void give_memory(lipsc_cuda_device *device, void *p);
+lipsc_status send(lipsc_cuda_device *device, size_t bytes, const void *host, void *to,
+                  lipsc_error *err);
+lipsc_status fetch(lipsc_cuda_device *device, size_t bytes, const void *from, void *host,
+                   lipsc_error *err);
+lipsc_status finish(lipsc_cuda_device *device, const char *what, lipsc_error *err);
+
 // Device memory that is given back together; bytes counts it.
 struct Memory {
     lipsc_cuda_device *device = nullptr;
@@ -115,6 +154,9 @@ struct lipsc_cuda_batch {
     virtual lipsc_status product(int trans, size_t k, const void *x, void *y, int plain,
                                  lipsc_error *err) = 0;
     virtual lipsc_status output(double *y, lipsc_error *err) = 0;
+    virtual lipsc_status projections(size_t input, size_t head, double *q, double *key,
+                                     double *z, double *q_over, double *k_over,
+                                     lipsc_error *err) = 0;
 };
 
 struct lipsc_cuda_weights {
@@ -174,6 +216,8 @@ template <class S> struct Batch : lipsc_cuda_batch {
     lipsc_status product(int trans, size_t k, const void *x, void *y, int plain,
                          lipsc_error *err) override;
     lipsc_status output(double *y, lipsc_error *err) override;
+    lipsc_status projections(size_t input, size_t head, double *q, double *key, double *z,
+                             double *q_over, double *k_over, lipsc_error *err) override;
     Args<S> args(Mode mode, size_t k) const;
     bool turns() const { return w->dims.norms || w->dims.rotary_half; }
     bool staged() const { return source || root || row_scale; }
@@ -264,6 +308,8 @@ struct Space {
                             lipsc_error *);
     static lipsc_status copy(lipsc_cuda_device *, size_t, const void *, void *,
                              lipsc_error *);
+    static lipsc_status copies(lipsc_cuda_device *, size_t, const lipsc_cuda_piece *,
+                               lipsc_error *);
     static lipsc_status times(lipsc_cuda_device *, int, size_t, double, void *,
                               lipsc_error *);
     static lipsc_status random(lipsc_cuda_device *, int, uint64_t, uint64_t, size_t, void *,
@@ -273,6 +319,8 @@ struct Space {
     static lipsc_status mix(lipsc_cuda_device *, int, size_t, size_t, const void *, size_t,
                             const double *, double, void *, lipsc_error *);
 };
+lipsc_status put_held(lipsc_cuda_device *, int, size_t, const double *, void *,
+                      lipsc_error *); // put; the caller has the Hold
 struct Linear {
     static lipsc_status make(lipsc_cuda_device *, int, size_t, size_t, const double *, int,
                              const double *, lipsc_cuda_linear **, lipsc_error *);

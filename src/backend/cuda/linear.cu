@@ -12,7 +12,8 @@ struct lipsc_cuda_linear {
 };
 
 void Linear::free(lipsc_cuda_linear *linear) {
-    if (linear) cudaStreamSynchronize(linear->device->stream);
+    if (!linear) return;
+    const Hold hold(linear->device);
     delete linear;
 }
 
@@ -20,10 +21,10 @@ static lipsc_status fill(lipsc_cuda_linear *l, const double *w, const double *bi
                          lipsc_error *err) {
     const size_t item = l->wide ? sizeof(double) : sizeof(float);
     PASS(l->memory.take(&l->w, l->in * l->out * item, err));
-    PASS(Space::put(l->device, l->wide, l->in * l->out, w, l->w, err));
+    PASS(put_held(l->device, l->wide, l->in * l->out, w, l->w, err));
     if (!bias) return LIPSC_OK;
     PASS(l->memory.take(&l->bias, l->out * item, err));
-    return Space::put(l->device, l->wide, l->out, bias, l->bias, err);
+    return put_held(l->device, l->wide, l->out, bias, l->bias, err);
 }
 
 lipsc_status Linear::make(lipsc_cuda_device *device, int wide, size_t in, size_t out,
@@ -31,17 +32,17 @@ lipsc_status Linear::make(lipsc_cuda_device *device, int wide, size_t in, size_t
                           lipsc_cuda_linear **linear, lipsc_error *err) {
     if (!in || !out || in > 0x7fffffff || out > 0x7fffffff)
         return fail(err, LIPSC_E_RANGE, "a dense layer of %zu x %zu", out, in);
-    TRY(cudaSetDevice(device->index), "choosing a device");
+    const Hold hold(device);
     lipsc_cuda_linear *l = new (std::nothrow) lipsc_cuda_linear();
     if (!l) return fail(err, LIPSC_E_NOMEM, "out of memory for a dense layer");
-    l->device = device;
+    l->device = l->memory.device = device;
     l->wide = wide != 0;
     l->transposed = transposed != 0;
     l->in = in;
     l->out = out;
     const lipsc_status status = fill(l, w, bias, err);
     if (status) {
-        free(l);
+        delete l;
         return status;
     }
     *linear = l;
@@ -73,6 +74,7 @@ lipsc_status Linear::apply(lipsc_cuda_linear *l, size_t rows, const void *x, int
                            int add, void *y, lipsc_error *err) {
     if (!rows) return LIPSC_OK;
     if (rows > 0x7fffffff) return fail(err, LIPSC_E_RANGE, "%zu rows at once", rows);
+    const Hold hold(l->device);
     if (bias && l->bias) {
         const size_t count = rows * l->out, need = (count + 255) / 256;
         const unsigned blocks = (unsigned)(need < 16384 ? need : 16384);

@@ -56,6 +56,7 @@ static __global__ void __launch_bounds__(THREADS)
 lipsc_status Rowwise::norm(lipsc_cuda_device *device, int wide, size_t n, size_t d,
                            int centre, double eps, const void *gain, const void *bias,
                            const void *x, void *y, void *z, void *over, lipsc_error *err) {
+    const Hold hold(device);
     if (!n) return LIPSC_OK;
     BY_WIDTH(wide, (norm_rows<V><<<one_each(n), THREADS, 0, device->stream>>>(
                        n, (int)d, centre, eps, (const V *)gain, (const V *)bias,
@@ -92,6 +93,7 @@ lipsc_status Rowwise::norm_derivative(lipsc_cuda_device *device, int wide, size_
                                       size_t n, size_t d, int centre, const void *gain,
                                       const void *z, const void *over, int trans,
                                       const void *x, void *y, lipsc_error *err) {
+    const Hold hold(device);
     if (!rows) return LIPSC_OK;
     BY_WIDTH(wide, (norm_slopes<V><<<one_each(rows), THREADS, 0, device->stream>>>(
                        rows, n, (int)d, centre, (const V *)gain, (const V *)z,
@@ -158,6 +160,7 @@ static __global__ void activate_all(int kind, size_t count, const V *x, V *y, V 
 lipsc_status Rowwise::activation(lipsc_cuda_device *device, int wide, lipsc_activation kind,
                                  size_t count, const void *x, void *y, void *slope,
                                  lipsc_error *err) {
+    const Hold hold(device);
     BY_WIDTH(wide, (activate_all<V><<<blocks(count), THREADS, 0, device->stream>>>(
                        (int)kind, count, (const V *)x, (V *)y, (V *)slope)));
     TRY(cudaGetLastError(), "an activation");
@@ -179,6 +182,7 @@ static __global__ void multiply_all(size_t count, size_t period, const V *factor
 lipsc_status Rowwise::multiply(lipsc_cuda_device *device, int wide, size_t count,
                                size_t period, const void *factor, const void *x, int add,
                                void *y, lipsc_error *err) {
+    const Hold hold(device);
     BY_WIDTH(wide, (multiply_all<V><<<blocks(count), THREADS, 0, device->stream>>>(
                        count, period, (const V *)factor, (const V *)x, add, (V *)y)));
     TRY(cudaGetLastError(), "a product by elements");
@@ -193,6 +197,7 @@ template <class V> static __global__ void add_all(size_t count, const V *x, V *y
 
 lipsc_status Rowwise::add(lipsc_cuda_device *device, int wide, size_t count, const void *x,
                           void *y, lipsc_error *err) {
+    const Hold hold(device);
     BY_WIDTH(wide, (add_all<V><<<blocks(count), THREADS, 0, device->stream>>>(
                        count, (const V *)x, (V *)y)));
     TRY(cudaGetLastError(), "a sum by elements");

@@ -15,12 +15,10 @@ static unsigned blocks(size_t count) {
 static lipsc_status scratch(lipsc_cuda_device *device, size_t bytes, void **out,
                             lipsc_error *err) {
     if (bytes > device->scratch_bytes) {
-        TRY(cudaSetDevice(device->index), "choosing a device");
-        TRY(cudaStreamSynchronize(device->stream), "waiting for the GPU");
-        cudaFree(device->scratch);
+        give_memory(device, device->scratch);
         device->scratch = nullptr;
         device->scratch_bytes = 0;
-        TRY(cudaMalloc(&device->scratch, bytes), "room for work");
+        PASS(take_memory(device, bytes, &device->scratch, "room for work", err));
         device->scratch_bytes = bytes;
     }
     *out = device->scratch;
@@ -36,48 +34,80 @@ static __global__ void widen(size_t count, const float *from, double *to) {
     EACH(i, count) to[i] = (double)from[i];
 }
 
-enum { STAGE = 1 << 22 }; // elements converted at a time: 32 MiB of scratch
+enum { STAGE = 1 << 22 }; // elements converted at a time: 16 MiB of scratch
 
 lipsc_status Space::put(lipsc_cuda_device *device, int wide, size_t count,
                         const double *host, void *to, lipsc_error *err) {
-    void *room = to;
-    if (!wide) PASS(scratch(device, (count < STAGE ? count : STAGE) * 8, &room, err));
+    const Hold hold(device);
+    return put_held(device, wide, count, host, to, err);
+}
+
+lipsc_status put_held(lipsc_cuda_device *device, int wide, size_t count, const double *host,
+                      void *to, lipsc_error *err) {
+    if (wide) return send(device, count * sizeof *host, host, to, err);
     for (size_t at = 0; at < count; at += STAGE) {
         const size_t now = count - at < STAGE ? count - at : STAGE;
-        TRY(cudaMemcpyAsync(wide ? (double *)to + at : (double *)room, host + at, now * 8,
-                            cudaMemcpyHostToDevice, device->stream),
-            "copying to the GPU");
-        if (!wide)
-            narrow<<<blocks(now), THREADS, 0, device->stream>>>(now, (const double *)room,
-                                                                (float *)to + at);
+        void *room = nullptr;
+        PASS(scratch(device, now * sizeof *host, &room, err));
+        PASS(send(device, now * sizeof *host, host + at, room, err));
+        narrow<<<blocks(now), THREADS, 0, device->stream>>>(now, (const double *)room,
+                                                            (float *)to + at);
+        TRY(cudaGetLastError(), "copying to the GPU");
     }
-    TRY(cudaGetLastError(), "copying to the GPU");
-    TRY(cudaStreamSynchronize(device->stream), "copying to the GPU");
     return LIPSC_OK;
 }
 
 lipsc_status Space::get(lipsc_cuda_device *device, int wide, size_t count, const void *from,
                         double *host, lipsc_error *err) {
-    void *room = nullptr;
-    if (!wide) PASS(scratch(device, (count < STAGE ? count : STAGE) * 8, &room, err));
+    const Hold hold(device);
+    if (wide) return fetch(device, count * sizeof *host, from, host, err);
+    Memory temporary; // others may use the scratch while this waits
+    temporary.device = device;
+    double *room = nullptr;
+    PASS(temporary.get(&room, count < STAGE ? count : STAGE, err));
     for (size_t at = 0; at < count; at += STAGE) {
         const size_t now = count - at < STAGE ? count - at : STAGE;
-        if (!wide)
-            widen<<<blocks(now), THREADS, 0, device->stream>>>(
-                now, (const float *)from + at, (double *)room);
-        TRY(cudaMemcpyAsync(host + at, wide ? (const double *)from + at : (double *)room,
-                            now * 8, cudaMemcpyDeviceToHost, device->stream),
-            "copying from the GPU");
+        widen<<<blocks(now), THREADS, 0, device->stream>>>(now, (const float *)from + at,
+                                                           room);
+        TRY(cudaGetLastError(), "copying from the GPU");
+        PASS(fetch(device, now * sizeof *host, room, host + at, err));
     }
-    TRY(cudaGetLastError(), "copying from the GPU");
-    TRY(cudaStreamSynchronize(device->stream), "copying from the GPU");
     return LIPSC_OK;
 }
 
 lipsc_status Space::copy(lipsc_cuda_device *device, size_t bytes, const void *from,
                          void *to, lipsc_error *err) {
+    const Hold hold(device);
     TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, device->stream),
         "copying on the GPU");
+    return LIPSC_OK;
+}
+
+// A block of threads for each part of a piece; pieces of floats and doubles: words of 4.
+static __global__ void copy_pieces(const lipsc_cuda_piece *piece) {
+    const lipsc_cuda_piece p = piece[blockIdx.y];
+    const uint32_t *from = (const uint32_t *)p.from;
+    uint32_t *to = (uint32_t *)p.to;
+    EACH(i, p.bytes / sizeof *to) to[i] = from[i];
+}
+
+lipsc_status Space::copies(lipsc_cuda_device *device, size_t count,
+                           const lipsc_cuda_piece *piece, lipsc_error *err) {
+    const Hold hold(device);
+    void *table = nullptr;
+    size_t most = 0;
+    for (size_t i = 0; i < count; i++) most = piece[i].bytes > most ? piece[i].bytes : most;
+    if (!most) return LIPSC_OK;
+    PASS(scratch(device, count * sizeof *piece, &table, err));
+    PASS(send(device, count * sizeof *piece, piece, table, err));
+    const size_t wanted = (most / sizeof(uint32_t) + THREADS - 1) / THREADS;
+    for (size_t first = 0; first < count; first += 65535) { // blocks of a column
+        const dim3 grid((unsigned)(wanted < 256 ? wanted : 256),
+                        (unsigned)(count - first < 65535 ? count - first : 65535));
+        copy_pieces<<<grid, THREADS, 0, device->stream>>>((const lipsc_cuda_piece *)table +
+                                                          first);
+    }
+    TRY(cudaGetLastError(), "copying on the GPU");
     return LIPSC_OK;
 }
 
@@ -87,6 +117,7 @@ template <class V> static __global__ void multiply_all(size_t count, double fact
 
 lipsc_status Space::times(lipsc_cuda_device *device, int wide, size_t count, double factor,
                           void *x, lipsc_error *err) {
+    const Hold hold(device);
     BY_WIDTH(wide, (multiply_all<V><<<blocks(count), THREADS, 0, device->stream>>>(
                        count, factor, (V *)x)));
     TRY(cudaGetLastError(), "scaling vectors");
@@ -119,6 +150,7 @@ static __global__ void draw(uint64_t seed, uint64_t first, size_t count, V *to) 
 
 lipsc_status Space::random(lipsc_cuda_device *device, int wide, uint64_t seed,
                            uint64_t first, size_t count, void *to, lipsc_error *err) {
+    const Hold hold(device);
     BY_WIDTH(wide, (draw<V><<<blocks(count), THREADS, 0, device->stream>>>(
                        seed, first, count, (V *)to)));
     TRY(cudaGetLastError(), "random numbers");
@@ -130,6 +162,7 @@ lipsc_status Space::random(lipsc_cuda_device *device, int wide, uint64_t seed,
 lipsc_status Space::dots(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
                          const void *a, size_t kb, const void *b, double *c,
                          lipsc_error *err) {
+    const Hold hold(device);
     if (!ka || !kb) return LIPSC_OK;
     if (!len) {
         for (size_t i = 0; i < ka * kb; i++) c[i] = 0;
@@ -140,24 +173,19 @@ lipsc_status Space::dots(lipsc_cuda_device *device, int wide, size_t len, size_t
     PASS(scratch(device, (pieces + ka * kb) * sizeof(double), &room, err));
     double *partial = (double *)room, *total = partial + pieces;
     PASS(dots_queued(device, wide, len, ka, a, kb, b, partial, total, err));
-    TRY(cudaMemcpyAsync(c, total, ka * kb * sizeof *c, cudaMemcpyDeviceToHost,
-                        device->stream),
-        "dot products");
-    TRY(cudaStreamSynchronize(device->stream), "dot products");
-    return LIPSC_OK;
+    return fetch(device, ka * kb * sizeof *c, total, c, err);
 }
 
 lipsc_status Space::mix(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
                         const void *a, size_t kb, const double *c, double beta, void *b,
                         lipsc_error *err) {
+    const Hold hold(device);
     if (beta != 0 && beta != 1)
         return fail(err, LIPSC_E_ARG, "beta = %g is neither 0 nor 1", beta);
     if (!kb || !len) return LIPSC_OK;
     void *room = nullptr;
     PASS(scratch(device, (ka ? ka : 1) * kb * sizeof(double), &room, err));
-    TRY(cudaMemcpyAsync(room, c, ka * kb * sizeof *c, cudaMemcpyHostToDevice,
-                        device->stream),
-        "combinations of vectors");
+    PASS(send(device, ka * kb * sizeof *c, c, room, err));
     return mix_queued(device, wide, len, ka, a, kb, (const double *)room, beta == 1, b,
                       err);
 }

@@ -100,10 +100,7 @@ lipsc_status gram(lipsc_cuda_batch *b, int side, size_t ka, const void *a, size_
     const Segments s = segments(b, side);
     const size_t pieces = most_pieces(b, s), need = b->inputs * pieces * ka * kb;
     if (need > b->partial_count) {
-        if (b->partial) {
-            TRY(cudaStreamSynchronize(b->device->stream), "waiting for the GPU");
-            b->memory.give(b->partial);
-        }
+        if (b->partial) b->memory.give(b->partial);
         b->partial = nullptr;
         PASS(b->memory.get(&b->partial, need, err));
         b->partial_count = need;

@@ -14,11 +14,7 @@ lipsc_status Memory::put(T **out, const std::vector<T> &host, size_t slack,
     if (slack)
         TRY(cudaMemsetAsync(*out + host.size(), 0, slack * sizeof(T), device->stream),
             "zeros");
-    TRY(cudaMemcpyAsync(*out, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice,
-                        device->stream),
-        "copying to the GPU");
-    TRY(cudaStreamSynchronize(device->stream), "copying to the GPU");
-    return LIPSC_OK;
+    return send(device, host.size() * sizeof(T), host.data(), *out, err);
 }
 template lipsc_status Memory::put<double>(double **, const std::vector<double> &, size_t,
                                           lipsc_error *);
@@ -124,7 +120,6 @@ static lipsc_status pack_output(Weights<S> *w, const lipsc_layer *l, lipsc_error
     PASS(w->memory.get(&w->out, m.width * HW * S::PL, err));
     PASS(store<S>(w->device->stream, m.width, HW, exact, 1, HW, w->out_factor, w->out, HW,
                   err));
-    TRY(cudaStreamSynchronize(w->device->stream), "packing weights");
     w->memory.give(exact);
     return LIPSC_OK;
 }
@@ -163,7 +158,6 @@ static lipsc_status pack(lipsc_cuda_device *device, const lipsc_layer *l,
 lipsc_status weights_new(lipsc_cuda_device *device, const lipsc_layer *layer,
                          lipsc_cuda_precision precision, lipsc_cuda_weights **out,
                          lipsc_error *err) {
-    TRY(cudaSetDevice(device->index), "choosing a device");
     switch (precision) {
     case LIPSC_CUDA_F16:
         return pack<StoreF16>(device, layer, out, err);
