@@ -75,7 +75,7 @@ lipsc_status lipsc_attn_refined(const lipsc_attn *attn, lipsc_attn **out) {
     raised.storage = NULL;
     lipsc_status status = fill(&raised);
     if (!status)
-        status = lipsc_attn_as(&raised, LIPSC_F64, lipsc_device_proved(attn->device), own);
+        status = lipsc_attn_as(&raised, LIPSC_F64, lipsc_device_raw(attn->device), own);
     own->storage = raised.storage;
     if (status)
         lipsc_attn_free(own);

@@ -32,17 +32,23 @@ typedef struct {
     double unit;   /* half an ulp of 1            */
     double normal; /* smallest normal number      */
     double tiny;   /* smallest number             */
+    double folds;  /* roundings of a factor beyond those of the definition */
+    double least;  /* what is below is zero       */
 } precision;
 
-static precision precision_of(lipsc_dtype dtype) {
-    return dtype == LIPSC_F32
-               ? (precision){ldexp(1.0, -24), ldexp(1.0, -126), ldexp(1.0, -149)}
-               : (precision){ldexp(1.0, -53), ldexp(1.0, -1022), ldexp(1.0, -1074)};
+static precision precision_of(lipsc_dtype dtype, const lipsc_device *device) {
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    const double normal = ldexp(1.0, dtype == LIPSC_F32 ? -126 : -1022);
+    return (precision){.unit = ldexp(1.0, dtype == LIPSC_F32 ? -24 : -53),
+                       .normal = normal,
+                       .tiny = ldexp(1.0, dtype == LIPSC_F32 ? -149 : -1074),
+                       .folds = ops->folds,
+                       .least = ops->least > normal ? ops->least : normal};
 }
 
 /* gamma_m: relative error of m operations in any order */
-static double gamma_of(double operations, double unit) {
-    const double error = operations * unit;
+static double gamma_of(double operations, precision in) {
+    const double error = (operations + in.folds) * in.unit;
     return error < 0.01 ? error / (1.0 - error) : INFINITY;
 }
 
@@ -145,7 +151,7 @@ static double raw_length(const projection *p, size_t i) {
  * rounded once. */
 static double raw_error(const projection *p, size_t i, size_t d, precision in,
                         double size) {
-    const double terms = (double)d + 4.0, gamma = gamma_of(terms, in.unit);
+    const double terms = (double)d + 4.0, gamma = gamma_of(terms, in);
     const double most = p->weight.frobenius * size + p->bias;
     const double lost = 2.0 * terms * sqrt((double)p->norm_dim) * in.tiny *
                         (1.0 + size + p->weight.frobenius);
@@ -181,7 +187,7 @@ static void project_errors(const projection *p, size_t n, size_t d, const double
         out->stretch[i] = factor * p->weight.spectral;
         out->stretch_error[i] =
             out->stretch[i] * bend +
-            factor * p->weight.frobenius * gamma_of((double)d + 4.0 + turns, in.unit) +
+            factor * p->weight.frobenius * gamma_of((double)d + 4.0 + turns, in) +
             factor * ((double)d + 4.0) * root * in.tiny;
         out->longest = larger(out->longest, out->length[i]);
         out->longest_error = larger(out->longest_error, out->error[i]);
@@ -267,7 +273,7 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
     r->z_longest += r->z_error;
     r->z_widest = spread_of(n, dv, w->z, w->near, r->has_sink, 0, w->centre, r->z_spread);
     r->v_norm = value.weight.spectral;
-    r->v_error = value.weight.frobenius * gamma_of((double)d + 4.0, in.unit) +
+    r->v_error = value.weight.frobenius * gamma_of((double)d + 4.0, in) +
                  ((double)d + 4.0) * sqrt((double)dv) * in.tiny;
 
     const double heads = (double)l->heads, width = (double)lipsc_layer_width(l);
@@ -277,16 +283,15 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
     r->root = attn->rows.root_weight;
     r->unit = in.unit;
     r->own_unit = ldexp(1.0, -53); /* the scores of this pass are made in double */
-    r->dots = gamma_of(2.0 * head_dim + 4.0, r->unit);
-    r->own_dots = gamma_of((double)k + 2.0, r->own_unit);
+    r->dots = gamma_of(2.0 * head_dim + 4.0, in);
+    r->own_dots = gamma_of((double)k + 2.0, precision_of(LIPSC_F64, NULL));
     /* matrix products err by |W|_F, what they are compared with has |W| */
     w->out = norms[h].out;
     const double ratio = larger(larger(norm_ratio(w->out), norm_ratio(query.weight)),
                                 larger(norm_ratio(key.weight), norm_ratio(value.weight)));
-    r->sums =
-        gamma_of(2.0 * (double)n + 2.0 * heads + 32.0, in.unit) + r->dots +
-        ratio * gamma_of(heads * (2.0 * (double)k + (double)dv) + width + 16.0, in.unit);
-    r->smallest = 4.0 * in.normal;
+    r->sums = gamma_of(2.0 * (double)n + 2.0 * heads + 32.0, in) + r->dots +
+              ratio * gamma_of(heads * (2.0 * (double)k + (double)dv) + width + 16.0, in);
+    r->smallest = 4.0 * in.least;
 }
 
 /* ---- One head: its rows -------------------------------------------------------------- */
@@ -384,7 +389,7 @@ static lipsc_status one_head(lipsc_attn *attn, size_t h, const double *sizes,
     work room = {0}, *w = &room;
     const lipsc_layer *l = &attn->layer;
     const size_t count = place(w, attn->rows.n, l->key_dim, l->value_dim, NULL);
-    const precision own = precision_of(attn->dtype);
+    const precision own = precision_of(attn->dtype, attn->device);
     w->storage = lipsc_alloc(count, sizeof *w->storage);
     if (!w->storage) return LIPSC_E_NOMEM;
     place(w, attn->rows.n, l->key_dim, l->value_dim, w->storage);
@@ -408,7 +413,7 @@ static lipsc_status one_head(lipsc_attn *attn, size_t h, const double *sizes,
 static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
                                 lipsc_rounding *out, double *own_error) {
     const lipsc_layer *l = &attn->layer;
-    const precision in = precision_of(dtype);
+    const precision in = precision_of(dtype, attn->device);
     const lipsc_head_norms *norms;
     lipsc_status status = lipsc_packed_norms(attn->packed, &norms);
     if (status) return status;
@@ -449,31 +454,42 @@ static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
     return status;
 }
 
-/* The same with the projections in double that a CPU makes. */
-static lipsc_status rounding_in_double(lipsc_attn *attn, lipsc_dtype dtype,
+/* First without a look at the scores where that may be enough. */
+static lipsc_status rounding_here(lipsc_attn *attn, lipsc_dtype dtype, double enough,
+                                  lipsc_rounding *out, double *own_error) {
+    if (enough > 0.0 && !attn->input.weights) {
+        const lipsc_status status = rounding_at(attn, dtype, 1, out, own_error);
+        *own_error = 0.0; /* of scores, which nobody has looked at */
+        if (status || out->eps <= enough) return status;
+    }
+    return rounding_at(attn, dtype, 0, out, own_error);
+}
+
+/* The same with projections in double where values are evaluated. */
+static lipsc_status rounding_in_double(lipsc_attn *attn, lipsc_dtype dtype, double enough,
                                        lipsc_rounding *out) {
     double own_error;
     lipsc_attn own;
     lipsc_status status =
         lipsc_attn_as(attn, LIPSC_F64, lipsc_device_proved(attn->device), &own);
-    if (!status) status = rounding_at(&own, dtype, 0, out, &own_error);
+    if (!status) status = rounding_here(&own, dtype, enough, out, &own_error);
     lipsc_attn_close(&own);
     return status;
+}
+
+/* Whether attn can say what its products work with. */
+static int tells(const lipsc_attn *attn) {
+    const lipsc_device_ops *ops = lipsc_device_table(attn->device);
+    return ops->projections && (attn->dtype == LIPSC_F64 || !ops->coarse_f32);
 }
 
 lipsc_status lipsc_attn_rounding_within(lipsc_attn *attn, lipsc_dtype dtype, double enough,
                                         lipsc_rounding *out) {
     double own_error;
-    lipsc_status status = LIPSC_OK;
-    if (!lipsc_device_table(attn->device)->projections)
-        return rounding_in_double(attn, dtype, out);
-    if (enough > 0.0 && !attn->input.weights) {
-        status = rounding_at(attn, dtype, 1, out, &own_error);
-        if (status || out->eps <= enough) return status;
-    }
-    status = rounding_at(attn, dtype, 0, out, &own_error);
+    if (!tells(attn)) return rounding_in_double(attn, dtype, enough, out);
+    const lipsc_status status = rounding_here(attn, dtype, enough, out, &own_error);
     if (status || attn->dtype == LIPSC_F64 || own_error <= OWN_ERROR) return status;
-    return rounding_in_double(attn, dtype, out);
+    return rounding_in_double(attn, dtype, 0.0, out);
 }
 
 lipsc_status lipsc_attn_rounding(lipsc_attn *attn, lipsc_dtype dtype, lipsc_rounding *out) {

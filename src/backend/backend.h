@@ -81,6 +81,13 @@ typedef struct {
     int concurrent; /* several threads may use it at once                                */
     int proved;     /* products in double are those whose rounding docs/maths.md bounds:
                      * values are evaluated on it.  0: on its CPU                        */
+    double folds;   /* where proved: roundings of a factor beyond those of the definition */
+    double least;   /* where proved: probabilities below are zero; 0: not before the least
+                     * normal number                                                     */
+    int coarse_f32; /* f32 has larger errors than IEEE's: what it knows in that precision
+                     * proves nothing, and projections are told in f64 only              */
+    int raw;        /* inputs may bring their projections (lipsc_rows.raw)               */
+    size_t batch_tokens; /* that keep it busy in one batch; 0: as many as suit a CPU     */
 
     /* ---- required ---------------------------------------------------------------- */
 
@@ -193,6 +200,8 @@ void lipsc_device_lend(const lipsc_device *device, int threads, lipsc_device *ou
  * and where values of attention are evaluated: the device itself, or its CPU. */
 const lipsc_device *lipsc_device_dense(const lipsc_device *device);
 const lipsc_device *lipsc_device_proved(const lipsc_device *device);
+/* The same for inputs that bring their projections. */
+const lipsc_device *lipsc_device_raw(const lipsc_device *device);
 /* How many works the device can do side by side: its threads, or one. */
 int lipsc_device_side_by_side(const lipsc_device *device);
 /* The device's CPU. */

@@ -235,6 +235,11 @@ const lipsc_device *lipsc_device_proved(const lipsc_device *device) {
     return lipsc_device_table(device)->proved ? device : device->cpu;
 }
 
+const lipsc_device *lipsc_device_raw(const lipsc_device *device) {
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    return ops->proved && ops->raw ? device : device->cpu;
+}
+
 int lipsc_device_useful_threads(const lipsc_device *device, const lipsc_layer *layer,
                                 size_t n) {
     const double small_pair = 1e6; /* floating-point operations */

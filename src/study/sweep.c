@@ -14,6 +14,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
+#include "backend/backend.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/mem.h"
@@ -282,16 +283,19 @@ static void run_windows(sweep *s, size_t count, group *groups, span at) {
 }
 
 /* How many of the groups, from the first on, go together: few enough that every thread has
- * several batches. */
+ * several batches, or as many as keep a device busy whose products no thread makes. */
 static size_t windows_together(const sweep *s, size_t count, const group *groups,
                                size_t open) {
     const lipsc_map_kind map = s->study->set.map;
+    const size_t wanted = lipsc_device_table(s->study->set.device)->batch_tokens;
     const size_t fair = open / (4 * (size_t)s->study->threads);
+    const size_t most_tokens = wanted ? wanted : MOST_TOKENS;
+    const size_t most = wanted ? count : fair < MOST_WINDOWS ? fair : MOST_WINDOWS;
     size_t tokens = 0, found = 0;
     if (map != LIPSC_MAP_HEADS && map != LIPSC_MAP_ATTENTION) return 1;
-    for (; found < count && found < MOST_WINDOWS && !groups[found].alone; found++) {
+    for (; found < count && !groups[found].alone; found++) {
         tokens += s->study->cells[groups[found].first].n;
-        if (found && (tokens > MOST_TOKENS || found >= fair)) break;
+        if (found && (tokens > most_tokens || found >= most)) break;
     }
     return found;
 }
@@ -361,9 +365,11 @@ static int longest_first(const void *a, const void *b) {
  * all where that many do not fit into memory. */
 static void choose_alone(const sweep *s, size_t count, group *groups) {
     const size_t threads = (size_t)s->study->threads;
+    /* products that no thread of ours makes need none for themselves */
+    const int elsewhere = lipsc_device_table(s->study->set.device)->batch_tokens != 0;
     size_t large = 0, longest = 0;
     for (size_t i = 0; i < count; i++) {
-        groups[i].alone = groups[i].cost >= large_pair;
+        groups[i].alone = !elsewhere && groups[i].cost >= large_pair;
         large += (size_t)groups[i].alone;
         if (length(s, &groups[i]) > longest) longest = length(s, &groups[i]);
     }

@@ -425,6 +425,7 @@ static void close_guard(lipsc_device *device) {
 static const lipsc_device_ops guard_ops = {.name = "guard",
                                            .concurrent = 1,
                                            .proved = 1,
+                                           .raw = 1,
                                            .weights_new = weights_new,
                                            .weights_free = weights_free,
                                            .input_new = input_new,

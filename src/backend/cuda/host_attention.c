@@ -1,0 +1,263 @@
+/* host_attention.c - weights, inputs and products of attention on a GPU, by the plugin's.
+ *
+ * f32 is computed in f16 x 3, f64 in double.  Inputs of one batch share the plugin's, whose
+ * vectors are those of its inputs one after the other; the solver's are each cell's own. */
+#include <string.h>
+
+#include "backend/cuda/host_parts.h"
+#include "core/error.h"
+#include "core/mem.h"
+
+enum { DIRECTIONS = 4 }; /* of one call of the plugin; more go in turns */
+
+typedef struct {
+    lipsc_cuda_weights *there;
+    const lipsc_layer *layer;
+    size_t item, d, width;
+} weights;
+
+/* Inputs that share the plugin's batch; x, y: DIRECTIONS vectors of all of them, where
+ * there are several. */
+typedef struct {
+    lipsc_cuda_batch *there;
+    const lipsc_layer *layer;
+    size_t users, count, tokens;
+    size_t item, d, width;
+    int *active;
+    lipsc_cuda_piece *pieces; /* (DIRECTIONS count) */
+    void *x, *y;
+} batch;
+
+typedef struct {
+    batch *of;
+    size_t place, first, n; /* number in the batch, its first token, tokens */
+} input;
+
+/* The plugin's sentence in err is also the device's. */
+static lipsc_status said(const lipsc_device *device, lipsc_status status,
+                         const lipsc_error *err) {
+    return status ? lipsc_gpu_said(device, status, err) : LIPSC_OK;
+}
+
+lipsc_status lipsc_gpu_weights_new(const lipsc_device *device, const lipsc_layer *layer,
+                                   lipsc_dtype dtype, void **out, lipsc_error *err) {
+    weights *w = lipsc_alloc_zero(1, sizeof *w);
+    if (!w) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for the packed weights");
+    *w = (weights){.layer = layer,
+                   .item = device->space[dtype].item,
+                   .d = layer->d,
+                   .width = lipsc_layer_width(layer)};
+    const lipsc_gpu *gpu = lipsc_gpu_of(device);
+    const lipsc_cuda_precision precision =
+        dtype == LIPSC_F64 ? LIPSC_CUDA_F64 : LIPSC_CUDA_F16X3;
+    lipsc_error why = {.text = ""};
+    const lipsc_status status = said(
+        device, gpu->api->weights_new(gpu->there, layer, precision, &w->there, &why), &why);
+    if (status) lipsc_fail(err, status, "%s", why.text);
+    if (status)
+        lipsc_release(w);
+    else
+        *out = w;
+    return status;
+}
+
+void lipsc_gpu_weights_free(const lipsc_device *device, void *made) {
+    weights *w = made;
+    lipsc_gpu_of(device)->api->weights_free(w->there);
+    lipsc_release(w);
+}
+
+static void batch_free(const lipsc_device *device, batch *b) {
+    const lipsc_gpu *gpu = lipsc_gpu_of(device);
+    gpu->api->batch_free(b->there);
+    if (b->x) gpu->api->release(gpu->there, b->x);
+    if (b->y) gpu->api->release(gpu->there, b->y);
+    lipsc_release(b->active);
+    lipsc_release(b->pieces);
+    lipsc_release(b);
+}
+
+void lipsc_gpu_input_free(const lipsc_device *device, void *made) {
+    input *in = made;
+    if (!--in->of->users) batch_free(device, in->of);
+    lipsc_release(in);
+}
+
+/* Room for the vectors of several inputs one after the other. */
+static lipsc_status reserve(const lipsc_device *device, batch *b, lipsc_error *err) {
+    const size_t widest = b->d > b->width ? b->d : b->width;
+    size_t bytes;
+    if (!lipsc_mul_size(DIRECTIONS * b->tokens, widest * b->item, &bytes))
+        return lipsc_fail(err, LIPSC_E_RANGE, "%zu tokens at once", b->tokens);
+    b->active = lipsc_alloc_zero(b->count, sizeof *b->active);
+    b->pieces = lipsc_alloc_zero(b->count * DIRECTIONS, sizeof *b->pieces);
+    if (!b->active || !b->pieces)
+        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a batch");
+    const lipsc_gpu *gpu = lipsc_gpu_of(device);
+    lipsc_error why = {.text = ""};
+    lipsc_status status = gpu->api->alloc(gpu->there, bytes, &b->x, &why);
+    if (!status) status = gpu->api->alloc(gpu->there, bytes, &b->y, &why);
+    if (!status) return LIPSC_OK;
+    return lipsc_fail(err, said(device, status, &why), "%s", why.text);
+}
+
+static lipsc_status fill_inputs(batch *b, const lipsc_rows *rows, void **inputs,
+                                lipsc_error *err) {
+    size_t first = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        input *in = lipsc_alloc_zero(1, sizeof *in);
+        if (!in) {
+            while (i--) lipsc_release(inputs[i]);
+            return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for an input");
+        }
+        *in = (input){.of = b, .place = i, .first = first, .n = rows[i].n};
+        first += rows[i].n;
+        inputs[i] = in;
+    }
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_gpu_batch_new(const lipsc_device *device, const void *made, size_t count,
+                                 const lipsc_rows *rows, void **inputs, lipsc_error *err) {
+    const weights *w = made;
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].raw.q)
+            return lipsc_fail(err, LIPSC_E_BACKEND,
+                              "a GPU takes no projections that were found elsewhere");
+    batch *b = lipsc_alloc_zero(1, sizeof *b);
+    if (!b) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a batch");
+    *b = (batch){.layer = w->layer,
+                 .users = count,
+                 .count = count,
+                 .item = w->item,
+                 .d = w->d,
+                 .width = w->width};
+    for (size_t i = 0; i < count; i++) b->tokens += rows[i].n;
+    lipsc_error why = {.text = ""};
+    lipsc_status status = said(device,
+                               lipsc_gpu_of(device)->api->batch_new(
+                                   w->there, count, rows, DIRECTIONS, &b->there, &why),
+                               &why);
+    if (status) lipsc_fail(err, status, "%s", why.text);
+    if (status) {
+        lipsc_release(b);
+        return status;
+    }
+    if (count > 1) status = reserve(device, b, err);
+    if (!status) status = fill_inputs(b, rows, inputs, err);
+    if (status) batch_free(device, b);
+    return status;
+}
+
+lipsc_status lipsc_gpu_input_new(const lipsc_device *device, const void *made,
+                                 const lipsc_rows *rows, void **out, lipsc_error *err) {
+    return lipsc_gpu_batch_new(device, made, 1, rows, out, err);
+}
+
+/* The rows of the products' inputs to or from their places in a vector of the batch. */
+static lipsc_status move(const lipsc_device *device, const batch *b, size_t count,
+                         const lipsc_product *product, size_t dir, size_t dirs,
+                         size_t width, int in) {
+    for (size_t i = 0; i < count; i++) {
+        const input *of = product[i].of;
+        const size_t bytes = of->n * width * b->item;
+        for (size_t k = 0; k < dirs; k++) {
+            char *all =
+                (char *)(in ? b->x : b->y) + (k * b->tokens + of->first) * width * b->item;
+            char *own = (char *)(in ? (uintptr_t)product[i].x : (uintptr_t)product[i].y) +
+                        (dir + k) * bytes;
+            b->pieces[i * dirs + k] =
+                (lipsc_cuda_piece){bytes, in ? own : all, in ? all : own};
+        }
+    }
+    LIPSC_GPU_CALL(copies, lipsc_gpu_of(device)->there, count * dirs, b->pieces);
+}
+
+static lipsc_status activate(const lipsc_device *device, const batch *b,
+                             const int *active) {
+    LIPSC_GPU_CALL(activate, b->there, active);
+}
+
+static lipsc_status multiply(const lipsc_device *device, const batch *b, int trans,
+                             size_t k, const void *x, void *y) {
+    LIPSC_GPU_CALL(product, b->there, trans, k, x, y, 0);
+}
+
+/* Products of the same number of directions with inputs of one batch. */
+static lipsc_status together(const lipsc_device *device, int trans, size_t count,
+                             const lipsc_product *product) {
+    batch *b = ((const input *)product[0].of)->of;
+    const size_t from = trans ? b->width : b->d, to = trans ? b->d : b->width;
+    memset(b->active, 0, b->count * sizeof *b->active);
+    for (size_t i = 0; i < count; i++) b->active[((const input *)product[i].of)->place] = 1;
+    lipsc_status status = activate(device, b, count == b->count ? NULL : b->active);
+    for (size_t dir = 0; !status && dir < product[0].k; dir += DIRECTIONS) {
+        const size_t left = product[0].k - dir,
+                     dirs = left < DIRECTIONS ? left : DIRECTIONS;
+        status = move(device, b, count, product, dir, dirs, from, 1);
+        if (!status) status = multiply(device, b, trans, dirs, b->x, b->y);
+        if (!status) status = move(device, b, count, product, dir, dirs, to, 0);
+    }
+    return status;
+}
+
+lipsc_status lipsc_gpu_product(const lipsc_device *device, void *made, int trans, size_t k,
+                               const void *x, void *y) {
+    input *in = made;
+    batch *b = in->of;
+    if (b->count > 1) {
+        const lipsc_product one = {.of = made, .k = k, .x = x, .y = y};
+        return together(device, trans, 1, &one);
+    }
+    const size_t from = in->n * (trans ? b->width : b->d) * b->item;
+    const size_t to = in->n * (trans ? b->d : b->width) * b->item;
+    lipsc_status status = LIPSC_OK;
+    for (size_t dir = 0; !status && dir < k; dir += DIRECTIONS)
+        status = multiply(device, b, trans, k - dir < DIRECTIONS ? k - dir : DIRECTIONS,
+                          (const char *)x + dir * from, (char *)y + dir * to);
+    return status;
+}
+
+lipsc_status lipsc_gpu_products(const lipsc_device *device, int trans, size_t count,
+                                const lipsc_product *product) {
+    int alike = count > 0;
+    for (size_t i = 0; i < count; i++)
+        alike &= product[i].k == product[0].k &&
+                 ((const input *)product[i].of)->of == ((const input *)product[0].of)->of;
+    if (alike && count > 1) return together(device, trans, count, product);
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; !status && i < count; i++)
+        status = lipsc_gpu_product(device, product[i].of, trans, product[i].k, product[i].x,
+                                   product[i].y);
+    return status;
+}
+
+size_t lipsc_gpu_bytes(const lipsc_device *device, const void *made) {
+    return lipsc_gpu_of(device)->api->batch_bytes(((const input *)made)->of->there);
+}
+
+lipsc_status lipsc_gpu_projections(const lipsc_device *device, const void *made,
+                                   size_t head, double *q, double *key, double *z,
+                                   double *q_over, double *k_over) {
+    const input *in = made;
+    LIPSC_GPU_CALL(projections, in->of->there, in->place, head, q, key, z, q_over, k_over);
+}
+
+static lipsc_status outputs(const lipsc_device *device, const batch *b, double *y) {
+    LIPSC_GPU_CALL(output, b->there, y);
+}
+
+lipsc_status lipsc_gpu_output(const lipsc_device *device, void *made, double *y) {
+    const input *in = made;
+    const batch *b = in->of;
+    const double *bias = b->layer->bo;
+    double *all = b->count == 1 ? y : lipsc_alloc(b->tokens * b->width, sizeof *all);
+    if (!all) return LIPSC_E_NOMEM;
+    const lipsc_status status = outputs(device, b, all);
+    if (!status && all != y)
+        memcpy(y, all + in->first * b->width, in->n * b->width * sizeof *y);
+    if (all != y) lipsc_release(all);
+    for (size_t e = 0; !status && bias && e < in->n * b->width; e++)
+        y[e] += bias[e % b->width];
+    return status;
+}

@@ -1,0 +1,92 @@
+# `--device cuda` and `auto` with a plugin that is made on the CPU (tests/cuda/fake.c): the
+# same values, and one sentence for whatever goes wrong; nothing that was found is lost.
+. "$(dirname "$0")/begin.sh"
+plugin=$FAKE_PLUGIN
+export LIPSCOPE_CUDA_PLUGIN="$plugin"
+some="measure builtin:gpt2-nano --text builtin:lighthouse --layers 1,2 --lengths 8,24 --windows 2 --threads 2"
+
+# same OPTIONS...: sigma, residual and number of products are those of the CPU to the last
+# bit; what is proved allows for a few roundings more
+same() {
+    run 0 $some --device cpu --format json "$@"
+    for name in sigma residual products upper_prob; do field $name >cpu.$name; done
+    field lower >cpu.lower
+    run 0 $some --device cuda --format json "$@"
+    empty err
+    [ "$(field device | sort -u)" = '"cuda"' ] || fail "not on the GPU: $*"
+    for name in sigma residual products; do
+        field $name | cmp -s - cpu.$name || fail "another $name with $*"
+    done
+    field lower | paste - cpu.lower | awk '$1 == "null" && $2 == "null" { next }
+        !($1 > 0 && $1 <= $2 * (1 + 1e-12) && $1 >= $2 * (1 - 1e-5)) { exit 1 }' ||
+        fail "lower with $*: $(field lower | paste - cpu.lower)"
+}
+same
+same --dtype f64
+same --upper --details
+same --count 2 --tol 1e-3
+same --map heads --mask none
+for map in norm-attention residual block; do same --map $map --dtype f64; done
+run 0 $some --layers 1 --lengths 8 --windows 1 --device cuda --certify 1e-2 --format json
+[ "$(field certified)" = true ] || fail "not certified"
+run 0 measure builtin:gpt2-nano --text builtin:lighthouse --map model --length 8 --windows 1 --device cuda:1 --format json
+[ "$(field device)" = '"cuda:1"' ] || fail "not on the second GPU"
+run 0 devices --format tsv
+awk -F'\t' '$1 == "cuda" && $2 == "true" { seen = 1 } END { exit !seen }' out || fail "cuda is not usable"
+
+# what cannot be opened: one sentence, exit 1; auto takes the CPU without a word
+refused() {
+    run 1 $some --device cuda
+    [ "$(wc -l <err)" = 1 ] || fail "more than a sentence: $(cat err)"
+    has err "$1"
+    LIPSCOPE_AUTO_SECONDS=0 run 0 $some --device auto --format json
+    empty err
+    [ "$(field device | sort -u)" = '"cpu"' ] || fail "auto is not on the CPU"
+}
+export LIPSCOPE_FAKE=abi
+refused "of another build"
+LIPSCOPE_FAKE=driver
+refused "driver is missing or too old"
+LIPSCOPE_FAKE=none
+refused "there is no NVIDIA GPU"
+LIPSCOPE_FAKE=old
+refused "too old for this plugin"
+run 0 devices --format tsv
+awk -F'\t' '$1 == "cuda" && $2 == "false" { seen = 1 } END { exit !seen }' out || fail "an old GPU is usable"
+unset LIPSCOPE_FAKE
+LIPSCOPE_CUDA_PLUGIN=/dev/null
+refused "/dev/null"
+LIPSCOPE_CUDA_PLUGIN=$plugin
+CUBLAS_EMULATE_DOUBLE_PRECISION=1
+export CUBLAS_EMULATE_DOUBLE_PRECISION
+refused "CUBLAS_EMULATE_DOUBLE_PRECISION"
+unset CUBLAS_EMULATE_DOUBLE_PRECISION
+run 1 $some --device cuda:2
+has err "there is no cuda:2"
+
+# a GPU that fails on the way: by its name a sentence and exit 1, with what is finished kept,
+# and another device goes on; auto goes on by itself
+run 0 $some --device cpu --format json
+field sigma >cpu.sigma
+for fault in memory:1 memory:4 memory:30 lost:1 lost:20 lost:300 lost:900; do
+    rm -f a.db
+    LIPSCOPE_FAKE=$fault run 1 $some --device cuda --run a.db
+    [ "$(wc -l <err)" = 1 ] || fail "$fault: more than a sentence: $(cat err)"
+    case $fault in
+    memory*) has err "cuda: the GPU is out of memory" ;;
+    lost*) has err "cuda: CUDA, waiting for the GPU: it is lost" ;;
+    esac
+    run 0 $some --device cpu --run a.db --format json
+    field sigma | cmp -s - cpu.sigma || fail "$fault: other values by the CPU"
+    LIPSCOPE_AUTO_SECONDS=0 LIPSCOPE_FAKE=$fault run 0 $some --format json
+    [ "$(wc -l <err)" = 1 ] || fail "$fault: more than a sentence: $(cat err)"
+    has err "the rest is computed on the cpu"
+    field sigma | cmp -s - cpu.sigma || fail "$fault: other values by auto"
+    field device | grep -q '"cpu"' || fail "$fault: nothing was computed on the CPU"
+done
+# work that is not worth a GPU stays on the CPU
+run 0 $some --format json
+[ "$(field device | sort -u)" = '"cpu"' ] || fail "auto took a GPU for nothing"
+LIPSCOPE_AUTO_SECONDS=0 run 0 $some --format json
+[ "$(field device | sort -u)" = '"cuda"' ] || fail "auto did not take the GPU"
+finish

@@ -1,0 +1,434 @@
+/* fake.c - a plugin of the same table as liblipscope_cuda.so, made on the CPU, for tests of
+ * what stands before it (src/backend/cuda/host*.c) on machines without a GPU.
+ *
+ * Its memory is that of the device `guard`, which the host cannot touch; its products are
+ * the CPU's, f32 in the place of f16 x 3.  LIPSCOPE_FAKE says what goes wrong:
+ *
+ *     abi        it is of another build            none, driver   there is no GPU, no
+ * driver old        a GPU that it has no code for memory:N   from allocation N on there is
+ * no memory left lost:N     from call N on the GPU is lost */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/cuda_api.h"
+#include "core/error.h"
+#include "core/mem.h"
+
+struct lipsc_cuda_device {
+    lipsc_device *guard;
+};
+struct lipsc_cuda_weights {
+    lipsc_cuda_device *device;
+    lipsc_layer layer; /* without the output's bias, which the caller adds */
+    lipsc_dtype dtype;
+    void *made;
+};
+struct lipsc_cuda_batch {
+    lipsc_cuda_weights *weights;
+    size_t inputs, tokens, dirs;
+    size_t *n;
+    int *active;
+    void **input;
+    lipsc_product *product;
+};
+struct lipsc_cuda_linear {
+    lipsc_cuda_device *device;
+    void *made;
+};
+
+/* ---- What goes wrong -------------------------------------------------------------------
+ */
+
+static int fault_is(const char *name) {
+    const char *fault = getenv("LIPSCOPE_FAKE");
+    return fault && !strcmp(fault, name);
+}
+
+/* Whether the event number N of LIPSCOPE_FAKE=NAME:N, or a later one, is counted. */
+static int fails_now(const char *name, atomic_long *count) {
+    const char *fault = getenv("LIPSCOPE_FAKE");
+    const size_t length = strlen(name);
+    if (!fault || strncmp(fault, name, length) != 0 || fault[length] != ':') return 0;
+    return atomic_fetch_add(count, 1) + 1 >= atol(fault + length + 1);
+}
+
+static lipsc_status lost(lipsc_error *err) {
+    static atomic_long calls;
+    return fails_now("lost", &calls)
+               ? lipsc_fail(err, LIPSC_E_REFUSED, "CUDA, waiting for the GPU: it is lost")
+               : LIPSC_OK;
+}
+
+static lipsc_status no_memory(lipsc_error *err) {
+    static atomic_long allocations;
+    return fails_now("memory", &allocations)
+               ? lipsc_fail(err, LIPSC_E_NOMEM, "the GPU is out of memory for a buffer")
+               : lost(err);
+}
+
+#define USABLE(check)                            \
+    do {                                         \
+        const lipsc_status usable_ = check;      \
+        if (usable_ != LIPSC_OK) return usable_; \
+    } while (0)
+
+/* A status of the guard, which has no sentence. */
+static lipsc_status plain(lipsc_status status, lipsc_error *err) {
+    return status ? lipsc_fail(err, status, "%s", lipsc_strerror(status)) : LIPSC_OK;
+}
+
+/* ---- Devices ---------------------------------------------------------------------------
+ */
+
+static lipsc_status count(int *devices, lipsc_error *err) {
+    *devices = 0;
+    if (fault_is("driver"))
+        return lipsc_fail(err, LIPSC_E_REFUSED, "the NVIDIA driver is missing or too old");
+    if (fault_is("none")) return lipsc_fail(err, LIPSC_E_REFUSED, "there is no NVIDIA GPU");
+    *devices = 2;
+    return LIPSC_OK;
+}
+
+static lipsc_status about(int index, lipsc_cuda_about *out, lipsc_error *err) {
+    int devices;
+    USABLE(count(&devices, err));
+    *out = (lipsc_cuda_about){.memory = (size_t)1 << 30, .driver = 13000};
+    snprintf(out->name, sizeof out->name, "a GPU that is none, number %d", index);
+    out->usable = !fault_is("old");
+    return LIPSC_OK;
+}
+
+static lipsc_status open_device(int index, lipsc_cuda_device **out, lipsc_error *err) {
+    lipsc_cuda_about it;
+    USABLE(about(index, &it, err));
+    if (!it.usable)
+        return lipsc_fail(err, LIPSC_E_REFUSED, "%s is too old for this plugin", it.name);
+    lipsc_cuda_device *device = calloc(1, sizeof *device);
+    if (!device) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a device");
+    const lipsc_status status = lipsc_device_open("guard", 1, &device->guard, err);
+    if (status)
+        free(device);
+    else
+        *out = device;
+    return status;
+}
+
+static void close_device(lipsc_cuda_device *device) {
+    lipsc_device_close(device->guard);
+    free(device);
+}
+
+static const lipsc_device_ops *ops(const lipsc_cuda_device *device) {
+    return lipsc_device_table(device->guard);
+}
+static const lipsc_space *space(const lipsc_cuda_device *device, int wide) {
+    return lipsc_device_space(device->guard, wide ? LIPSC_F64 : LIPSC_F32);
+}
+
+/* ---- Vectors ---------------------------------------------------------------------------
+ */
+
+static lipsc_status alloc(lipsc_cuda_device *device, size_t bytes, void **out,
+                          lipsc_error *err) {
+    USABLE(no_memory(err));
+    *out = lipsc_space_alloc(space(device, 0), (bytes + 3) / 4);
+    return *out ? LIPSC_OK : lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a buffer");
+}
+static void release(lipsc_cuda_device *device, void *p) {
+    lipsc_space_release(space(device, 0), p);
+}
+static lipsc_status put(lipsc_cuda_device *device, int wide, size_t elements,
+                        const double *host, void *to, lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(lipsc_space_upload(space(device, wide), elements, host, to), err);
+}
+static lipsc_status get(lipsc_cuda_device *device, int wide, size_t elements,
+                        const void *from, double *host, lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(lipsc_space_download(space(device, wide), elements, from, host), err);
+}
+static lipsc_status copy(lipsc_cuda_device *device, size_t bytes, const void *from,
+                         void *to, lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(lipsc_space_copy(space(device, 0), bytes / 4, from, to), err);
+}
+static lipsc_status copies(lipsc_cuda_device *device, size_t pieces,
+                           const lipsc_cuda_piece *piece, lipsc_error *err) {
+    lipsc_status status = lost(err);
+    for (size_t i = 0; i < pieces && !status; i++)
+        status = plain(lipsc_space_copy(space(device, 0), piece[i].bytes / 4, piece[i].from,
+                                        piece[i].to),
+                       err);
+    return status;
+}
+static lipsc_status times(lipsc_cuda_device *device, int wide, size_t elements,
+                          double factor, void *x, lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(lipsc_space_scale(space(device, wide), elements, factor, x), err);
+}
+static lipsc_status random_numbers(lipsc_cuda_device *device, int wide, uint64_t seed,
+                                   uint64_t first, size_t elements, void *to,
+                                   lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(lipsc_space_random(space(device, wide), seed, first, elements, to), err);
+}
+static lipsc_status dots(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
+                         const void *a, size_t kb, const void *b, double *c,
+                         lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(lipsc_space_gram(space(device, wide), len, ka, a, kb, b, c), err);
+}
+static lipsc_status mix(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
+                        const void *a, size_t kb, const double *c, double beta, void *b,
+                        lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(lipsc_space_combine(space(device, wide), len, ka, a, kb, c, beta, b), err);
+}
+
+/* ---- Attention -------------------------------------------------------------------------
+ */
+
+static lipsc_status weights_new(lipsc_cuda_device *device, const lipsc_layer *layer,
+                                lipsc_cuda_precision precision, lipsc_cuda_weights **out,
+                                lipsc_error *err) {
+    USABLE(no_memory(err));
+    lipsc_cuda_weights *w = calloc(1, sizeof *w);
+    if (!w) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for weights");
+    w->device = device;
+    w->layer = *layer;
+    w->layer.bo = NULL;
+    w->dtype = precision == LIPSC_CUDA_F64 ? LIPSC_F64 : LIPSC_F32;
+    const lipsc_status status =
+        ops(device)->weights_new(device->guard, &w->layer, w->dtype, &w->made, err);
+    if (status)
+        free(w);
+    else
+        *out = w;
+    return status;
+}
+static void weights_free(lipsc_cuda_weights *w) {
+    ops(w->device)->weights_free(w->device->guard, w->made);
+    free(w);
+}
+
+static void batch_free(lipsc_cuda_batch *b) {
+    lipsc_cuda_device *device = b->weights->device;
+    for (size_t i = 0; b->input && i < b->inputs; i++)
+        if (b->input[i]) ops(device)->input_free(device->guard, b->input[i]);
+    free(b->input);
+    free(b->n);
+    free(b->active);
+    free(b->product);
+    free(b);
+}
+
+static lipsc_status fill_batch(lipsc_cuda_batch *b, const lipsc_rows *rows,
+                               lipsc_error *err) {
+    const lipsc_cuda_device *device = b->weights->device;
+    b->input = calloc(b->inputs, sizeof *b->input);
+    b->n = calloc(b->inputs, sizeof *b->n);
+    b->active = calloc(b->inputs, sizeof *b->active);
+    b->product = calloc(b->inputs, sizeof *b->product);
+    if (!b->input || !b->n || !b->active || !b->product)
+        return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a batch");
+    for (size_t i = 0; i < b->inputs; i++) {
+        b->n[i] = rows[i].n;
+        b->active[i] = 1;
+        b->tokens += rows[i].n;
+    }
+    return ops(device)->batch_new(device->guard, b->weights->made, b->inputs, rows,
+                                  b->input, err);
+}
+
+static lipsc_status batch_new(lipsc_cuda_weights *weights, size_t inputs,
+                              const lipsc_rows *rows, size_t dirs, lipsc_cuda_batch **out,
+                              lipsc_error *err) {
+    USABLE(no_memory(err));
+    lipsc_cuda_batch *b = calloc(1, sizeof *b);
+    if (!b) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a batch");
+    b->weights = weights;
+    b->inputs = inputs;
+    b->dirs = dirs;
+    const lipsc_status status = fill_batch(b, rows, err);
+    if (status)
+        batch_free(b);
+    else
+        *out = b;
+    return status;
+}
+
+static size_t batch_bytes(const lipsc_cuda_batch *b) {
+    const lipsc_cuda_device *device = b->weights->device;
+    return ops(device)->bytes(device->guard, b->input[0]);
+}
+static size_t batch_tokens(const lipsc_cuda_batch *b) { return b->tokens; }
+
+static lipsc_status activate(lipsc_cuda_batch *b, const int *active, lipsc_error *err) {
+    USABLE(lost(err));
+    for (size_t i = 0; i < b->inputs; i++) b->active[i] = active ? active[i] : 1;
+    return LIPSC_OK;
+}
+static void headroom(lipsc_cuda_batch *b, int bits) { (void)b, (void)bits; }
+
+/* A vector of the batch is the rows of its inputs, one after the other. */
+static lipsc_status product(lipsc_cuda_batch *b, int trans, size_t k, const void *x,
+                            void *y, int plainly, lipsc_error *err) {
+    const lipsc_cuda_weights *w = b->weights;
+    const lipsc_space *s = space(w->device, w->dtype == LIPSC_F64);
+    const size_t d = w->layer.d, width = lipsc_layer_width(&w->layer);
+    const size_t from = trans ? width : d, to = trans ? d : width;
+    lipsc_status status = lost(err);
+    (void)plainly;
+    if (k > b->dirs) return lipsc_fail(err, LIPSC_E_ARG, "too many directions at once");
+    for (size_t dir = 0; dir < k && !status; dir++) {
+        size_t first = dir * b->tokens, found = 0;
+        for (size_t i = 0; i < b->inputs; first += b->n[i++])
+            if (b->active[i])
+                b->product[found++] =
+                    (lipsc_product){b->input[i], 1, lipsc_space_at(s, x, first * from),
+                                    lipsc_space_at(s, y, first * to)};
+        status = plain(ops(w->device)->products(w->device->guard, trans, found, b->product),
+                       err);
+    }
+    return status;
+}
+
+static lipsc_status output(lipsc_cuda_batch *b, double *y, lipsc_error *err) {
+    const lipsc_cuda_weights *w = b->weights;
+    lipsc_status status = lost(err);
+    for (size_t i = 0; i < b->inputs && !status; i++) {
+        status = plain(ops(w->device)->output(w->device->guard, b->input[i], y), err);
+        y += b->n[i] * lipsc_layer_width(&w->layer);
+    }
+    return status;
+}
+
+static lipsc_status projections(lipsc_cuda_batch *b, size_t input, size_t head, double *q,
+                                double *key, double *z, double *q_over, double *k_over,
+                                lipsc_error *err) {
+    const lipsc_cuda_weights *w = b->weights;
+    USABLE(lost(err));
+    if (w->dtype != LIPSC_F64)
+        return lipsc_fail(err, LIPSC_E_REFUSED, "projections are told in f64 only");
+    return plain(ops(w->device)->projections(w->device->guard, b->input[input], head, q,
+                                             key, z, q_over, k_over),
+                 err);
+}
+
+/* ---- What stands around attention -------------------------------------------------------
+ */
+
+static lipsc_status linear_new(lipsc_cuda_device *device, int wide, size_t in, size_t out,
+                               const double *w, int transposed, const double *bias,
+                               lipsc_cuda_linear **linear, lipsc_error *err) {
+    USABLE(no_memory(err));
+    lipsc_cuda_linear *made = calloc(1, sizeof *made);
+    if (!made) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a dense layer");
+    made->device = device;
+    const lipsc_status status =
+        ops(device)->linear_new(device->guard, in, out, w, transposed, bias,
+                                wide ? LIPSC_F64 : LIPSC_F32, &made->made, err);
+    if (status)
+        free(made);
+    else
+        *linear = made;
+    return status;
+}
+static void linear_free(lipsc_cuda_linear *linear) {
+    if (!linear) return;
+    ops(linear->device)->linear_free(linear->device->guard, linear->made);
+    free(linear);
+}
+static lipsc_status linear_apply(lipsc_cuda_linear *linear, size_t rows, const void *x,
+                                 int bias, int add, void *y, lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(
+        ops(linear->device)
+            ->linear_apply(linear->device->guard, linear->made, rows, x, bias, add, y),
+        err);
+}
+
+static const lipsc_rowwise *rowwise(const lipsc_cuda_device *device, int wide) {
+    return ops(device)->rowwise(wide ? LIPSC_F64 : LIPSC_F32);
+}
+static lipsc_status norm(lipsc_cuda_device *device, int wide, size_t n, size_t d,
+                         int centre, double eps, const void *gain, const void *bias,
+                         const void *x, void *y, void *z, void *over, lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(rowwise(device, wide)
+                     ->norm(device->guard, n, d, centre, eps, gain, bias, x, y, z, over),
+                 err);
+}
+static lipsc_status norm_derivative(lipsc_cuda_device *device, int wide, size_t rows,
+                                    size_t n, size_t d, int centre, const void *gain,
+                                    const void *z, const void *over, int trans,
+                                    const void *x, void *y, lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(rowwise(device, wide)
+                     ->norm_derivative(device->guard, rows, n, d, centre, gain, z, over,
+                                       trans, x, y),
+                 err);
+}
+static lipsc_status activation(lipsc_cuda_device *device, int wide, lipsc_activation kind,
+                               size_t elements, const void *x, void *y, void *slope,
+                               lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(
+        rowwise(device, wide)->activation(device->guard, kind, elements, x, y, slope), err);
+}
+static lipsc_status multiply(lipsc_cuda_device *device, int wide, size_t elements,
+                             size_t period, const void *factor, const void *x, int add_to,
+                             void *y, lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(rowwise(device, wide)
+                     ->multiply(device->guard, elements, period, factor, x, add_to, y),
+                 err);
+}
+static lipsc_status add(lipsc_cuda_device *device, int wide, size_t elements, const void *x,
+                        void *y, lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(rowwise(device, wide)->add(device->guard, elements, x, y), err);
+}
+
+/* What host*.c does not call is NULL. */
+__attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cuda_plugin(void) {
+    static lipsc_cuda_api api = {.abi = LIPSC_CUDA_ABI,
+                                 .size = sizeof(lipsc_cuda_api),
+                                 .count = count,
+                                 .about = about,
+                                 .open = open_device,
+                                 .close = close_device,
+                                 .alloc = alloc,
+                                 .release = release,
+                                 .weights_new = weights_new,
+                                 .weights_free = weights_free,
+                                 .batch_new = batch_new,
+                                 .batch_free = batch_free,
+                                 .batch_bytes = batch_bytes,
+                                 .batch_tokens = batch_tokens,
+                                 .product = product,
+                                 .activate = activate,
+                                 .headroom = headroom,
+                                 .output = output,
+                                 .projections = projections,
+                                 .put = put,
+                                 .get = get,
+                                 .copy = copy,
+                                 .copies = copies,
+                                 .times = times,
+                                 .random = random_numbers,
+                                 .dots = dots,
+                                 .mix = mix,
+                                 .linear_new = linear_new,
+                                 .linear_free = linear_free,
+                                 .linear_apply = linear_apply,
+                                 .norm = norm,
+                                 .norm_derivative = norm_derivative,
+                                 .activation = activation,
+                                 .multiply = multiply,
+                                 .add = add};
+    if (fault_is("abi")) api.abi = LIPSC_CUDA_ABI - 1;
+    return &api;
+}
