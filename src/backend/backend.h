@@ -87,7 +87,9 @@ typedef struct {
     int coarse_f32; /* f32 has larger errors than IEEE's: what it knows in that precision
                      * proves nothing, and projections are told in f64 only              */
     int raw;        /* inputs may bring their projections (lipsc_rows.raw)               */
-    size_t batch_tokens; /* that keep it busy in one batch; 0: as many as suit a CPU     */
+    size_t batch_tokens; /* that keep it busy in one batch.  Work is then queued, each
+                          * thread's in its own order: a vector stays with a thread.  0: as
+                          * many as suit a CPU, whose threads hand vectors to each other  */
 
     /* ---- required ---------------------------------------------------------------- */
 

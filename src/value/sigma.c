@@ -46,8 +46,9 @@ lipsc_status lipsc_attn_sigmas(size_t count, lipsc_attn *const *attn,
     lipsc_linop *op = lipsc_alloc(count, sizeof *op);
     lipsc_judge *judge = lipsc_alloc(count, sizeof *judge);
     const lipsc_device *device = attn[0]->device;
-    const int threads =
-        lipsc_device_table(device)->concurrent ? lipsc_device_threads(device) : 1;
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    const int handed = ops->concurrent && !ops->batch_tokens; /* vectors, among threads */
+    const int threads = handed ? lipsc_device_threads(device) : 1;
     const lipsc_status status = op && judge ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t i = 0; i < count && !status; i++) {
         op[i] = lipsc_attn_linop(attn[i]);

@@ -173,7 +173,8 @@ static lipsc_status place_angles(Batch<S> *b, const lipsc_rows *rows, lipsc_erro
 template <class S> static lipsc_status place_gathered(Batch<S> *b, lipsc_error *err) {
     const size_t count = b->dirs * b->tokens * std::max(b->d, b->width);
     PASS(b->memory.get(&b->gathered, count, err));
-    TRY(cudaMemsetAsync(b->gathered, 0, count * sizeof(typename S::Acc), b->device->stream),
+    TRY(cudaMemsetAsync(b->gathered, 0, count * sizeof(typename S::Acc),
+                        b->device->stream()),
         "zeros");
     return LIPSC_OK;
 }
@@ -192,7 +193,7 @@ template <class S> static lipsc_status place_work(Batch<S> *b, lipsc_error *err)
     if (S::PL == 2 || b->turns())
         PASS(mem.get(&b->temp, D * std::max(m.C, m.heads * m.W), err));
     // cuBLAS writes these by the copy engine, which initcheck does not see
-    const cudaStream_t stream = b->device->stream;
+    const cudaStream_t stream = b->device->stream();
     const size_t HW = m.heads * m.W * S::PL, item = sizeof(typename S::T);
     TRY(cudaMemsetAsync(b->dqkv, 0, D * m.C * S::PL * item, stream), "zeros");
     TRY(cudaMemsetAsync(b->heads, 0, D * HW * item, stream), "zeros");
@@ -204,7 +205,7 @@ template <class S> static lipsc_status place_work(Batch<S> *b, lipsc_error *err)
     if (S::KIND != KIND_F64) {
         PASS(mem.get(&b->longest, b->dirs * b->inputs, err));
         TRY(cudaMemsetAsync(b->longest, 0, b->dirs * b->inputs * sizeof(int),
-                            b->device->stream),
+                            b->device->stream()),
             "zeros");
         PASS(mem.get(&b->unscale, b->dirs * b->inputs, err));
     }
@@ -213,15 +214,15 @@ template <class S> static lipsc_status place_work(Batch<S> *b, lipsc_error *err)
     for (Acc **p : per_row)
         if (p) {
             PASS(mem.get(p, stats, err));
-            TRY(cudaMemsetAsync(*p, 0, stats * sizeof(Acc), b->device->stream), "zeros");
+            TRY(cudaMemsetAsync(*p, 0, stats * sizeof(Acc), b->device->stream()), "zeros");
         }
     PASS(mem.get(&b->st.top, stats, err));
-    TRY(cudaMemsetAsync(b->st.top, 0, stats * sizeof(int), b->device->stream), "zeros");
+    TRY(cudaMemsetAsync(b->st.top, 0, stats * sizeof(int), b->device->stream()), "zeros");
     PASS(mem.get(&b->st.shift, dir_stats, err));
     PASS(mem.get(&b->st.at_top, dir_stats, err));
-    TRY(cudaMemsetAsync(b->st.shift, 0, dir_stats * sizeof(Acc), b->device->stream),
+    TRY(cudaMemsetAsync(b->st.shift, 0, dir_stats * sizeof(Acc), b->device->stream()),
         "zeros");
-    TRY(cudaMemsetAsync(b->st.at_top, 0, dir_stats * sizeof(Acc), b->device->stream),
+    TRY(cudaMemsetAsync(b->st.at_top, 0, dir_stats * sizeof(Acc), b->device->stream()),
         "zeros");
     if (m.norms) {
         PASS(mem.get(&b->unit, N * m.turned, err));
@@ -320,8 +321,8 @@ static lipsc_status row_statistics(Batch<S> *b, int *bad, lipsc_error *err) {
     a.tasks = b->statistics_tasks;
     a.ntasks = b->statistics_ntasks;
     const StatisticsArgs<typename S::Acc> more = {b->w->sinks, bad};
-    TRY(b->kernels->statistics(a, more, b->device->stream), "row statistics");
-    TRY(b->kernels->launch(OUT, b->args(OUT, 1), b->device->stream), "outputs of rows");
+    TRY(b->kernels->statistics(a, more, b->device->stream()), "row statistics");
+    TRY(b->kernels->launch(OUT, b->args(OUT, 1), b->device->stream()), "outputs of rows");
     int host = 0;
     PASS(fetch(b->device, sizeof host, bad, &host, err));
     static const char *const names[] = {"f16", "f16 x 3", "f64"};
@@ -345,7 +346,8 @@ static lipsc_status place_scales(Batch<S> *b, int *flag, lipsc_error *err) {
     PASS(ones<S>(b, err));
     b->lift[1] = -8; // masses up to 2^24
     const Mode mode = b->kernels->split ? GV : GKV;
-    TRY(b->kernels->launch(mode, b->args(mode, 1), b->device->stream), "masses of columns");
+    TRY(b->kernels->launch(mode, b->args(mode, 1), b->device->stream()),
+        "masses of columns");
     PASS(b->memory.get(&b->row_scale, b->tokens, err));
     PASS(b->memory.get(&b->row_unscale, b->tokens, err));
     PASS(masses<S>(b, std::ldexp(1.0, -8), threshold, flag, err));
@@ -386,7 +388,7 @@ template <class S>
 static lipsc_status fill_batch(Batch<S> *b, const lipsc_rows *rows, lipsc_error *err) {
     int *bad;
     PASS(b->memory.get(&bad, 1, err));
-    TRY(cudaMemsetAsync(bad, 0, sizeof *bad, b->device->stream), "zeros");
+    TRY(cudaMemsetAsync(bad, 0, sizeof *bad, b->device->stream()), "zeros");
     b->kernels = kernels_of(b, rows);
     PASS(place_rows(b, rows, err));
     PASS(place_weights(b, rows, err));
@@ -440,7 +442,7 @@ static lipsc_status project_directions(Batch<S> *b, size_t k, lipsc_error *err) 
     PASS(gemm_full<S>(b->device, 0, rows, m.C, m.dp, alpha, nullptr, b->xin, ldx, w->qkv,
                       ldx, b->temp, m.C, err));
     if (b->turns()) return turn<S>(b, k, b->temp, err);
-    return store<S>(b->device->stream, rows, m.C, b->temp, S::KIND == KIND_F64, m.C, 1.0,
+    return store<S>(b->device->stream(), rows, m.C, b->temp, S::KIND == KIND_F64, m.C, 1.0,
                     b->dqkv, m.C, err);
 }
 
@@ -458,13 +460,13 @@ static lipsc_status split_heads(Batch<S> *b, size_t k, lipsc_error *err) {
         gemm_full<S>(b->device, 1, rows, HW, m.width, alpha, nullptr, b->xin, ldx, w->out,
                      HW * S::PL, b->temp, HW, err);
     return status ? status
-                  : store<S>(b->device->stream, rows, HW, b->temp, 0, HW, 1.0, b->heads, HW,
-                             err);
+                  : store<S>(b->device->stream(), rows, HW, b->temp, 0, HW, 1.0, b->heads,
+                             HW, err);
 }
 
 template <class S>
 static lipsc_status core_of(Batch<S> *b, int trans, size_t k, lipsc_error *err) {
-    const cudaStream_t stream = b->device->stream;
+    const cudaStream_t stream = b->device->stream();
     const Kernels<S> *kernels = b->kernels;
     if (!trans) {
         PASS(shift_of_rows<S>(b, k, err));
@@ -473,12 +475,12 @@ static lipsc_status core_of(Batch<S> *b, int trans, size_t k, lipsc_error *err) 
     }
     PASS(means_of_rows<S>(b, k, err));
     // few blocks leave multiprocessors idle: the two halves then run side by side
-    lipsc_cuda_device *dev = b->device;
+    const Lane *lane = b->device->lane();
     const size_t blocks = (size_t)b->ntasks[GQ] * b->w->dims.heads * k;
-    const bool beside = blocks < 4 * (size_t)dev->multiprocessors;
+    const bool beside = blocks < 4 * (size_t)b->device->multiprocessors;
     if (beside) {
-        TRY(cudaEventRecord(dev->forked, stream), "the core of J^T");
-        TRY(cudaStreamWaitEvent(dev->side, dev->forked, 0), "the core of J^T");
+        TRY(cudaEventRecord(lane->forked, stream), "the core of J^T");
+        TRY(cudaStreamWaitEvent(lane->side, lane->forked, 0), "the core of J^T");
     }
     if (kernels->split) {
         TRY(kernels->launch(GV, b->args(GV, k), stream), "the core of J^T");
@@ -486,11 +488,11 @@ static lipsc_status core_of(Batch<S> *b, int trans, size_t k, lipsc_error *err) 
     } else {
         TRY(kernels->launch(GKV, b->args(GKV, k), stream), "the core of J^T");
     }
-    TRY(kernels->launch(GQ, b->args(GQ, k), beside ? dev->side : stream),
+    TRY(kernels->launch(GQ, b->args(GQ, k), beside ? lane->side : stream),
         "the core of J^T");
     if (beside) {
-        TRY(cudaEventRecord(dev->joined, dev->side), "the core of J^T");
-        TRY(cudaStreamWaitEvent(stream, dev->joined, 0), "the core of J^T");
+        TRY(cudaEventRecord(lane->joined, lane->side), "the core of J^T");
+        TRY(cudaStreamWaitEvent(stream, lane->joined, 0), "the core of J^T");
     }
     return LIPSC_OK;
 }
@@ -526,7 +528,8 @@ template <class S> lipsc_status Batch<S>::output(double *y, lipsc_error *err) {
     temporary.device = device;
     Acc *to;
     PASS(temporary.get(&to, count, err));
-    TRY(cudaMemsetAsync(to, 0, count * sizeof(Acc), device->stream), "zeros"); // initcheck
+    TRY(cudaMemsetAsync(to, 0, count * sizeof(Acc), device->stream()),
+        "zeros"); // initcheck
     PASS(head_output<S>(this, err));
     PASS(gemm_full<S>(device, 0, tokens, m.width, HW, 1 / w->out_factor, nullptr, heads,
                       HW * S::PL, w->out, HW * S::PL, to, m.width, err));
@@ -550,7 +553,7 @@ static lipsc_status fetch_columns(lipsc_cuda_device *device, size_t n, size_t wi
     double *dense;
     PASS(temporary.get(&dense, n * width, err));
     TRY(cudaMemcpy2DAsync(dense, width * sizeof *p, p, ld * sizeof *p, width * sizeof *p, n,
-                          cudaMemcpyDeviceToDevice, device->stream),
+                          cudaMemcpyDeviceToDevice, device->stream()),
         "projections");
     PASS(fetch(device, n * width * sizeof *p, dense, host, err));
     for (size_t i = 0; i < n * width; i++) host[i] *= factor;

@@ -2,10 +2,11 @@
  *
  * liblipscope_cuda.so shows one symbol, lipsc_cuda_plugin, and links nothing of lipscope:
  * the caller loads it with dlopen.  Every function returns a status and, where err is not
- * NULL, a sentence.  Work is queued on the device's stream in the order of the calls; only
- * download, wait, get, dots, batch_new, projections and output wait for it.  Any thread may
- * call at any time: while one waits, others queue their work.  What is made of one batch is
- * one thread's at a time.
+ * NULL, a sentence.  Work of a thread is queued in the order of its calls; only download,
+ * wait, put, get, dots, weights_new, batch_new, projections, output and linear_new wait for
+ * it.  Any thread may call at any time, and the work of several runs side by side: what one
+ * has queued another may use after such a call, which is so for weights, dense layers and
+ * what was put.  What is made of one batch is one thread's.
  *
  * A batch is any number of inputs that share the weights of a layer; their lengths may
  * differ. A vector of a batch is the rows of its inputs one after the other, (tokens, d)
@@ -132,7 +133,7 @@ typedef struct {
     lipsc_status (*scale)(lipsc_cuda_batch *batch, int side, const double *factor,
                           int invert, void *x, lipsc_error *err);
 
-    /* ---- vectors of any length; wide: double, else float.  get and dots wait ---- */
+    /* ---- vectors of any length; wide: double, else float.  put, get and dots wait ---- */
     lipsc_status (*put)(lipsc_cuda_device *device, int wide, size_t count,
                         const double *host, void *to, lipsc_error *err);
     lipsc_status (*get)(lipsc_cuda_device *device, int wide, size_t count, const void *from,

@@ -1,6 +1,7 @@
 // device.cu - devices, memory, errors, recorded work: the table that the plugin shows.
 #include "internal.h"
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -41,13 +42,14 @@ lipsc_status take_memory(lipsc_cuda_device *device, size_t bytes, void **out,
                          const char *what, lipsc_error *err) {
     void *p = nullptr;
     if (!bytes) bytes = 1;
-    TRY(device->pooled ? cudaMallocAsync(&p, bytes, device->stream) : cudaMalloc(&p, bytes),
+    TRY(device->pooled ? cudaMallocAsync(&p, bytes, device->stream())
+                       : cudaMalloc(&p, bytes),
         what);
     *out = p;
     return LIPSC_OK;
 }
 void give_memory(lipsc_cuda_device *device, void *p) {
-    if (p) device->pooled ? cudaFreeAsync(p, device->stream) : cudaFree(p);
+    if (p) device->pooled ? cudaFreeAsync(p, device->stream()) : cudaFree(p);
 }
 
 Memory::~Memory() {
@@ -75,36 +77,35 @@ void Memory::give(void *p) {
 
 lipsc_status send(lipsc_cuda_device *device, size_t bytes, const void *host, void *to,
                   lipsc_error *err) {
+    Lane *lane = device->lane();
     for (size_t at = 0; at < bytes;) {
-        const size_t part = device->ring_at / RING_PART, used = device->ring_at % RING_PART;
+        const size_t part = lane->ring_at / RING_PART, used = lane->ring_at % RING_PART;
         const size_t room = RING_PART - used, left = bytes - at;
         const size_t now = left < room ? left : room;
         if (!used) // what stood there is on the GPU
-            TRY(cudaEventSynchronize(device->ring_done[part]), "copying to the GPU");
-        char *place = device->ring + device->ring_at;
+            TRY(cudaEventSynchronize(lane->ring_done[part]), "copying to the GPU");
+        char *place = lane->ring + lane->ring_at;
         memcpy(place, (const char *)host + at, now);
         TRY(cudaMemcpyAsync((char *)to + at, place, now, cudaMemcpyHostToDevice,
-                            device->stream),
+                            lane->stream),
             "copying to the GPU");
         const size_t whole = (now + 15) / 16 * 16;
-        device->ring_at += whole < room ? whole : room;
-        if (device->ring_at % RING_PART == 0) {
-            TRY(cudaEventRecord(device->ring_done[part], device->stream),
-                "copying to the GPU");
-            device->ring_at %= (size_t)RING_PARTS * RING_PART;
+        lane->ring_at += whole < room ? whole : room;
+        if (lane->ring_at % RING_PART == 0) {
+            TRY(cudaEventRecord(lane->ring_done[part], lane->stream), "copying to the GPU");
+            lane->ring_at %= (size_t)RING_PARTS * RING_PART;
         }
         at += now;
     }
     return LIPSC_OK;
 }
 
-static lipsc_status take_slot(lipsc_cuda_device *device, size_t bytes, Slot *out,
-                              lipsc_error *err) {
+static lipsc_status take_slot(Lane *lane, size_t bytes, Slot *out, lipsc_error *err) {
     Slot slot;
-    for (size_t i = 0; i < device->slots.size(); i++)
-        if (device->slots[i].bytes >= bytes) {
-            *out = device->slots[i];
-            device->slots.erase(device->slots.begin() + (long)i);
+    for (size_t i = 0; i < lane->slots.size(); i++)
+        if (lane->slots[i].bytes >= bytes) {
+            *out = lane->slots[i];
+            lane->slots.erase(lane->slots.begin() + (long)i);
             return LIPSC_OK;
         }
     slot.bytes = 4096;
@@ -120,20 +121,21 @@ static lipsc_status take_slot(lipsc_cuda_device *device, size_t bytes, Slot *out
 }
 
 // Waits for what is queued so far; others may queue more.
-static cudaError_t pass(lipsc_cuda_device *device, cudaEvent_t done) {
-    cudaError_t e = cudaEventRecord(done, device->stream);
+static cudaError_t pass(Lane *lane, cudaEvent_t done) {
+    cudaError_t e = cudaEventRecord(done, lane->stream);
     if (e != cudaSuccess) return e;
-    device->lock.unlock();
+    lane->lock.unlock();
     e = cudaEventSynchronize(done);
-    device->lock.lock();
+    lane->lock.lock();
     return e;
 }
 
 lipsc_status finish(lipsc_cuda_device *device, const char *what, lipsc_error *err) {
+    Lane *lane = device->lane();
     Slot slot;
-    PASS(take_slot(device, 0, &slot, err));
-    const cudaError_t e = pass(device, slot.done);
-    device->slots.push_back(slot);
+    PASS(take_slot(lane, 0, &slot, err));
+    const cudaError_t e = pass(lane, slot.done);
+    lane->slots.push_back(slot);
     TRY(e, what);
     return LIPSC_OK;
 }
@@ -141,17 +143,18 @@ lipsc_status finish(lipsc_cuda_device *device, const char *what, lipsc_error *er
 lipsc_status fetch(lipsc_cuda_device *device, size_t bytes, const void *from, void *host,
                    lipsc_error *err) {
     const size_t most = 16u << 20;
+    Lane *lane = device->lane();
     Slot slot;
-    PASS(take_slot(device, bytes < most ? bytes : most, &slot, err));
+    PASS(take_slot(lane, bytes < most ? bytes : most, &slot, err));
     cudaError_t e = cudaSuccess;
     for (size_t at = 0; at < bytes && e == cudaSuccess; at += most) {
         const size_t now = bytes - at < most ? bytes - at : most;
         e = cudaMemcpyAsync(slot.host, (const char *)from + at, now, cudaMemcpyDeviceToHost,
-                            device->stream);
-        if (e == cudaSuccess) e = pass(device, slot.done);
+                            lane->stream);
+        if (e == cudaSuccess) e = pass(lane, slot.done);
         if (e == cudaSuccess) memcpy((char *)host + at, slot.host, now);
     }
-    device->slots.push_back(slot);
+    lane->slots.push_back(slot);
     TRY(e, "copying from the GPU");
     return LIPSC_OK;
 }
@@ -199,37 +202,73 @@ static lipsc_status about(int index, lipsc_cuda_about *out, lipsc_error *err) {
     return LIPSC_OK;
 }
 
-static void close_device(lipsc_cuda_device *device) {
-    if (!device) return;
-    cudaSetDevice(device->index);
-    if (device->blas) cublasDestroy(device->blas);
-    for (cudaEvent_t &mark : device->marks)
-        if (mark) cudaEventDestroy(mark);
-    if (device->stream) cudaStreamSynchronize(device->stream);
-    cudaFree(device->workspace);
-    cudaFree(device->constants);
-    give_memory(device, device->scratch);
-    for (Slot &slot : device->slots) {
+// ---- Lanes ----
+
+unsigned lane_of_thread() {
+    static std::atomic<unsigned> threads{0};
+    static thread_local const unsigned mine = threads++;
+    return mine % DEVICE_LANES;
+}
+
+static lipsc_status make_lane(Lane *lane, lipsc_error *err) {
+    const size_t workspace = 32u << 20; // what cuBLAS advises for Hopper
+    TRY(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), "a stream");
+    TRY(cudaStreamCreateWithFlags(&lane->side, cudaStreamNonBlocking), "a stream");
+    TRY(cudaEventCreateWithFlags(&lane->forked, cudaEventDisableTiming), "an event");
+    TRY(cudaEventCreateWithFlags(&lane->joined, cudaEventDisableTiming), "an event");
+    TRY(cudaHostAlloc((void **)&lane->ring, (size_t)RING_PARTS * RING_PART,
+                      cudaHostAllocPortable),
+        "copies to the GPU");
+    for (cudaEvent_t &done : lane->ring_done)
+        TRY(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "an event");
+    TRY(cudaMalloc(&lane->workspace, workspace), "the workspace of cuBLAS");
+    cublasStatus_t e = cublasCreate(&lane->blas);
+    if (e == CUBLAS_STATUS_SUCCESS) e = cublasSetStream(lane->blas, lane->stream);
+    if (e == CUBLAS_STATUS_SUCCESS)
+        e = cublasSetWorkspace(lane->blas, lane->workspace, workspace);
+    return e == CUBLAS_STATUS_SUCCESS ? LIPSC_OK : fail_blas(err, e, "starting");
+}
+
+static void close_lane(Lane *lane) {
+    if (lane->stream) cudaStreamSynchronize(lane->stream);
+    if (lane->blas) cublasDestroy(lane->blas);
+    cudaFree(lane->workspace);
+    cudaFree(lane->scratch);
+    for (Slot &slot : lane->slots) {
         cudaEventDestroy(slot.done);
         cudaFreeHost(slot.host);
     }
-    for (cudaEvent_t &done : device->ring_done)
+    for (cudaEvent_t &done : lane->ring_done)
         if (done) cudaEventDestroy(done);
-    cudaFreeHost(device->ring);
-    if (device->forked) cudaEventDestroy(device->forked);
-    if (device->joined) cudaEventDestroy(device->joined);
-    if (device->side) cudaStreamDestroy(device->side);
-    if (device->stream) cudaStreamDestroy(device->stream);
+    cudaFreeHost(lane->ring);
+    if (lane->forked) cudaEventDestroy(lane->forked);
+    if (lane->joined) cudaEventDestroy(lane->joined);
+    if (lane->side) cudaStreamDestroy(lane->side);
+    if (lane->stream) cudaStreamDestroy(lane->stream);
+}
+
+// A lane that cannot be made has no cuBLAS, and what is queued on it fails with a sentence.
+Hold::Hold(lipsc_cuda_device *device) : lane(device->lane()) {
+    lane->lock.lock();
+    cudaSetDevice(device->index);
+    if (lane->made) return;
+    lane->made = true;
+    make_lane(lane, nullptr);
+}
+
+static void close_device(lipsc_cuda_device *device) {
+    if (!device) return;
+    cudaSetDevice(device->index);
+    for (cudaEvent_t &mark : device->marks)
+        if (mark) cudaEventDestroy(mark);
+    for (Lane &lane : device->lanes)
+        if (lane.made) close_lane(&lane);
+    cudaFree(device->constants);
     delete device;
 }
 
 static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
-    const size_t workspace = 32u << 20; // what cuBLAS advises for Hopper
     TRY(cudaSetDevice(device->index), "choosing a device");
-    TRY(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "a stream");
-    TRY(cudaStreamCreateWithFlags(&device->side, cudaStreamNonBlocking), "a stream");
-    TRY(cudaEventCreateWithFlags(&device->forked, cudaEventDisableTiming), "an event");
-    TRY(cudaEventCreateWithFlags(&device->joined, cudaEventDisableTiming), "an event");
     for (cudaEvent_t &mark : device->marks) TRY(cudaEventCreate(&mark), "an event");
     int pools = 0;
     TRY(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, device->index),
@@ -241,12 +280,6 @@ static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
         TRY(cudaDeviceGetDefaultMemPool(&pool, device->index), "memory");
         TRY(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "memory");
     }
-    TRY(cudaHostAlloc((void **)&device->ring, (size_t)RING_PARTS * RING_PART,
-                      cudaHostAllocPortable),
-        "copies to the GPU");
-    for (cudaEvent_t &done : device->ring_done)
-        TRY(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "an event");
-    TRY(cudaMalloc(&device->workspace, workspace), "the workspace of cuBLAS");
     struct {
         float f[2];
         double d[2];
@@ -255,11 +288,9 @@ static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
     TRY(cudaMalloc(&device->constants, sizeof constants), "constants");
     TRY(cudaMemcpy(device->constants, &constants, sizeof constants, cudaMemcpyHostToDevice),
         "constants");
-    cublasStatus_t e = cublasCreate(&device->blas);
-    if (e == CUBLAS_STATUS_SUCCESS) e = cublasSetStream(device->blas, device->stream);
-    if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasSetWorkspace(device->blas, device->workspace, workspace);
-    return e == CUBLAS_STATUS_SUCCESS ? LIPSC_OK : fail_blas(err, e, "starting");
+    Lane *lane = device->lane(); // of the thread that opens it
+    lane->made = true;
+    return make_lane(lane, err);
 }
 
 static lipsc_status open_device(int index, lipsc_cuda_device **out, lipsc_error *err) {
@@ -289,7 +320,7 @@ static lipsc_status wait(lipsc_cuda_device *device, lipsc_error *err) {
 static lipsc_status mark(lipsc_cuda_device *device, int which, lipsc_error *err) {
     const Hold hold(device);
     if (which < 0 || which > 7) return fail(err, LIPSC_E_ARG, "there is no mark %d", which);
-    TRY(cudaEventRecord(device->marks[which], device->stream), "a mark");
+    TRY(cudaEventRecord(device->marks[which], device->stream()), "a mark");
     return LIPSC_OK;
 }
 static lipsc_status between(lipsc_cuda_device *device, int from, int to, double *ms,
@@ -323,7 +354,7 @@ static lipsc_status download(lipsc_cuda_device *device, size_t bytes, const void
 static lipsc_status fill(lipsc_cuda_device *device, size_t bytes, int byte, void *to,
                          lipsc_error *err) {
     const Hold hold(device);
-    TRY(cudaMemsetAsync(to, byte, bytes, device->stream), "filling a buffer");
+    TRY(cudaMemsetAsync(to, byte, bytes, device->stream()), "filling a buffer");
     return LIPSC_OK;
 }
 
@@ -332,7 +363,7 @@ static lipsc_status fill(lipsc_cuda_device *device, size_t bytes, int byte, void
 
 static lipsc_status record(lipsc_cuda_device *device, lipsc_error *err) {
     const Hold hold(device);
-    TRY(cudaStreamBeginCapture(device->stream, cudaStreamCaptureModeThreadLocal),
+    TRY(cudaStreamBeginCapture(device->stream(), cudaStreamCaptureModeThreadLocal),
         "recording");
     return LIPSC_OK;
 }
@@ -340,7 +371,7 @@ static lipsc_status recorded(lipsc_cuda_device *device, lipsc_cuda_graph **out,
                              lipsc_error *err) {
     const Hold hold(device);
     cudaGraph_t graph = nullptr;
-    TRY(cudaStreamEndCapture(device->stream, &graph), "recording");
+    TRY(cudaStreamEndCapture(device->stream(), &graph), "recording");
     lipsc_cuda_graph *g = new (std::nothrow) lipsc_cuda_graph();
     if (!g) return fail(err, LIPSC_E_NOMEM, "out of memory for a graph");
     g->device = device;
@@ -355,7 +386,7 @@ static lipsc_status recorded(lipsc_cuda_device *device, lipsc_cuda_graph **out,
 }
 static lipsc_status replay(lipsc_cuda_graph *graph, lipsc_error *err) {
     const Hold hold(graph->device);
-    TRY(cudaGraphLaunch(graph->exec, graph->device->stream), "replaying");
+    TRY(cudaGraphLaunch(graph->exec, graph->device->stream()), "replaying");
     return LIPSC_OK;
 }
 static void graph_free(lipsc_cuda_graph *graph) {
@@ -371,7 +402,10 @@ static lipsc_status new_weights(lipsc_cuda_device *device, const lipsc_layer *la
                                 lipsc_cuda_precision precision, lipsc_cuda_weights **out,
                                 lipsc_error *err) {
     const Hold hold(device);
-    return weights_new(device, layer, precision, out, err);
+    PASS(weights_new(device, layer, precision, out, err));
+    const lipsc_status status = finish(device, "packing weights", err);
+    if (status) delete *out; // other threads may use them from here on
+    return status;
 }
 static void weights_free(lipsc_cuda_weights *weights) {
     if (!weights) return;

@@ -25,11 +25,11 @@ static lipsc_status multiply(lipsc_cuda_device *dev, int trans, size_t m, size_t
     const void *b = device_alpha ? constant(dev, add, wide)
                     : wide       ? (const void *)&beta64
                                  : &beta32;
-    cublasSetPointerMode(dev->blas, device_alpha ? CUBLAS_POINTER_MODE_DEVICE
-                                                 : CUBLAS_POINTER_MODE_HOST);
+    cublasSetPointerMode(dev->lane()->blas, device_alpha ? CUBLAS_POINTER_MODE_DEVICE
+                                                         : CUBLAS_POINTER_MODE_HOST);
     const cublasStatus_t e = cublasGemmEx(
-        dev->blas, trans ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N, (int)n, (int)m, (int)k,
-        a, w, type_of<T>(), (int)ldw, x, type_of<T>(), (int)ldx, b, y, type_of<Y>(),
+        dev->lane()->blas, trans ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N, (int)n, (int)m,
+        (int)k, a, w, type_of<T>(), (int)ldw, x, type_of<T>(), (int)ldx, b, y, type_of<Y>(),
         (int)ldy, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
     return e == CUBLAS_STATUS_SUCCESS ? LIPSC_OK
                                       : fail_blas(err, e, "a product with weights");

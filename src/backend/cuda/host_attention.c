@@ -8,7 +8,15 @@
 #include "core/error.h"
 #include "core/mem.h"
 
-enum { DIRECTIONS = 4 }; /* of one call of the plugin; more go in turns */
+/* Directions of one call of the plugin; more go in turns.  Few tokens take more of them, so
+ * that there is enough to do. */
+enum { DIRECTIONS = 4, MOST_DIRECTIONS = 32, ENOUGH_TOKENS = 8192 };
+
+static size_t directions(size_t inputs, size_t tokens) {
+    const size_t wanted = inputs == 1 ? ENOUGH_TOKENS / (tokens ? tokens : 1) : DIRECTIONS;
+    return wanted < DIRECTIONS ? DIRECTIONS
+                               : (wanted < MOST_DIRECTIONS ? wanted : MOST_DIRECTIONS);
+}
 
 typedef struct {
     lipsc_cuda_weights *there;
@@ -17,11 +25,11 @@ typedef struct {
 } weights;
 
 /* Inputs that share the plugin's batch; x, y: DIRECTIONS vectors of all of them, where
- * there are several. */
+ * there are several.  dirs: those that the plugin's batch has room for. */
 typedef struct {
     lipsc_cuda_batch *there;
     const lipsc_layer *layer;
-    size_t users, count, tokens;
+    size_t users, count, tokens, dirs;
     size_t item, d, width;
     int *active;
     lipsc_cuda_piece *pieces; /* (DIRECTIONS count) */
@@ -133,10 +141,11 @@ lipsc_status lipsc_gpu_batch_new(const lipsc_device *device, const void *made, s
                  .d = w->d,
                  .width = w->width};
     for (size_t i = 0; i < count; i++) b->tokens += rows[i].n;
+    b->dirs = directions(count, b->tokens);
     lipsc_error why = {.text = ""};
     lipsc_status status = said(device,
                                lipsc_gpu_of(device)->api->batch_new(
-                                   w->there, count, rows, DIRECTIONS, &b->there, &why),
+                                   w->there, count, rows, b->dirs, &b->there, &why),
                                &why);
     if (status) lipsc_fail(err, status, "%s", why.text);
     if (status) {
@@ -212,8 +221,8 @@ lipsc_status lipsc_gpu_product(const lipsc_device *device, void *made, int trans
     const size_t from = in->n * (trans ? b->width : b->d) * b->item;
     const size_t to = in->n * (trans ? b->d : b->width) * b->item;
     lipsc_status status = LIPSC_OK;
-    for (size_t dir = 0; !status && dir < k; dir += DIRECTIONS)
-        status = multiply(device, b, trans, k - dir < DIRECTIONS ? k - dir : DIRECTIONS,
+    for (size_t dir = 0; !status && dir < k; dir += b->dirs)
+        status = multiply(device, b, trans, k - dir < b->dirs ? k - dir : b->dirs,
                           (const char *)x + dir * from, (char *)y + dir * to);
     return status;
 }

@@ -19,25 +19,37 @@ struct Slot {
     cudaEvent_t done = nullptr;
 };
 
-enum { RING_PARTS = 8, RING_PART = 4 << 20 }; // bytes on their way to the GPU
+enum { RING_PARTS = 4, RING_PART = 2 << 20 }; // bytes on their way to the GPU
+
+// Where one thread queues its work, in its own order; more threads than lanes share them.
+struct Lane {
+    std::mutex lock; // of all that follows: Hold
+    bool made = false;
+    cudaStream_t stream = nullptr;
+    cudaStream_t side = nullptr; // beside the stream, for work that leaves the GPU idle
+    cudaEvent_t forked = nullptr, joined = nullptr;
+    cublasHandle_t blas = nullptr;
+    void *workspace = nullptr;
+    void *scratch = nullptr; // of operations on vectors
+    size_t scratch_bytes = 0;
+    std::vector<Slot> slots; // free ones
+    char *ring = nullptr;    // of RING_PARTS
+    size_t ring_at = 0;
+    cudaEvent_t ring_done[RING_PARTS] = {};
+};
+
+enum { DEVICE_LANES = 32 };
+unsigned lane_of_thread(); // its number
 
 struct lipsc_cuda_device {
-    std::mutex lock; // of the stream and of all that follows: Hold
     int index;
-    bool pooled;             // memory is taken and given back in the stream's order
-    std::vector<Slot> slots; // free ones
-    char *ring;              // of RING_PARTS
-    size_t ring_at;
-    cudaEvent_t ring_done[RING_PARTS];
-    cudaStream_t stream, side; // side: beside the stream, for work that leaves the GPU idle
-    cudaEvent_t forked, joined;
+    bool pooled; // memory is taken and given back in the order of a stream
     int multiprocessors;
-    cublasHandle_t blas;
-    void *workspace;
     void *constants; // 0 and 1 as float, then as double, then as int
-    void *scratch;   // of operations on vectors
-    size_t scratch_bytes;
     cudaEvent_t marks[8];
+    Lane lanes[DEVICE_LANES];
+    Lane *lane() { return &lanes[lane_of_thread()]; }
+    cudaStream_t stream() { return lane()->stream; }
 };
 
 struct lipsc_cuda_graph {
@@ -84,14 +96,12 @@ lipsc_status fail_blas(lipsc_error *err, cublasStatus_t e, const char *what);
         if (pass_ != LIPSC_OK) return pass_; \
     } while (0)
 
-// One thread at a time queues work.  Whoever waits (finish, fetch) lets the others in.
+// The lane of this thread, which begins with its first call.  Whoever waits (finish, fetch)
+// lets others of the same lane in.
 struct Hold {
-    lipsc_cuda_device *device;
-    explicit Hold(lipsc_cuda_device *d) : device(d) {
-        d->lock.lock();
-        cudaSetDevice(d->index);
-    }
-    ~Hold() { device->lock.unlock(); }
+    Lane *lane;
+    explicit Hold(lipsc_cuda_device *device);
+    ~Hold() { lane->lock.unlock(); }
     Hold(const Hold &) = delete;
     Hold &operator=(const Hold &) = delete;
 };

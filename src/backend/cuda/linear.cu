@@ -40,7 +40,8 @@ lipsc_status Linear::make(lipsc_cuda_device *device, int wide, size_t in, size_t
     l->transposed = transposed != 0;
     l->in = in;
     l->out = out;
-    const lipsc_status status = fill(l, w, bias, err);
+    lipsc_status status = fill(l, w, bias, err);
+    if (!status) status = finish(device, "a dense layer", err); // other threads may use it
     if (status) {
         delete l;
         return status;
@@ -61,9 +62,9 @@ static cublasStatus_t gemm(const lipsc_cuda_linear *l, size_t rows, const void *
     const double one64 = 1, beta64 = add;
     const float one32 = 1, beta32 = (float)add;
     const cudaDataType_t type = l->wide ? CUDA_R_64F : CUDA_R_32F;
-    cublasSetPointerMode(l->device->blas, CUBLAS_POINTER_MODE_HOST);
+    cublasSetPointerMode(l->device->lane()->blas, CUBLAS_POINTER_MODE_HOST);
     return cublasGemmEx(
-        l->device->blas, l->transposed ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N,
+        l->device->lane()->blas, l->transposed ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N,
         (int)l->out, (int)rows, (int)l->in, l->wide ? (const void *)&one64 : &one32, l->w,
         type, (int)(l->transposed ? l->out : l->in), x, type, (int)l->in,
         l->wide ? (const void *)&beta64 : &beta32, y, type, (int)l->out,
@@ -78,7 +79,7 @@ lipsc_status Linear::apply(lipsc_cuda_linear *l, size_t rows, const void *x, int
     if (bias && l->bias) {
         const size_t count = rows * l->out, need = (count + 255) / 256;
         const unsigned blocks = (unsigned)(need < 16384 ? need : 16384);
-        BY_WIDTH(l->wide, (begin<V><<<blocks, 256, 0, l->device->stream>>>(
+        BY_WIDTH(l->wide, (begin<V><<<blocks, 256, 0, l->device->stream()>>>(
                               count, l->out, (const V *)l->bias, add, (V *)y)));
         TRY(cudaGetLastError(), "a bias");
         add = 1;

@@ -285,7 +285,7 @@ lipsc_status plain_core(Batch<S> *b, int trans, size_t k, lipsc_error *err) {
     Plain<S> p;
     PASS(describe(b, &p, err));
     p.scale = (double)b->args(trans ? GQ : JVP, 1).scale;
-    const cudaStream_t stream = b->device->stream;
+    const cudaStream_t stream = b->device->stream();
     const dim3 rows((unsigned)b->tokens, (unsigned)b->w->dims.heads, (unsigned)k);
     const dim3 keys((unsigned)b->tokens, (unsigned)b->w->dims.kv, (unsigned)k);
     if (b->longest)

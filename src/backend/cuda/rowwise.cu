@@ -58,7 +58,7 @@ lipsc_status Rowwise::norm(lipsc_cuda_device *device, int wide, size_t n, size_t
                            const void *x, void *y, void *z, void *over, lipsc_error *err) {
     const Hold hold(device);
     if (!n) return LIPSC_OK;
-    BY_WIDTH(wide, (norm_rows<V><<<one_each(n), THREADS, 0, device->stream>>>(
+    BY_WIDTH(wide, (norm_rows<V><<<one_each(n), THREADS, 0, device->stream()>>>(
                        n, (int)d, centre, eps, (const V *)gain, (const V *)bias,
                        (const V *)x, (V *)y, (V *)z, (V *)over)));
     TRY(cudaGetLastError(), "a norm");
@@ -95,7 +95,7 @@ lipsc_status Rowwise::norm_derivative(lipsc_cuda_device *device, int wide, size_
                                       const void *x, void *y, lipsc_error *err) {
     const Hold hold(device);
     if (!rows) return LIPSC_OK;
-    BY_WIDTH(wide, (norm_slopes<V><<<one_each(rows), THREADS, 0, device->stream>>>(
+    BY_WIDTH(wide, (norm_slopes<V><<<one_each(rows), THREADS, 0, device->stream()>>>(
                        rows, n, (int)d, centre, (const V *)gain, (const V *)z,
                        (const V *)over, trans, (const V *)x, (V *)y)));
     TRY(cudaGetLastError(), "the derivative of a norm");
@@ -161,7 +161,7 @@ lipsc_status Rowwise::activation(lipsc_cuda_device *device, int wide, lipsc_acti
                                  size_t count, const void *x, void *y, void *slope,
                                  lipsc_error *err) {
     const Hold hold(device);
-    BY_WIDTH(wide, (activate_all<V><<<blocks(count), THREADS, 0, device->stream>>>(
+    BY_WIDTH(wide, (activate_all<V><<<blocks(count), THREADS, 0, device->stream()>>>(
                        (int)kind, count, (const V *)x, (V *)y, (V *)slope)));
     TRY(cudaGetLastError(), "an activation");
     return LIPSC_OK;
@@ -183,7 +183,7 @@ lipsc_status Rowwise::multiply(lipsc_cuda_device *device, int wide, size_t count
                                size_t period, const void *factor, const void *x, int add,
                                void *y, lipsc_error *err) {
     const Hold hold(device);
-    BY_WIDTH(wide, (multiply_all<V><<<blocks(count), THREADS, 0, device->stream>>>(
+    BY_WIDTH(wide, (multiply_all<V><<<blocks(count), THREADS, 0, device->stream()>>>(
                        count, period, (const V *)factor, (const V *)x, add, (V *)y)));
     TRY(cudaGetLastError(), "a product by elements");
     return LIPSC_OK;
@@ -198,7 +198,7 @@ template <class V> static __global__ void add_all(size_t count, const V *x, V *y
 lipsc_status Rowwise::add(lipsc_cuda_device *device, int wide, size_t count, const void *x,
                           void *y, lipsc_error *err) {
     const Hold hold(device);
-    BY_WIDTH(wide, (add_all<V><<<blocks(count), THREADS, 0, device->stream>>>(
+    BY_WIDTH(wide, (add_all<V><<<blocks(count), THREADS, 0, device->stream()>>>(
                        count, (const V *)x, (V *)y)));
     TRY(cudaGetLastError(), "a sum by elements");
     return LIPSC_OK;

@@ -11,17 +11,19 @@ static unsigned blocks(size_t count) {
     for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < (count); \
          i += (size_t)gridDim.x * THREADS)
 
-// Room for `bytes` that the next operation may overwrite: all work is on one stream.
+// Room for `bytes` that the next operation of this thread may overwrite: its work is on one
+// stream.
 static lipsc_status scratch(lipsc_cuda_device *device, size_t bytes, void **out,
                             lipsc_error *err) {
-    if (bytes > device->scratch_bytes) {
-        give_memory(device, device->scratch);
-        device->scratch = nullptr;
-        device->scratch_bytes = 0;
-        PASS(take_memory(device, bytes, &device->scratch, "room for work", err));
-        device->scratch_bytes = bytes;
+    Lane *lane = device->lane();
+    if (bytes > lane->scratch_bytes) {
+        give_memory(device, lane->scratch);
+        lane->scratch = nullptr;
+        lane->scratch_bytes = 0;
+        PASS(take_memory(device, bytes, &lane->scratch, "room for work", err));
+        lane->scratch_bytes = bytes;
     }
-    *out = device->scratch;
+    *out = lane->scratch;
     return LIPSC_OK;
 }
 
@@ -39,7 +41,8 @@ enum { STAGE = 1 << 22 }; // elements converted at a time: 16 MiB of scratch
 lipsc_status Space::put(lipsc_cuda_device *device, int wide, size_t count,
                         const double *host, void *to, lipsc_error *err) {
     const Hold hold(device);
-    return put_held(device, wide, count, host, to, err);
+    PASS(put_held(device, wide, count, host, to, err));
+    return finish(device, "copying to the GPU", err); // other threads may use it
 }
 
 lipsc_status put_held(lipsc_cuda_device *device, int wide, size_t count, const double *host,
@@ -50,8 +53,8 @@ lipsc_status put_held(lipsc_cuda_device *device, int wide, size_t count, const d
         void *room = nullptr;
         PASS(scratch(device, now * sizeof *host, &room, err));
         PASS(send(device, now * sizeof *host, host + at, room, err));
-        narrow<<<blocks(now), THREADS, 0, device->stream>>>(now, (const double *)room,
-                                                            (float *)to + at);
+        narrow<<<blocks(now), THREADS, 0, device->stream()>>>(now, (const double *)room,
+                                                              (float *)to + at);
         TRY(cudaGetLastError(), "copying to the GPU");
     }
     return LIPSC_OK;
@@ -61,14 +64,14 @@ lipsc_status Space::get(lipsc_cuda_device *device, int wide, size_t count, const
                         double *host, lipsc_error *err) {
     const Hold hold(device);
     if (wide) return fetch(device, count * sizeof *host, from, host, err);
-    Memory temporary; // others may use the scratch while this waits
+    Memory temporary; // others of this lane may use the scratch while this waits
     temporary.device = device;
     double *room = nullptr;
     PASS(temporary.get(&room, count < STAGE ? count : STAGE, err));
     for (size_t at = 0; at < count; at += STAGE) {
         const size_t now = count - at < STAGE ? count - at : STAGE;
-        widen<<<blocks(now), THREADS, 0, device->stream>>>(now, (const float *)from + at,
-                                                           room);
+        widen<<<blocks(now), THREADS, 0, device->stream()>>>(now, (const float *)from + at,
+                                                             room);
         TRY(cudaGetLastError(), "copying from the GPU");
         PASS(fetch(device, now * sizeof *host, room, host + at, err));
     }
@@ -78,7 +81,7 @@ lipsc_status Space::get(lipsc_cuda_device *device, int wide, size_t count, const
 lipsc_status Space::copy(lipsc_cuda_device *device, size_t bytes, const void *from,
                          void *to, lipsc_error *err) {
     const Hold hold(device);
-    TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, device->stream),
+    TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, device->stream()),
         "copying on the GPU");
     return LIPSC_OK;
 }
@@ -104,8 +107,8 @@ lipsc_status Space::copies(lipsc_cuda_device *device, size_t count,
     for (size_t first = 0; first < count; first += 65535) { // blocks of a column
         const dim3 grid((unsigned)(wanted < 256 ? wanted : 256),
                         (unsigned)(count - first < 65535 ? count - first : 65535));
-        copy_pieces<<<grid, THREADS, 0, device->stream>>>((const lipsc_cuda_piece *)table +
-                                                          first);
+        copy_pieces<<<grid, THREADS, 0, device->stream()>>>(
+            (const lipsc_cuda_piece *)table + first);
     }
     TRY(cudaGetLastError(), "copying on the GPU");
     return LIPSC_OK;
@@ -118,7 +121,7 @@ template <class V> static __global__ void multiply_all(size_t count, double fact
 lipsc_status Space::times(lipsc_cuda_device *device, int wide, size_t count, double factor,
                           void *x, lipsc_error *err) {
     const Hold hold(device);
-    BY_WIDTH(wide, (multiply_all<V><<<blocks(count), THREADS, 0, device->stream>>>(
+    BY_WIDTH(wide, (multiply_all<V><<<blocks(count), THREADS, 0, device->stream()>>>(
                        count, factor, (V *)x)));
     TRY(cudaGetLastError(), "scaling vectors");
     return LIPSC_OK;
@@ -151,7 +154,7 @@ static __global__ void draw(uint64_t seed, uint64_t first, size_t count, V *to) 
 lipsc_status Space::random(lipsc_cuda_device *device, int wide, uint64_t seed,
                            uint64_t first, size_t count, void *to, lipsc_error *err) {
     const Hold hold(device);
-    BY_WIDTH(wide, (draw<V><<<blocks(count), THREADS, 0, device->stream>>>(
+    BY_WIDTH(wide, (draw<V><<<blocks(count), THREADS, 0, device->stream()>>>(
                        seed, first, count, (V *)to)));
     TRY(cudaGetLastError(), "random numbers");
     return LIPSC_OK;

@@ -182,7 +182,7 @@ lipsc_status enter(const Batch<S> *b, int trans, size_t k, const typename S::Acc
     const size_t count = k * b->tokens;
     const Rows<Acc> rows = {b->source, b->owner,  trans ? b->root : b->inverse_root,
                             b->tokens, b->inputs, nullptr};
-    const cudaStream_t stream = b->device->stream;
+    const cudaStream_t stream = b->device->stream();
     if (b->longest) { // zero here: shift_rows and mean_rows leave it so
         TRY(launch_following(longest_rows<Acc>, blocks_for(count, WARPS), BLOCK, 0, stream,
                              rows, count, d, x, b->longest),
@@ -231,7 +231,7 @@ lipsc_status leave(const Batch<S> *b, int trans, size_t k, const typename S::Acc
     const Rows<Acc> rows = {b->source, b->owner,  trans ? b->inverse_root : b->root,
                             b->tokens, b->inputs, trans ? b->row_unscale : nullptr};
     TRY(launch_following(leave_rows<Acc>, blocks_for(count, WARPS), BLOCK, 0,
-                         b->device->stream, rows, count, d, from,
+                         b->device->stream(), rows, count, d, from,
                          scaled ? b->unscale : nullptr, y),
         "rows of a result");
     return LIPSC_OK;
@@ -401,7 +401,7 @@ lipsc_status turn(const Batch<S> *b, size_t k, const typename S::Acc *from,
                   lipsc_error *err) {
     const size_t bytes = turn_memory(b, sizeof(typename S::Acc));
     TRY(allow_memory(turn_rows<S, false>, bytes), "rows of queries and keys");
-    turn_rows<S, false><<<(unsigned)(k * b->tokens), BLOCK, bytes, b->device->stream>>>(
+    turn_rows<S, false><<<(unsigned)(k * b->tokens), BLOCK, bytes, b->device->stream()>>>(
         turning_of(b), from, b->dqkv);
     LAUNCHED("norms and rotations");
     return LIPSC_OK;
@@ -409,7 +409,7 @@ lipsc_status turn(const Batch<S> *b, size_t k, const typename S::Acc *from,
 template <class S> lipsc_status turn_back(const Batch<S> *b, size_t k, lipsc_error *err) {
     const size_t bytes = turn_memory(b, sizeof(typename S::Acc));
     TRY(allow_memory(turn_rows<S, true>, bytes), "rows of queries and keys");
-    turn_rows<S, true><<<(unsigned)(k * b->tokens), BLOCK, bytes, b->device->stream>>>(
+    turn_rows<S, true><<<(unsigned)(k * b->tokens), BLOCK, bytes, b->device->stream()>>>(
         turning_of(b), nullptr, b->dqkv);
     LAUNCHED("norms and rotations");
     return LIPSC_OK;
@@ -479,7 +479,7 @@ lipsc_status ready(const Batch<S> *b, size_t first, size_t rows, double *project
     const Turning<double> t = turning<S, double>(b, b->w->gain_exact);
     const size_t bytes = turn_memory(b, sizeof(double));
     TRY(allow_memory(ready_rows<S>, bytes), "rows of queries and keys");
-    ready_rows<S><<<(unsigned)rows, BLOCK, bytes, b->device->stream>>>(
+    ready_rows<S><<<(unsigned)rows, BLOCK, bytes, b->device->stream()>>>(
         t, first, projected, b->w->bias, b->cosine, b->sine, b->unit, b->over, b->qkv, bad);
     LAUNCHED("projections");
     return LIPSC_OK;
@@ -609,7 +609,7 @@ template <class S> static __global__ void ones_everywhere(size_t count, typename
 template <class S> lipsc_status ones(const Batch<S> *b, lipsc_error *err) {
     const size_t count = b->tokens * b->w->dims.heads * b->w->dims.W * S::PL;
     ones_everywhere<S>
-        <<<blocks_for(count, BLOCK), BLOCK, 0, b->device->stream>>>(count, b->heads);
+        <<<blocks_for(count, BLOCK), BLOCK, 0, b->device->stream()>>>(count, b->heads);
     LAUNCHED("masses of columns");
     return LIPSC_OK;
 }
@@ -641,7 +641,7 @@ template <class S>
 lipsc_status masses(const Batch<S> *b, double factor, double threshold, int *needed,
                     lipsc_error *err) {
     const Dims &m = b->w->dims;
-    mass_rows<S><<<blocks_for(b->tokens, BLOCK), BLOCK, 0, b->device->stream>>>(
+    mass_rows<S><<<blocks_for(b->tokens, BLOCK), BLOCK, 0, b->device->stream()>>>(
         b->tokens, m.C, (int)m.kv, (int)m.W, m.turned, b->dqkv, factor * S::PL, threshold,
         b->row_scale, b->row_unscale, needed);
     LAUNCHED("masses of columns");
@@ -651,7 +651,7 @@ lipsc_status masses(const Batch<S> *b, double factor, double threshold, int *nee
 #define PER_ROW(name, kernel, count_)                                          \
     const size_t count = (count_)*b->w->dims.heads;                            \
     TRY(launch_following(kernel<S>, blocks_for(count *OCTET, BLOCK), BLOCK, 0, \
-                         b->device->stream, places(b), count),                 \
+                         b->device->stream(), places(b), count),               \
         name);                                                                 \
     return LIPSC_OK;
 template <class S>

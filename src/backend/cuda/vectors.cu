@@ -105,7 +105,7 @@ lipsc_status gram(lipsc_cuda_batch *b, int side, size_t ka, const void *a, size_
         PASS(b->memory.get(&b->partial, need, err));
         b->partial_count = need;
     }
-    return sum_up(b->device->stream, b->wide, s, b->inputs, pieces, ka, a, kb, x,
+    return sum_up(b->device->stream(), b->wide, s, b->inputs, pieces, ka, a, kb, x,
                   b->partial, c, err);
 }
 
@@ -123,7 +123,7 @@ size_t dots_scratch(size_t len, size_t ka, size_t kb) {
 lipsc_status dots_queued(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
                          const void *a, size_t kb, const void *b, double *partial,
                          double *c, lipsc_error *err) {
-    return sum_up(device->stream, wide != 0, whole(device, len), 1,
+    return sum_up(device->stream(), wide != 0, whole(device, len), 1,
                   (len + PIECE - 1) / PIECE, ka, a, kb, b, partial, c, err);
 }
 
@@ -152,10 +152,10 @@ lipsc_status combine(lipsc_cuda_batch *b, int side, size_t ka, const void *a, si
     const size_t pieces = most_pieces(b, s);
     const dim3 grid((unsigned)(pieces < 4096 ? pieces * 4 : 16384), (unsigned)b->inputs);
     if (b->wide)
-        combine_rows<double><<<grid, THREADS, 0, b->device->stream>>>(
+        combine_rows<double><<<grid, THREADS, 0, b->device->stream()>>>(
             s, (int)ka, (const double *)a, (int)kb, c, beta == 1, (double *)x);
     else
-        combine_rows<float><<<grid, THREADS, 0, b->device->stream>>>(
+        combine_rows<float><<<grid, THREADS, 0, b->device->stream()>>>(
             s, (int)ka, (const float *)a, (int)kb, c, beta == 1, (float *)x);
     TRY(cudaGetLastError(), "combinations of vectors");
     return LIPSC_OK;
@@ -167,7 +167,7 @@ lipsc_status mix_queued(lipsc_cuda_device *device, int wide, size_t len, size_t 
     const size_t pieces = (len + PIECE - 1) / PIECE;
     const dim3 grid((unsigned)(pieces < 4096 ? pieces * 4 : 16384));
     const Segments s = whole(device, len);
-    BY_WIDTH(wide, (combine_rows<V><<<grid, THREADS, 0, device->stream>>>(
+    BY_WIDTH(wide, (combine_rows<V><<<grid, THREADS, 0, device->stream()>>>(
                        s, (int)ka, (const V *)a, (int)kb, c, add, (V *)b)));
     TRY(cudaGetLastError(), "combinations of vectors");
     return LIPSC_OK;
@@ -191,10 +191,10 @@ lipsc_status scale(lipsc_cuda_batch *b, int side, const double *factor, int inve
     const dim3 grid((unsigned)(pieces < 4096 ? pieces * 4 : 16384), (unsigned)b->inputs);
     if (b->wide)
         scale_rows<double>
-            <<<grid, THREADS, 0, b->device->stream>>>(s, factor, invert, (double *)x);
+            <<<grid, THREADS, 0, b->device->stream()>>>(s, factor, invert, (double *)x);
     else
         scale_rows<float>
-            <<<grid, THREADS, 0, b->device->stream>>>(s, factor, invert, (float *)x);
+            <<<grid, THREADS, 0, b->device->stream()>>>(s, factor, invert, (float *)x);
     TRY(cudaGetLastError(), "scaling vectors");
     return LIPSC_OK;
 }

@@ -12,7 +12,7 @@ lipsc_status Memory::put(T **out, const std::vector<T> &host, size_t slack,
                          lipsc_error *err) {
     PASS(get(out, host.size() + slack, err));
     if (slack)
-        TRY(cudaMemsetAsync(*out + host.size(), 0, slack * sizeof(T), device->stream),
+        TRY(cudaMemsetAsync(*out + host.size(), 0, slack * sizeof(T), device->stream()),
             "zeros");
     return send(device, host.size() * sizeof(T), host.data(), *out, err);
 }
@@ -87,7 +87,7 @@ static lipsc_status pack_projections(Weights<S> *w, const lipsc_layer *l,
     PASS(w->memory.put(&w->exact, host, 0, err));
     w->qkv_factor = balance(host, narrow);
     PASS(w->memory.get(&w->qkv, m.C * m.dp * S::PL, err));
-    PASS(store<S>(w->device->stream, m.C, m.d, w->exact, 1, m.d, w->qkv_factor, w->qkv,
+    PASS(store<S>(w->device->stream(), m.C, m.d, w->exact, 1, m.d, w->qkv_factor, w->qkv,
                   m.dp, err));
     pad_vector(bias, 0, m.heads, m.key_dim, m.W, l->bq, q_factor, 0);
     pad_vector(bias, m.heads * m.W, m.kv, m.key_dim, m.W, l->bk, 1, 0);
@@ -118,7 +118,7 @@ static lipsc_status pack_output(Weights<S> *w, const lipsc_layer *l, lipsc_error
     PASS(w->memory.put(&exact, host, 0, err));
     w->out_factor = balance(host, S::KIND != KIND_F64);
     PASS(w->memory.get(&w->out, m.width * HW * S::PL, err));
-    PASS(store<S>(w->device->stream, m.width, HW, exact, 1, HW, w->out_factor, w->out, HW,
+    PASS(store<S>(w->device->stream(), m.width, HW, exact, 1, HW, w->out_factor, w->out, HW,
                   err));
     w->memory.give(exact);
     return LIPSC_OK;
