@@ -1,6 +1,7 @@
 /* around.h - what tokens that move by at most r can do to one head: inside bound/ only.
  *
  *     reach.c        how far queries, keys and values move, and how wrong they are computed
+ *     norm_move.c    how far query and key norms bend
  *     around_ends.c  one softmax row: the ends of its weights
  *     around_row.c   its part of the bounds
  *     around.c       heads, columns, all together; the largest radius below a limit */
@@ -8,15 +9,18 @@
 #define LIPSC_BOUND_AROUND_H
 
 #include "bound/head.h"
+#include "bound/norm_move.h"
 
 /* Queries (with their scale) or keys of a head, token by token, over the neighbourhood:
  * |y'_i - y_i| <= r slope_i, and the derivative of y in x_i changes by at most r bend_i. */
 typedef struct {
-    double *error;  /* (n) |computed - exact| at the centre              */
-    double *length; /* (n) |y_i| as computed                             */
-    double *slope;  /* (n)                                               */
-    double *bend;   /* (n) zero without a norm                           */
-    double largest_error, largest_length, largest_slope, largest_bend;
+    double *error;         /* (n) |computed - exact| at the centre              */
+    double *length;        /* (n) |y_i| as computed                             */
+    double *slope;         /* (n)                                               */
+    double *bend;          /* (n) zero without a norm                           */
+    double *balanced;      /* (n) |D y'_i / balance|, for keys times balance    */
+    lipsc_norm_move *norm; /* (n) where there is a norm, else NULL              */
+    double largest_error, largest_length, largest_slope, largest_bend, largest_balanced;
 } lipsc_side;
 
 typedef struct {
@@ -29,6 +33,7 @@ typedef struct {
     const double *weight; /* (n) of the keys in Cauchy's inequality, at most 1; 0 at the
                            * sink                                                     */
     size_t sink;          /* the key whose column of blocks is taken apart; n: none   */
+    lipsc_norm_move *norms;
     double *storage;
 } lipsc_reach;
 
@@ -48,8 +53,11 @@ typedef struct {
     double *y, *y_length; /* (n + 1, dv), (n + 1) z_j - o_i                            */
     double *g, *g_length; /* (n + 1, k), (n + 1) k_j - mean key                        */
     double *b, *b_length; /* (n + 1, k), (n + 1) Dq_i^T g_j through the factor of Q    */
+    double *b_bend;       /* (n + 1) |(Dq'_i - Dq_i)^T g_j| <= r b_bend + b_blur       */
+    double *b_blur;       /* (n + 1)                                                   */
     /* of the keys alone */
-    double *w, *w_length; /* (n, k), (n) gradients in the raw keys; |w_ij|             */
+    double *w, *w_length;    /* (n, k), (n) gradients in the raw keys; |w_ij|             */
+    double *w_bend, *w_blur; /* (n) as of b, for Dk_j and q_i                          */
     double *mean, *pack_a, *pack_b; /* (max), (n + 1, max) each                         */
     double *zero;                   /* (max) zeros: key and value of a sink             */
     double *gram, *half, *room, *sum, *cross; /* (max, max) each                        */

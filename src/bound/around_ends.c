@@ -71,24 +71,58 @@ static void through_factor(const lipsc_factor *F, double factor, size_t count,
     for (size_t j = 0; j < count; j++) length[j] = lipsc_length(F->rank, to + j * F->rank);
 }
 
-/* b_j = Dq_i^T g_j and w_ij */
-static void gradients(const lipsc_head *head, size_t i, lipsc_around_row *row) {
-    const size_t k = head->k, count = row->count;
+/* What Dq_i^T g, of length `length` as computed, changes by: r bend + blur. */
+typedef struct {
+    double along, size; /* c . u and |c| of c = gain o Rot^T g */
+} seen_by_norm;
+
+static void bend_of(const lipsc_reach *reach, const lipsc_norm_move *norm, double scale,
+                    double W, double length, seen_by_norm seen, double *bend,
+                    double *blur) {
+    /* W^T c = rho (Dq^T g) / scale + (c . u) W^T u */
+    const double pull = norm->rho * (scale > 0.0 ? length / scale : 0.0) +
+                        fabs(seen.along) * norm->pull + reach->factor * W * seen.size;
+    *bend = lipsc_norm_bend(norm, pull, seen.along, seen.size);
+    *blur = norm->blur * seen.size;
+}
+
+/* b_j = Dq_i^T g_j */
+static void query_gradients(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+                            lipsc_around_row *row) {
+    const size_t k = head->k;
+    const lipsc_norm_move *norm = reach->query.norm;
     const double *g = row->g;
-    if (head->query_turn.gain || head->query_turn.half) {
+    if (norm || head->query_turn.half) {
         memcpy(row->pack_a, row->g, row->all * k * sizeof *row->g);
-        for (size_t j = 0; j < row->all; j++)
-            lipsc_turn_back(&head->query_turn, i, row->pack_a + j * k);
+        for (size_t j = 0; j < row->all; j++) /* c . u and |c| wait in the places */
+            lipsc_turn_back_from(&head->query_turn, i, row->pack_a + j * k, &row->b_bend[j],
+                                 &row->b_blur[j]);
         g = row->pack_a;
     }
     through_factor(&head->Qt, head->scale, row->all, g, row->b, row->b_length);
+    for (size_t j = 0; norm && j < row->all; j++)
+        bend_of(reach, norm + i, fabs(head->scale), head->Qt.norm, row->b_length[j],
+                (seen_by_norm){row->b_bend[j], row->b_blur[j]}, &row->b_bend[j],
+                &row->b_blur[j]);
+}
+
+/* w_ij */
+static void key_gradients(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+                          lipsc_around_row *row) {
+    const size_t k = head->k, count = row->count;
+    const lipsc_norm_move *norm = reach->key.norm;
     const size_t different = head->keys_differ ? count : 1;
     for (size_t j = 0; j < different; j++) {
         memcpy(row->w + j * k, head->q + i * k, k * sizeof *row->w);
-        lipsc_turn_back(&head->key_turn, row->lo + j, row->w + j * k);
+        lipsc_turn_back_from(&head->key_turn, row->lo + j, row->w + j * k, &row->w_bend[j],
+                             &row->w_blur[j]);
     }
     through_factor(&head->Kt, 1.0, different, row->w, row->pack_a, row->w_length);
     for (size_t j = different; j < count; j++) row->w_length[j] = row->w_length[0];
+    for (size_t j = 0; norm && j < count; j++)
+        bend_of(reach, norm + row->lo + j, 1.0, head->Kt.norm, row->w_length[j],
+                (seen_by_norm){row->w_bend[j], row->w_blur[j]}, &row->w_bend[j],
+                &row->w_blur[j]);
 }
 
 /* ---- The ends of the weights ------------------------------------------------------------
@@ -123,13 +157,14 @@ static void score_moves(const lipsc_head *head, const lipsc_reach *reach, size_t
     for (size_t j = 0; j < row->all; j++) {
         const double g = row->g_length[j], w = row->w_length[j];
         const double lost = reach->factor * g + key_error;
-        row->query[j] = r * (row->b_length[j] + slope * lost) +
-                        0.5 * r * r * query->bend[i] * (g + key_error);
+        row->query[j] = r * (row->b_length[j] + slope * lost + row->b_blur[j]) +
+                        0.5 * r * r * (row->b_bend[j] + query->bend[i] * key_error);
         row->move[j] = fixed;
         if (j == row->count) break; /* the sink's own score stays */
         row->move[j] +=
-            r * (w + key->slope[row->lo + j] * (query->error[i] + reach->factor * q)) +
-            0.5 * r * r * key->bend[row->lo + j] * (q + query->error[i]);
+            r * (w + key->slope[row->lo + j] * (query->error[i] + reach->factor * q) +
+                 row->w_blur[j]) +
+            0.5 * r * r * (row->w_bend[j] + key->bend[row->lo + j] * query->error[i]);
     }
 }
 
@@ -196,7 +231,8 @@ lipsc_status lipsc_around_ends(const lipsc_head *head, const lipsc_reach *reach,
                                lipsc_around_row *row) {
     lipsc_around_attend(head, i, row);
     centre(row, head->k, head->key, row->mean, row->g, row->g_length);
-    gradients(head, i, row);
+    query_gradients(head, reach, i, row);
+    key_gradients(head, reach, i, row);
     score_moves(head, reach, i, row);
     return find_ends(row);
 }

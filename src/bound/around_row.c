@@ -196,8 +196,9 @@ static lipsc_status sizes_of(const lipsc_head *head, const lipsc_reach *reach, s
     for (int v = 0; v < LIPSC_VIEWS; v++)
         s->eta[v] = r * reach->value[v] + reach->value_error[v];
     s->theta = r * lipsc_cross_slope(reach, i) +
-               slope * (key_error + reach->factor * g_hi) +
-               r * query->bend[i] * (g_hi + r * key->largest_slope + key_error);
+               slope * (key_error + reach->factor * g_hi) + r * query->bend[i] * key_error +
+               r * sqrt(lipsc_weighted_squares(count, row->hi, row->b_bend)) +
+               sqrt(lipsc_weighted_squares(count, row->hi, row->b_blur));
     s->b_hi = sqrt(lipsc_weighted_squares(count, row->hi, row->b_length));
     const double b_square = lipsc_weighted_squares(count, row->eps, row->b_length);
     outer_sum(row, count, row->eps, NULL, rank, row->b, rank, row->b, row->gram);
@@ -338,8 +339,9 @@ static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach
     const double w = largest_of(count, row->w_length);
     const double w_error = key->largest_slope * (query->error[i] + reach->factor * q);
     const double omega =
-        r * (lipsc_cross_slope(reach, i) + key->largest_bend * (q + query->error[i])) +
-        w_error;
+        r * (lipsc_cross_slope(reach, i) + key->largest_bend * query->error[i] +
+             largest_of(count, row->w_bend)) +
+        largest_of(count, row->w_blur) + w_error;
     /* else the mixed terms vanish for P' itself */
     const int mixed = head->keys_differ || row->all > count;
     double moved[LIPSC_VIEWS], root[LIPSC_VIEWS];
@@ -417,11 +419,12 @@ lipsc_status lipsc_around_row_new(const lipsc_head *head, lipsc_around_row *row)
         &row->eps,    &row->y_length, &row->g_length, &row->b_length, &row->w_length,
         &row->mean,   &row->y,        &row->g,        &row->b,        &row->w,
         &row->pack_a, &row->pack_b,   &row->gram,     &row->half,     &row->room,
-        &row->sum,    &row->cross,    &row->zero};
-    const size_t rows[] = {n, n, n, n, n, n, n, n, n, n, 1, n,
-                           n, n, n, n, n, m, m, m, m, m, 1};
-    const size_t cols[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, m, dv,
-                           k, k, k, m, m, m, m, m, m, m, m};
+        &row->sum,    &row->cross,    &row->zero,     &row->b_bend,   &row->b_blur,
+        &row->w_bend, &row->w_blur};
+    const size_t rows[] = {n, n, n, n, n, n, n, n, n, n, 1, n, n, n,
+                           n, n, n, m, m, m, m, m, 1, n, n, n, n};
+    const size_t cols[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, m, dv, k, k,
+                           k, m, m, m, m, m, m, m, m, 1, 1, 1,  1};
     int failed = 0;
     memset(row, 0, sizeof *row);
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) {
@@ -434,10 +437,12 @@ lipsc_status lipsc_around_row_new(const lipsc_head *head, lipsc_around_row *row)
 }
 
 void lipsc_around_row_free(lipsc_around_row *row) {
-    double *const arrays[] = {
-        row->log_p,    row->p,        row->query,    row->move,     row->hi,     row->eps,
-        row->y_length, row->g_length, row->b_length, row->w_length, row->mean,   row->y,
-        row->g,        row->b,        row->w,        row->pack_a,   row->pack_b, row->gram,
-        row->half,     row->room,     row->sum,      row->cross,    row->zero};
+    double *const arrays[] = {row->log_p,    row->p,        row->query,    row->move,
+                              row->hi,       row->eps,      row->y_length, row->g_length,
+                              row->b_length, row->w_length, row->mean,     row->y,
+                              row->g,        row->b,        row->w,        row->pack_a,
+                              row->pack_b,   row->gram,     row->half,     row->room,
+                              row->sum,      row->cross,    row->zero,     row->b_bend,
+                              row->b_blur,   row->w_bend,   row->w_blur};
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
 }

@@ -31,10 +31,12 @@ static inline double lipsc_row_loss(const lipsc_around_row *row) {
     return (4.0 * (double)row->all + 64.0) * DBL_EPSILON;
 }
 
-/* |k'_j - k_j| |q'_i - q_i| / r^2 */
+/* |Dk'_j^T Dq'_i|, at most, of every j */
 static inline double lipsc_cross_slope(const lipsc_reach *reach, size_t i) {
-    return isnan(reach->cross) ? reach->query.slope[i] * reach->key.largest_slope
-                               : reach->cross;
+    if (!isnan(reach->cross)) return reach->cross;
+    const double apart = reach->query.slope[i] * reach->key.largest_slope;
+    const double balanced = reach->query.balanced[i] * reach->key.largest_balanced;
+    return balanced < apart ? balanced : apart; /* no NaN */
 }
 
 #endif

@@ -55,21 +55,34 @@ static void rotate_back(const lipsc_turn *turn, size_t token, double *v) {
 }
 
 /* Norm'(y) = diag(gain) (I - y y^T / (k r^2)) / r */
-void lipsc_turn_back(const lipsc_turn *turn, size_t token, double *v) {
+void lipsc_turn_back_from(const lipsc_turn *turn, size_t token, double *v, double *along,
+                          double *length) {
     const size_t k = turn->width;
+    double sum = 0.0, square = 0.0;
     rotate_back(turn, token, v);
+    *along = *length = 0.0;
     if (!turn->gain) return;
     const double *y = turn->raw + token * k;
     const double inverse = turn->inverse[token];
-    for (size_t l = 0; turn->pull && l < k; l++) v[l] *= turn->gain[l] * inverse;
-    if (turn->pull) return;
-    double along = 0.0;
     for (size_t l = 0; l < k; l++) {
         v[l] *= turn->gain[l];
-        along += y[l] * inverse * v[l];
+        sum += y[l] * inverse * v[l];
+        square += v[l] * v[l];
     }
-    along /= (double)k;
-    for (size_t l = 0; l < k; l++) v[l] = inverse * (v[l] - y[l] * inverse * along);
+    *along = sum / sqrt((double)k);
+    *length = sqrt(square);
+    sum /= (double)k;
+    for (size_t l = 0; l < k; l++) v[l] = inverse * (v[l] - y[l] * inverse * sum);
+}
+
+void lipsc_turn_back(const lipsc_turn *turn, size_t token, double *v) {
+    double along, length;
+    if (!turn->pull) {
+        lipsc_turn_back_from(turn, token, v, &along, &length);
+        return;
+    }
+    rotate_back(turn, token, v);
+    for (size_t l = 0; l < turn->width; l++) v[l] *= turn->gain[l] * turn->inverse[token];
 }
 
 /* Of all heads: W^T (gain o v, - y (y . (gain o v)) / (m r^2)) / r, y and r of all, v and

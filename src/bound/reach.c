@@ -7,7 +7,8 @@
  *     |DNorm(y)| <= max|gain| / rho,      |D^2 Norm(y)| <= sqrt2 max|gain| / (sqrt(k)
  * rho^2)
  *
- * (docs/maths.md 3.15), with the smallest rho that y reaches: |y| less |Q| r.
+ * (docs/maths.md 3.15), with the smallest rho that y reaches: |y| less |Q| r.  These two
+ * are for what is small anyway, rounding and the like; what counts is in norm_move.c.
  *
  * Rounding.  A computed sum of m products is wrong by at most m eps times the sum of their
  * sizes, in any order: |Q x + b| by (d + 2) eps (|Q|_F |x| + |b|). */
@@ -31,6 +32,7 @@ static double length_of(size_t count, const double *x) {
 typedef struct {
     const double *W, *bias; /* W NULL: the identity */
     double norm, scale;     /* |W|                  */
+    const lipsc_factor *F;  /* of W^T               */
     const lipsc_turn *turn;
     double eps; /* of the norm */
 } projection;
@@ -44,7 +46,8 @@ static void side_make(const lipsc_head *head, const projection *p, double r,
     for (size_t l = 0; p->turn->gain && l < k; l++)
         gain = l ? lipsc_max(gain, fabs(p->turn->gain[l])) : fabs(p->turn->gain[0]);
     side->largest_error = side->largest_length = 0.0;
-    side->largest_slope = side->largest_bend = 0.0;
+    side->largest_slope = side->largest_bend = side->largest_balanced = 0.0;
+    const lipsc_norm_of of = {p->F, p->norm, p->scale, p->eps, r};
     for (size_t i = 0; i < n; i++) {
         const double x = length_of(d, head->rows->X + i * d);
         const double raw_error = ((double)d + 4.0) * DBL_EPSILON * (sizes * x + bias) +
@@ -57,6 +60,8 @@ static void side_make(const lipsc_head *head, const projection *p, double r,
             stretch = square > 0.0 ? gain / sqrt(square) : INFINITY;
             bend = square > 0.0 ? sqrt(2.0 / (double)k) * gain / square : INFINITY;
             rounding *= (double)k;
+            lipsc_norm_move_make(&of, p->turn->raw + i * k, p->turn->inverse[i], raw_error,
+                                 side->norm + i);
         }
         side->length[i] = length_of(k, y + i * k);
         side->error[i] = p->scale * stretch * raw_error + rounding * side->length[i];
@@ -67,6 +72,34 @@ static void side_make(const lipsc_head *head, const projection *p, double r,
         side->largest_slope = lipsc_max(side->largest_slope, side->slope[i]);
         side->largest_bend = lipsc_max(side->largest_bend, side->bend[i]);
     }
+}
+
+/* side->balanced: of the derivatives, seen through diag(balance)^power. */
+static lipsc_status side_balance(const lipsc_head *head, const projection *p, double r,
+                                 const double *balance, double power, lipsc_side *side) {
+    const size_t k = head->k;
+    const lipsc_norm_of of = {p->F, p->norm, p->scale, p->eps, r};
+    double *stretch = lipsc_alloc(k, sizeof *stretch);
+    if (!stretch) return LIPSC_E_NOMEM;
+    for (size_t l = 0; l < k; l++)
+        stretch[l] = pow(balance[l], power) * (p->turn->gain ? p->turn->gain[l] : 1.0);
+    const lipsc_status status = lipsc_stretched_norms(
+        head, &of, p->turn, p->turn->gain ? side->norm : NULL, stretch, side->balanced);
+    for (size_t i = 0; i < head->n; i++)
+        side->largest_balanced = lipsc_max(side->largest_balanced, side->balanced[i]);
+    lipsc_release(stretch);
+    return status;
+}
+
+static lipsc_status balance_sides(const lipsc_head *head, const projection *query,
+                                  const projection *key, lipsc_reach *reach) {
+    double *balance = lipsc_alloc(head->k, 2 * sizeof *balance);
+    if (!balance) return LIPSC_E_NOMEM;
+    lipsc_balance(head, balance);
+    lipsc_status status = side_balance(head, query, reach->r, balance, -1.0, &reach->query);
+    if (!status) status = side_balance(head, key, reach->r, balance, 1.0, &reach->key);
+    lipsc_release(balance);
+    return status;
 }
 
 /* |A| = scale |F_Q F_K^T| */
@@ -130,16 +163,23 @@ lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index, const lipsc_
                               .bias = layer->bq ? layer->bq + index * k : NULL,
                               .norm = up * head->Qt.norm,
                               .scale = fabs(head->scale),
+                              .F = &head->Qt,
                               .turn = &head->query_turn,
                               .eps = layer->norm_eps};
     const projection key = {.W = layer->K ? layer->K + group * k * d : NULL,
                             .bias = layer->bk ? layer->bk + group * k : NULL,
                             .norm = up * head->Kt.norm,
                             .scale = 1.0,
+                            .F = &head->Kt,
                             .turn = &head->key_turn,
                             .eps = layer->norm_eps};
     const int turned = head->keys_differ || head->query_turn.gain;
+    const size_t n = head->n;
     reach->r = r;
+    reach->query.norm = query.turn->gain ? reach->norms : NULL;
+    reach->key.norm = key.turn->gain ? reach->norms + n : NULL;
+    for (size_t i = 0; i < n; i++)
+        reach->query.balanced[i] = reach->key.balanced[i] = INFINITY;
     reach->factor = 64.0 * (double)(d + k) * DBL_EPSILON;
     reach->cross = NAN;
     side_make(head, &query, r, head->q, &reach->query);
@@ -147,22 +187,28 @@ lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index, const lipsc_
     value_errors(head, layer->V + group * head->dv * d, reach);
     lipsc_status status = value_norms(head, reach->value);
     if (!status && !turned) status = score_norm(head, &reach->cross);
+    if (!status && turned && r > 0.0) status = balance_sides(head, &query, &key, reach);
     return status;
 }
 
 lipsc_status lipsc_reach_new(size_t n, lipsc_reach *reach) {
     memset(reach, 0, sizeof *reach);
-    reach->storage = lipsc_alloc(n, 8 * sizeof *reach->storage);
-    if (!reach->storage) return LIPSC_E_NOMEM;
+    reach->storage = lipsc_alloc(n, 10 * sizeof *reach->storage);
+    reach->norms = lipsc_alloc(n, 2 * sizeof *reach->norms);
+    if (!reach->storage || !reach->norms) return LIPSC_E_NOMEM;
     lipsc_side *const sides[] = {&reach->query, &reach->key};
     for (size_t s = 0; s < 2; s++) {
-        double *at = reach->storage + 4 * s * n;
+        double *at = reach->storage + 5 * s * n;
         sides[s]->error = at;
         sides[s]->length = at + n;
         sides[s]->slope = at + 2 * n;
         sides[s]->bend = at + 3 * n;
+        sides[s]->balanced = at + 4 * n;
     }
     return LIPSC_OK;
 }
 
-void lipsc_reach_free(lipsc_reach *reach) { lipsc_release(reach->storage); }
+void lipsc_reach_free(lipsc_reach *reach) {
+    lipsc_release(reach->storage);
+    lipsc_release(reach->norms);
+}
