@@ -272,23 +272,29 @@ static void sink_moves(const lipsc_head *head, const lipsc_reach *reach, double 
     row->sink_turn = row->hi[l] * (size + shift) * omega;
 }
 
-/* |sum_j P'_ij weight_j T_ij w_ij|, at most, in a view. */
+/* |sum_j P'_ij (weight_j T_ij w_ij - middle y_j)|, at most, in a view; weight NULL: ones.
+ * The sum runs over the keys and, with its middle, over a sink: w is zero there. */
 static double mean_pull(const lipsc_head *head, const lipsc_reach *reach, int view,
-                        lipsc_around_row *row) {
+                        const double *weight, double middle, lipsc_around_row *row) {
     const size_t k = head->k, dv = head->dv, rank = head->out.rank;
-    const double out = view ? head->out.norm : 1.0, *weight = reach->weight + row->lo;
+    const double out = view ? head->out.norm : 1.0;
     double *w = row->cross, *sum = row->mean, sizes = 0.0, others = 0.0;
     memset(w, 0, k * sizeof *w);
     memset(sum, 0, dv * sizeof *sum);
     for (size_t j = 0; j < row->count; j++) {
-        const double p = row->p[j] * weight[j], length = row->w_length[j];
-        const double *own = row->w + (head->keys_differ ? j * k : 0);
-        const double size = reach->value[view] + out * length * row->y_length[j];
+        const double share = weight ? weight[row->lo + j] : 1.0;
+        const double p = row->p[j] * share, length = row->w_length[j];
+        const double *own = row->w + (head->keys_differ ? j * k : 0), y = row->y_length[j];
+        const double square = share * length * length;
         for (size_t l = 0; l < k; l++) w[l] += p * own[l];
         for (size_t c = 0; c < dv; c++) sum[c] += p * length * length * row->y[j * dv + c];
-        sizes += p * length * size;
-        others += row->eps[j] * weight[j] * length * size;
+        sizes += p * length * (reach->value[view] + out * length * y) +
+                 row->p[j] * out * middle * y;
+        others += row->eps[j] *
+                  (share * length * reach->value[view] + out * fabs(square - middle) * y);
     }
+    if (row->all > row->count)
+        others += row->eps[row->count] * out * middle * row->y_length[row->count];
     lipsc_dense_gemm(0, 0, dv, 1, k, 1.0, head->VKt, dv, w, k, 1.0, sum, dv);
     if (view)
         lipsc_dense_gemm(0, 0, rank, 1, dv, 1.0, head->out.values, rank, sum, dv, 0.0, w,
@@ -297,6 +303,21 @@ static double mean_pull(const lipsc_head *head, const lipsc_reach *reach, int vi
            sum_slack(head, row, sizes) +
            64.0 * (double)(head->d + k) * (double)(dv + k) * DBL_EPSILON * out *
                reach->value[0] * head->Kt.norm * reach->query.largest_length;
+}
+
+/* Of sum_j P'_ij (T_ij - a w_ij^T)(..)^T, a = sum_j P'_ij y_j at most drift, root^2 being
+ * that of sum_j hi_ij T_ij T_ij^T: with f = sum_j P'_ij (T_ij w_ij - middle y_j) it is
+ * sum_j P'_ij T_ij T_ij^T - a f^T - f a^T + (sum_j P'_ij |w_ij|^2 - 2 middle) a a^T. */
+static double drifted_root(const lipsc_head *head, const lipsc_reach *reach, int view,
+                           double root, lipsc_around_row *row) {
+    const double drift = row->drift[view], w = largest_of(row->count, row->w_length);
+    const double middle = lipsc_weighted_squares(row->count, row->p, row->w_length);
+    const double most = lipsc_weighted_squares(row->count, row->hi, row->w_length);
+    const double pull = mean_pull(head, reach, view, NULL, middle, row);
+    const double joint = sqrt(root * root + 2.0 * drift * pull +
+                              lipsc_max(most - 2.0 * middle, 0.0) * drift * drift);
+    const double apart = root + w * drift;
+    return joint < apart ? joint : apart; /* no NaN */
 }
 
 /* tau_weighted: as tau with the weights hi_ij weight_j.  Here the mixed terms stay, and
@@ -319,7 +340,7 @@ static lipsc_status weighted_terms(const lipsc_head *head, const lipsc_reach *re
         s->y_hi[view], out * sqrt(lipsc_weighted_squares(count, weight, row->y_length)));
     const double drift = row->drift[view], w = largest_of(count, row->w_length);
     const double apart = root[view] + w * sqrt(mass) * drift;
-    const double pull = mean_pull(head, reach, view, row);
+    const double pull = mean_pull(head, reach, view, reach->weight, 0.0, row);
     const double joint =
         sqrt(root[view] * root[view] + 2.0 * drift * pull + w * w * mass * drift * drift);
     row->tau_weighted = (joint < apart ? joint : apart) + /* no NaN */
@@ -353,6 +374,7 @@ static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach
     for (int v = 0; v < LIPSC_VIEWS; v++)
         moved[v] = w * (s->eta[v] + row->drift[v]) + omega * (s->y_hi[v] + s->eta[v]);
     row->tau_move = moved[0];
+    row->tau[1] = 0.0; /* without O */
 
     if (mixed) {
         slack = value_sum(head, row->hi, w_error, row);
@@ -365,9 +387,11 @@ static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach
         slack = square * slack + sum_slack(head, row, trace);
     }
     status = roots_of(head, row->sum, slack, EXACT, row, root);
-    for (int v = 0; v < LIPSC_VIEWS; v++)
-        row->tau[v] = root[v] + (mixed ? moved[v] : (w + omega) * s->eta[v]);
     if (status) return status;
+    for (int v = 0; v < (head->out.rank ? LIPSC_VIEWS : 1); v++)
+        row->tau[v] = mixed ? drifted_root(head, reach, v, root[v], row) + w * s->eta[v] +
+                                  omega * (s->y_hi[v] + s->eta[v])
+                            : root[v] + (w + omega) * s->eta[v];
 
     slack = value_sum(head, row->eps, w_error, row);
     status = roots_of(head, row->sum, slack, LOOSE, row, root);
