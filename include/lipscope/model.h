@@ -136,7 +136,8 @@ LIPSC_API const char *lipsc_map_name(lipsc_map_kind map); /* "norm-attention", .
 
 /* Layer `layer` as the core sees it; head < 0: all heads, else that query head alone with
  * its key/value head and its slice of the output projection.  map: heads or attention.
- * mask_override: NULL for the model's own.  Arrays stay valid until the model is freed. */
+ * mask_override: NULL for the model's own.  Arrays stay valid until the model is freed, or
+ * until whoever is done with them lets the layer go (lipsc_model_let_go). */
 LIPSC_API lipsc_status lipsc_model_layer(lipsc_model *model, size_t layer, long head,
                                          lipsc_map_kind map,
                                          const lipsc_mask *mask_override, lipsc_layer *out,

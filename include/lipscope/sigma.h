@@ -72,6 +72,13 @@ LIPSC_API void lipsc_svd_defaults(lipsc_svd_settings *set);
 LIPSC_API lipsc_status lipsc_svd(const lipsc_op *op, const lipsc_svd_settings *set,
                                  double *sigma, double *u, double *v, lipsc_svd_info *info);
 
+/* The same with the vectors in the memory of a device, in double: x and y of op->apply lie
+ * there, and what it writes has to be complete when it returns.  sigma, u, v and info are
+ * the host's, as above. */
+LIPSC_API lipsc_status lipsc_svd_on(const lipsc_device *device, const lipsc_op *op,
+                                    const lipsc_svd_settings *set, double *sigma, double *u,
+                                    double *v, lipsc_svd_info *info);
+
 /* The same for J, solved in the precision of attn; sigma[i] = |J v_i| is then
  * re-evaluated in double, with the weights and the input as they were given. */
 LIPSC_API lipsc_status lipsc_attn_sigma(lipsc_attn *attn, const lipsc_svd_settings *set,

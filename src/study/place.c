@@ -110,7 +110,10 @@ void lipsc_place_close(lipsc_place *p) {
     if (p->has_file) lipsc_layer_file_free(&p->file);
     lipsc_acts_free(p->acts);
     if (p->has_source) lipsc_source_free(&p->source);
-    if (!p->set.open) lipsc_model_free(p->model);
+    if (!p->set.open)
+        lipsc_model_free(p->model);
+    else if (p->given.d) /* lipsc_model_layer held it */
+        lipsc_model_let_go(p->set.open, p->set.layer);
     lipsc_release(p);
 }
 
