@@ -10,6 +10,10 @@
     J.sigma(k=3, certify=1e-3); J @ v; J.T @ w; J.as_scipy()
     ls.torch.sigma(module, x)                                        # differentiable: a penalty for training
     ls.wasserstein(a, b, p=2); ls.split(mu, layer)                   # measures
+    ls.perturb(model, tokenizer, text)                               # changes of finite size beside sigma
+    ls.compare(r, other); ls.merge(runs, "all.db"); ls.report([r, other], "page.html")
+    ls.export(model, "l3.safetensors", layer=3, text=text); ls.layer("l3.safetensors"); ls.check("top.safetensors")
+    ls.reproduce("paper/"); ls.devices(); ls.selftest(); ls.bench()
 
 Everything is computed by the C library; docs/python.md is the manual.
 """
@@ -21,24 +25,33 @@ from . import errors
 from ._c import Record, lib, text
 from .errors import (ArgumentError, CallbackError, DeviceError, FileError, FormatError, KindError, LipscopeError, Missing,
                      NoMemory, NotConverged, NotFinite, RangeError, Refused, Stopped, Unusable)
+from .claims import Claims, reproduce
+from .changes import Perturbation, nearest, perturb
 from .derivatives import Jacobian, attention_modules, jacobian
-from .layers import Attention, Device, Layer, attention
+from .machines import Device, devices
+from .gauss import Gaussians
+from .layers import Attention, Layer, attention, layer
 from .models import Map, Model, Tokenizer
-from .meanfield import Distance, Measure, push, split, wasserstein
-from .results import Result, Row
-from .studies import assert_sigma, measure
-from .worst import Attack, Bounds, attack, bounds
+from .meanfield import Distance, Measure, pairs, push, ratio, split, wasserstein
 from .operators import Operator, Sigma, Sigmas, operator
+from .results import Comparison, Result, Row, compare, merge, report
+from .stored import check, export, save
+from .studies import assert_sigma, measure
+from .trials import Selftest, bench, selftest
+from .worst import Attack, Bounds, attack, bounds
 
 if TYPE_CHECKING:
     from . import torch as torch
 
 __version__ = text(lib.lipsc_version()) or ""
 
-__all__ = ["ArgumentError", "Attack", "Attention", "Bounds", "CallbackError", "Device", "DeviceError", "Distance", "FileError", "FormatError",
-           "Jacobian", "KindError", "Layer", "LipscopeError", "Map", "Measure", "Missing", "Model", "NoMemory", "NotConverged", "NotFinite",
-           "Operator", "RangeError", "Record", "Refused", "Result", "Row", "Sigma", "Sigmas", "Stopped", "Tokenizer", "Unusable", "assert_sigma", "attack", "attention",
-           "attention_modules", "bounds", "errors", "jacobian", "measure", "operator", "push", "split", "torch", "wasserstein"]
+__all__ = ["ArgumentError", "Attack", "Attention", "Bounds", "CallbackError", "Claims", "Comparison", "Device", "DeviceError",
+           "Distance", "FileError", "FormatError", "Gaussians", "Jacobian", "KindError", "Layer", "LipscopeError", "Map",
+           "Measure", "Missing", "Model", "NoMemory", "NotConverged", "NotFinite", "Operator", "Perturbation", "RangeError",
+           "Record", "Refused", "Result", "Row", "Selftest", "Sigma", "Sigmas", "Stopped", "Tokenizer", "Unusable",
+           "assert_sigma", "attack", "attention", "attention_modules", "bench", "bounds", "check", "compare", "devices",
+           "errors", "export", "jacobian", "layer", "measure", "merge", "nearest", "operator", "pairs", "perturb", "push",
+           "ratio", "report", "reproduce", "save", "selftest", "split", "torch", "wasserstein"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,12 +9,14 @@ import time
 import weakref
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterator, List, Optional, Type
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from . import errors
 from ._binding import ffi, lib
 
-__all__ = ["ffi", "lib", "call", "Work", "Handle", "Record", "text", "need"]
+__all__ = ["ffi", "lib", "call", "Work", "Handle", "Owner", "Record", "text", "need"]
+
+_Self = TypeVar("_Self", bound="Owner")
 
 
 def text(pointer: Any) -> Optional[str]:
@@ -44,7 +46,8 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _enter() -> None:
+def enter() -> None:
+    """Every call into C that computes begins here."""
     if _process["forked"]:
         raise errors.Unusable("lipscope was used before this process was forked, and its threads did not come along: "
                               "start processes with multiprocessing's 'spawn', or use lipscope only after the fork")
@@ -70,7 +73,7 @@ def call(function: Callable[..., int], *arguments: Any, err: bool = True) -> Non
 
 def attempt(function: Callable[..., int], *arguments: Any, err: bool = True) -> Any:
     """The same, handing back (status, sentence)."""
-    _enter()
+    enter()
     if not err:
         return function(*arguments), ""
     error = ffi.new("lipsc_error *")
@@ -161,46 +164,89 @@ def lipsc_py_attack_progress(ctx: Any, doing: Any, evaluations: int, best: float
         work.progress(text(doing), evaluations, best)
 
 
+@ffi.def_extern(onerror=_keep)  # type: ignore[untyped-decorator]
+def lipsc_py_trial(ctx: Any, trial: Any) -> None:
+    ffi.from_handle(ctx).progress({"name": text(trial.name), "error": trial.error, "limit": trial.limit,
+                                   "passed": bool(trial.passed)})
+
+
 # ---- Handles -----------------------------------------------------------------------------
+
+
+class Turn:
+    """One thread at a time: whoever holds it may use the handles that share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner: Optional[int] = None
+
+    @contextmanager
+    def hold(self, what: str) -> Iterator[None]:
+        if self._owner == threading.get_ident():
+            raise errors.Unusable(f"{what} is in use already: a function that it calls cannot use it again")
+        with self._lock:
+            self._owner = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._owner = None
 
 
 class Handle:
     """A pointer that one thread uses at a time and that is freed once: by close, by a with statement, or with the last
     reference to it.  What it stands on, `under`, lives until then; a handle that is closed closes first those above it."""
 
-    def __init__(self, pointer: Any, free: Callable[[Any], None], what: str, *under: Any):
-        def free_first(found: Any, kept: Any = under) -> None:  # kept: freed after
+    def __init__(self, pointer: Any, free: Callable[[Any], None], what: str, *under: Any, turn: Optional[Turn] = None):
+        self._under: List[Any] = []
+
+        def free_first(found: Any, kept: Any = self._under) -> None:  # kept: freed after
             free(found)
 
         self._pointer = ffi.gc(pointer, free_first)
         self._what = what
         self._above: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+        self.turn = turn or Turn()
         for below in under:
+            self.stand_on(below)
+
+    def stand_on(self, below: Any) -> None:
+        """From now on this needs `below` to the end."""
+        if not any(kept is below for kept in self._under):
+            self._under.append(below)
             if isinstance(below, Handle):
                 below._above.add(self)
-        self._lock = threading.Lock()
-        self._owner: Optional[int] = None
 
     @contextmanager
     def use(self) -> Iterator[Any]:
-        if self._owner == threading.get_ident():
-            raise errors.Unusable(f"{self._what} is in use already: a function that it calls cannot use it again")
-        with self._lock:
+        with self.turn.hold(self._what):
             if self._pointer is None:
                 raise errors.Unusable(f"{self._what} is closed")
-            self._owner = threading.get_ident()
-            try:
-                yield self._pointer
-            finally:
-                self._owner = None
+            yield self._pointer
 
     def close(self) -> None:
         for handle in list(self._above):
             handle.close()
-        with self._lock:
+        with self.turn.hold(self._what):
             if self._pointer is not None:
                 ffi.release(self._pointer)
                 self._pointer = None
+
+
+class Owner:
+    """What holds a handle: freed by close, by a with statement, or with the last reference to it."""
+
+    _handle: Handle
+
+    def close(self) -> None:
+        """Frees the memory now; the last reference would do it as well."""
+        self._handle.close()
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
 
 
 # ---- Structs -----------------------------------------------------------------------------
@@ -276,27 +322,3 @@ def fill(struct: Any, options: Dict[str, Any]) -> None:
             setattr(struct, name, value)
         except (TypeError, OverflowError) as wrong:
             raise errors.ArgumentError(f"{name} = {value!r}: {wrong}") from None
-
-
-def device(threads: int) -> Any:
-    """The CPU with so many threads; NULL, as many as OpenMP gives, for 0."""
-    if threads == 0:
-        return ffi.NULL
-    out = ffi.new("lipsc_device **")
-    call(lib.lipsc_device_open, ffi.NULL, threads, out)
-    return ffi.gc(out[0], lib.lipsc_device_close)
-
-
-def on_device(function: Any, position: int, threads: int) -> Any:
-    """What a function takes at this position: a device, or the number of threads."""
-    return device(threads) if ffi.typeof(function).args[position].kind == "pointer" else threads
-
-
-def set_threads(struct: Any, threads: int) -> Any:
-    """The same for a settings struct; returns what has to stay as long as the struct is used."""
-    names = dict(ffi.typeof(struct).item.fields)
-    if "device" not in names:
-        struct.threads = threads
-        return None
-    struct.device = found = device(threads)
-    return found

@@ -3,17 +3,29 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
+import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from . import _c, errors
-from .arrays import Array, is_torch
+from . import _c, machines, dlpack, errors
+from ._c import lib
+from .arrays import Array, is_torch, pointer
 from .operators import Callback
 
 
 def _torch() -> Any:
     return _c.need("torch", "ls.jacobian")
+
+
+@functools.lru_cache(maxsize=None)
+def _warm() -> None:
+    """torch loads its forward mode at its first use and warns of itself then, which is no concern of whoever called us."""
+    torch = _torch()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.func.jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
 
 
 @contextlib.contextmanager
@@ -44,7 +56,8 @@ def first_tensor(value: Any) -> Any:
 
 class Jacobian(Callback):
     """The Jacobian of a torch function at x; see `jacobian`.  `mode` tells how J v is computed: "forward", or
-    "double-backward" where torch has no forward derivative of some operation."""
+    "double-backward" where torch has no forward derivative of some operation.  The solver's vectors stay on x's device
+    where the library has it too; `vectors` tells where they were in the last solve."""
 
     def __init__(self, function: Callable[[Any], Any], x: Any, module: Any = None, name: str = "x"):
         torch = _torch()
@@ -68,7 +81,7 @@ class Jacobian(Callback):
         super().__init__(tuple(x.shape), tuple(y.shape), self._torch_products)
         self._y = y.detach()
         self._push: Callable[[Any], Any] = self._forward
-        self.mode = "forward"
+        self.mode, self.vectors = "forward", "cpu"
         self._choose()
 
     def _pull(self, w: Any) -> Any:
@@ -105,6 +118,7 @@ class Jacobian(Callback):
         """Forward mode where every operation has it, which a first product tells.  <J v, w> = <v, J^T w> has to hold, so
         that a derivative that torch gets wrong does not become a number."""
         torch = _torch()
+        _warm()
         generator = torch.Generator(device="cpu").manual_seed(1)
         v = torch.randn(self._x.shape, generator=generator, dtype=torch.float64).to(self._x)
         w = torch.randn(self._y.shape, generator=generator, dtype=torch.float64).to(self._y)
@@ -122,16 +136,50 @@ class Jacobian(Callback):
             raise errors.CallbackError(f"torch's forward and backward derivatives of this function contradict each other "
                                        f"(<Jv, w> = {left:.6g}, <v, J'w> = {right:.6g}): is it random, or does it keep state?")
 
+    def _product(self, trans: int, vector: Any) -> Any:
+        """J v or J^T w of one flat vector, flat."""
+        found = self._pull(vector.reshape(self._y.shape).to(self._x)) if trans else \
+            self._push(vector.reshape(self._x.shape).to(self._x))
+        return found.detach().reshape(-1)
+
     def _torch_products(self, trans: int, x: Array) -> Array:
         torch = _torch()
-        shape = self._y.shape if trans else self._x.shape
-        rows = []
         with steady(self._module), torch.enable_grad():
-            for row in x:
-                vector = torch.from_numpy(np.array(row)).reshape(shape).to(self._x)
-                found = self._pull(vector) if trans else self._push(vector)
-                rows.append(found.detach().double().reshape(-1).cpu().numpy())
-        return np.stack(rows)
+            return np.stack([self._product(trans, torch.from_numpy(np.array(row))).double().cpu().numpy() for row in x])
+
+    # ---- vectors that stay where x is ----
+
+    def _apply_there(self, trans: int, k: int, x: Any, y: Any) -> None:
+        """Products with vectors in the memory of x's device."""
+        torch, place = _torch(), self._x.device
+        m, n = self.shape
+        source = dlpack.doubles(x, (k, m if trans else n), place)
+        target = dlpack.doubles(y, (k, n if trans else m), place)
+        with steady(self._module), torch.enable_grad():
+            for v, w in zip(source, target):
+                w.copy_(self._product(trans, v))
+        if place.type == "cuda":
+            torch.cuda.current_stream(place).synchronize()
+
+    def _device(self) -> Optional[machines.Device]:
+        """The library's device where x lies; None: it is the CPU, or the library cannot work there."""
+        place = self._x.device
+        if place.type == "cpu":
+            return None
+        try:
+            return machines.Device(f"{place.type}:{place.index or 0}")
+        except errors.LipscopeError:
+            return None
+
+    def _solve(self, settings: Any, values: Array, u: Array, v: Array, info: Any, work: _c.Work) -> int:
+        device = self._device()
+        self.vectors = "cpu" if device is None else device.name
+        if device is not None or self._x.device.type == "cpu":
+            work.apply = self._apply_there
+        with machines.pointer(device) as there:
+            status, _ = _c.attempt(lib.lipsc_svd_on, there, self._op(work), settings, pointer(values), pointer(u), pointer(v),
+                                   info, err=False)
+        return int(status)
 
     def _rounding(self, value: float) -> float:
         return 64 * float(_torch().finfo(self._x.dtype).eps) * value

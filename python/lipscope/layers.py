@@ -1,31 +1,19 @@
 """Attention layers, and the Jacobian of one at an input."""
 from __future__ import annotations
 
-import operator as op
-from types import TracebackType
-from typing import Any, Dict, List, Optional, Tuple, Type
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
 
-from . import _c, errors
+from . import _c, machines, errors
 from ._c import Record, ffi, lib
-from .arrays import Array, numbers, pointer
+from .arrays import Array, at, choose, device_of, numbers, path_of, pointer, real, whole
 from .operators import Solvable
 
 MASKS = {"none": lib.LIPSC_MASK_NONE, "causal": lib.LIPSC_MASK_CAUSAL, "sliding": lib.LIPSC_MASK_SLIDING,
          "times": lib.LIPSC_MASK_TIMES, "local": lib.LIPSC_MASK_LOCAL}
 DTYPES = {"float64": lib.LIPSC_F64, "f64": lib.LIPSC_F64, "float32": lib.LIPSC_F32, "f32": lib.LIPSC_F32}
-
-
-def whole(value: Any, name: str, least: int = 1) -> int:
-    """A whole number of at least `least`."""
-    try:
-        number = op.index(value)
-    except TypeError:
-        raise errors.KindError(f"{name} = {value!r}: a whole number is needed") from None
-    if not least <= number < 1 << 62:
-        raise errors.ArgumentError(f"{name} = {number}: a whole number of at least {least} is needed")
-    return number
 
 
 class Layer:
@@ -126,10 +114,7 @@ class Layer:
     def _see(self, causal: bool, mask: Optional[str], window: Optional[int]) -> None:
         if causal and mask not in (None, "causal"):
             raise errors.ArgumentError(f"causal=True and mask={mask!r} contradict each other")
-        name = mask if mask is not None else "causal" if causal else "none"
-        if name not in MASKS:
-            raise errors.ArgumentError(f"mask = {mask!r}: there are {', '.join(MASKS)}")
-        self.struct.mask = MASKS[name]
+        self.struct.mask = choose(mask if mask is not None else "causal" if causal else "none", MASKS, "mask")
         if window is not None:
             self.struct.window = whole(window, "window")
 
@@ -141,6 +126,29 @@ class Layer:
         for field, gain, heads in (("q_gain", q_gain, s.heads), ("k_gain", k_gain, s.kv_heads)):
             if gain is not None:
                 self._keep(field, numbers(gain, field, shape=(s.key_dim * (heads if norm_whole else 1),)))
+
+    @classmethod
+    def _of(cls, s: Any) -> Layer:
+        """A copy of a lipsc_layer."""
+        layer = cls.__new__(cls)
+        layer._kept, layer.struct = [], ffi.new("lipsc_layer *", s)
+        kv = layer.struct.kv_heads = s.kv_heads or s.heads
+        queries, keys, values, joined = s.heads * s.key_dim, kv * s.key_dim, kv * s.value_dim, s.heads * s.value_dim
+        norms = (queries, keys) if s.norm_whole else (s.key_dim, s.key_dim)
+        for name, shape in (("Q", (queries, s.d)), ("K", (keys, s.d)), ("V", (values, s.d)), ("O", (s.out_dim, joined)),
+                            ("bq", (queries,)), ("bk", (keys,)), ("bv", (values,)), ("bo", (s.out_dim,)),
+                            ("rotary_freq", (s.rotary_dim // 2,)), ("q_gain", (norms[0],)), ("k_gain", (norms[1],)),
+                            ("score_bias", (s.heads, s.bias_buckets or 1)), ("sinks", (s.heads,))):
+            given = getattr(s, name)
+            if given:
+                layer._keep(name, at(given, *shape).copy())
+        return layer
+
+    @classmethod
+    def load(cls, path: Any, **options: Any) -> Layer:
+        """From a layer file (docs/cli.md), without its input; options as of `layer`."""
+        with layer_file(path, False, options) as file:
+            return cls._of(file.layer)
 
     @property
     def width(self) -> int:
@@ -155,54 +163,37 @@ class Layer:
                 + (f", {mask}" if mask != "none" else "") + ">")
 
 
-class Device:
-    """Where numbers are computed: "cpu", with `threads` threads (0: as many as OpenMP gives)."""
-
-    def __init__(self, name: Optional[str] = None, threads: int = 0):
-        out = ffi.new("lipsc_device **")
-        _c.call(lib.lipsc_device_open, ffi.NULL if name is None else name.encode(), whole(threads, "threads", 0), out)
-        self._handle = _c.Handle(out[0], lib.lipsc_device_close, "the device")
-        self.threads = int(threads)
-
-    @property
-    def name(self) -> str:
-        with self._handle.use() as device:
-            return _c.text(lib.lipsc_device_name(device)) or ""
-
-    def close(self) -> None:
-        self._handle.close()
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        self.close()
+def precision(dtype: Any) -> int:
+    """dtype= as C has it; torch's and numpy's names are understood."""
+    return choose(getattr(dtype, "__name__", str(dtype)).replace("torch.", ""), DTYPES, "dtype")
 
 
-class Attention(Solvable):
-    """The Jacobian of a layer at an input; see `attention`."""
+class Attention(Solvable, _c.Owner):
+    """The Jacobian of a layer at an input; see `attention`.  `layer`, `X`, `weights`, `times` and `positions` are what it
+    was made of."""
 
     def __init__(self, layer: Layer, X: Any, *, weights: Any = None, times: Any = None, positions: Any = None,
-                 dtype: str = "float64", threads: int = 0):
+                 dtype: Any = "float64", threads: int = 0, device: Any = None):
         if not isinstance(layer, Layer):
             raise errors.KindError(f"layer is a {type(layer).__name__}, and a Layer is needed")
         x = numbers(X, "X", 2)
         if x.shape[1] != layer.struct.d:
             raise errors.ArgumentError(f"X has {x.shape[1]} columns and the layer's tokens have width {layer.struct.d}")
-        if str(dtype).replace("torch.", "") not in DTYPES:
-            raise errors.ArgumentError(f"dtype = {dtype!r}: there are float64 and float32")
+        kind = precision(dtype)
         n = x.shape[0]
         rows = {name: numbers(value, name, shape=(n,)) for name, value in
                 (("weights", weights), ("times", times), ("positions", positions)) if value is not None}
-        given = ffi.new("lipsc_input *", {"n": n, "X": pointer(x)})
+        self.layer, self.X = layer, x
+        self.weights, self.times, self.positions = (rows.get(name) for name in ("weights", "times", "positions"))
+        self._input = ffi.new("lipsc_input *", {"n": n, "X": pointer(x)})
         for name, value in rows.items():
-            setattr(given, name, pointer(value))
+            setattr(self._input, name, pointer(value))
         out = ffi.new("lipsc_attn **")
-        device = _c.on_device(lib.lipsc_attn_new, 3, whole(threads, "threads", 0))
-        _c.call(lib.lipsc_attn_new, layer.struct, given, DTYPES[str(dtype).replace("torch.", "")], device, out)
-        self._handle = _c.Handle(out[0], lib.lipsc_attn_free, "the attention operator", device)
-        self.layer = layer
+        place = machines.find(device_of(X) if device is None else device, threads)
+        with machines.pointer(place) as there:
+            _c.call(lib.lipsc_attn_new, layer.struct, self._input, kind, there, out)
+        self._handle = _c.Handle(out[0], lib.lipsc_attn_free, "the attention operator", *machines.handle(place),
+                                 turn=machines.turn(place))
         self.in_shape, self.out_shape = x.shape, (n, layer.width)
 
     def _products(self, trans: int, x: Array) -> Array:
@@ -229,6 +220,13 @@ class Attention(Solvable):
             _c.call(lib.lipsc_attn_output, attn, pointer(y), err=False)
         return y
 
+    def released(self) -> float:
+        """|J' f(X)|^(1/2): what the paper's released scripts return in place of sigma (docs/maths.md 8)."""
+        out = ffi.new("double *")
+        with self._handle.use() as attn:
+            _c.call(lib.lipsc_attn_released, attn, out, err=False)
+        return float(out[0])
+
     def _bound(self, function: Any, kind: str, *arguments: Any) -> Record:
         out = ffi.new(kind)
         with self._handle.use() as attn:
@@ -241,41 +239,21 @@ class Attention(Solvable):
 
     def around(self, radius: float) -> Record:
         """A proved upper bound of sigma at every input whose tokens are within radius of these (lipsc_around)."""
-        return self._bound(lib.lipsc_attn_around, "lipsc_around *", _real(radius, "radius"))
+        return self._bound(lib.lipsc_attn_around, "lipsc_around *", real(radius, "radius"))
 
     def below(self, limit: float) -> Record:
         """The largest radius within which sigma is proved to stay below limit (lipsc_around)."""
-        return self._bound(lib.lipsc_attn_below, "lipsc_around *", _real(limit, "limit"))
-
-    def close(self) -> None:
-        """Frees the memory now; the last reference would do it as well."""
-        self._handle.close()
-
-    def __enter__(self) -> Attention:
-        return self
-
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        self.close()
-
-
-def _real(value: Any, name: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise errors.KindError(f"{name} = {value!r}: a number is needed") from None
-    if not np.isfinite(number):
-        raise errors.NotFinite(f"{name} = {value!r}: a finite number is needed")
-    return number
+        return self._bound(lib.lipsc_attn_below, "lipsc_around *", real(limit, "limit"))
 
 
 def attention(X: Any, Wq: Any, Wk: Any, Wv: Any, Wo: Any = None, *, weights: Any = None, times: Any = None,
-              positions: Any = None, dtype: str = "float64", threads: int = 0, **layer: Any) -> Attention:
+              positions: Any = None, dtype: Any = "float64", threads: int = 0, device: Any = None, **layer: Any) -> Attention:
     """The Jacobian of an attention layer at the input X (n, d): J @ v, J.T @ w, J.sigma(), J.upper(), J.around(r).
 
     The matrices and the other arguments are those of `Layer`; weights are token weights (then sigma is the Lipschitz
     constant in the Wasserstein-2 distance), times those of mask="times", positions those of rotary layers.  Arrays may be
-    numpy's, torch's, or anything with DLPack or the buffer protocol.
+    numpy's, torch's, or anything with DLPack or the buffer protocol.  device: "cpu", "cuda", or a `Device`; on a GPU in
+    float64 and float32, the value being evaluated in double on the CPU.
 
     >>> import numpy as np, lipscope as ls
     >>> one = np.ones((1, 1))
@@ -286,4 +264,43 @@ def attention(X: Any, Wq: Any, Wk: Any, Wv: Any, Wo: Any = None, *, weights: Any
     True
     """
     return Attention(Layer(Wq, Wk, Wv, Wo, **layer), X, weights=weights, times=times, positions=positions, dtype=dtype,
-                     threads=threads)
+                     threads=threads, device=device)
+
+
+def layer_of(value: Any) -> Layer:
+    """The layer of a Layer or of what `attention` gives."""
+    if isinstance(value, Attention):
+        return value.layer
+    if isinstance(value, Layer):
+        return value
+    raise errors.KindError(f"layer is a {type(value).__name__}, and a Layer or what attention() gives is needed")
+
+
+# ---- Layer files -----------------------------------------------------------------------------
+
+
+@contextmanager
+def layer_file(path: Any, with_input: bool, options: Dict[str, Any]) -> Iterator[Any]:
+    """An open lipsc_layer_file."""
+    given = ffi.new("lipsc_layer_options *", {"need_input": int(with_input)})
+    for name, value in options.items():
+        if name not in ("heads", "kv_heads", "scale", "mask", "window"):
+            raise errors.KindError(f"a layer file takes heads, kv_heads, scale, mask and window, and no {name}")
+        _c.fill(given, {name: choose(value, MASKS, "mask") if name == "mask" else value})
+    file = ffi.new("lipsc_layer_file *")
+    _c.call(lib.lipsc_layer_file_read, path_of(path), given, file)
+    try:
+        yield file
+    finally:
+        lib.lipsc_layer_file_free(file)
+
+
+def layer(path: Any, *, dtype: Any = "float64", threads: int = 0, device: Any = None, **options: Any) -> Attention:
+    """The Jacobian of the layer in a layer file (docs/cli.md) at the input that is stored there.  heads, kv_heads, scale,
+    mask and window are for files that do not say them."""
+    with layer_file(path, True, options) as file:
+        found, n = Layer._of(file.layer), file.input.n
+        rows = {name: at(getattr(file.input, name), n).copy() for name in ("weights", "times", "positions")
+                if getattr(file.input, name)}
+        X = at(file.input.X, n, found.struct.d).copy()
+    return Attention(found, X, dtype=dtype, threads=threads, device=device, **rows)

@@ -3,15 +3,14 @@ from __future__ import annotations
 
 import json
 import os
-from types import TracebackType
-from typing import Any, Dict, Iterable, List, Optional, Tuple, Type, Union
+from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 import numpy as np
 
-from . import _c, errors
+from . import _c, machines, errors
 from ._c import Record, ffi, lib, text
-from .arrays import Array, is_torch, numbers, pointer
-from .layers import DTYPES, MASKS, whole
+from .arrays import Array, at, choose, device_of, flag, is_torch, numbers, path_of, pointer, to_host, whole
+from .layers import MASKS, Layer, precision
 from .operators import Solvable
 
 PARTS = {"whole": lib.LIPSC_PART_WHOLE, "text": lib.LIPSC_PART_TEXT, "vision": lib.LIPSC_PART_VISION}
@@ -23,13 +22,7 @@ def _maps() -> Dict[str, int]:
 
 
 MAPS = _maps()
-
-
-def choose(value: Any, table: Dict[str, int], name: str) -> int:
-    """The number behind a name, or a sentence with all names."""
-    if value not in table:
-        raise errors.ArgumentError(f"{name} = {value!r}: there are {', '.join(table)}")
-    return table[value]
+ATTENTION_MAPS = {name: MAPS[name] for name in ("heads", "attention")}
 
 
 # ---- transformers objects --------------------------------------------------------------------
@@ -37,21 +30,37 @@ def choose(value: Any, table: Dict[str, int], name: str) -> int:
 _STORED = {"torch.float64": "F64", "torch.float32": "F32", "torch.float16": "F16", "torch.bfloat16": "BF16"}
 
 
+_QUANTISED = ("bitsandbytes", "auto_gptq", "gptqmodel", "awq", "autoawq", "quanto", "optimum", "torchao", "hqq", "eetq", "aqlm",
+              "fbgemm_gpu", "compressed_tensors")
+
+
 def _strange(model: Any) -> Optional[str]:
     """Why a transformers object does not compute what its configuration and weights say, or None."""
+    for path, module in model.named_modules():
+        found = _strange_module(module)
+        if found:
+            return f"module {path or 'itself'} {found}"
     if not type(model).__module__.startswith("transformers.models."):
         return f"its class {type(model).__name__} is not one of transformers itself"
-    for path, module in model.named_modules():
-        kind = type(module)
-        where = f"module {path or 'itself'}"
-        if "parametrizations" in dict(module.named_children()):
-            return f"{where} has parametrizations"
-        if kind.__module__.split(".")[0] in ("bitsandbytes", "auto_gptq", "gptqmodel", "awq", "quanto", "torchao", "hqq", "eetq"):
-            return f"{where} is quantised ({kind.__name__})"
-        if kind.__module__.split(".")[0] == "peft":
-            return f"{where} has an adapter ({kind.__name__}) that is not merged: merge_and_unload() first"
-        if module._forward_hooks or module._forward_pre_hooks or hasattr(module, "_hf_hook"):
-            return f"{where} has hooks"
+    return None
+
+
+def _strange_module(module: Any) -> Optional[str]:
+    kind = type(module)
+    origin = kind.__module__.split(".")[0]
+    if origin == "peft":
+        return f"has an adapter ({kind.__name__}): pass model.merge_and_unload()"
+    if origin in _QUANTISED or ".ao." in f"{kind.__module__}." or ".quantized." in f"{kind.__module__}.":
+        return f"is quantised ({kind.__name__})"
+    if "parametrizations" in dict(module.named_children()):
+        return "has parametrizations"
+    if module._forward_hooks or module._forward_pre_hooks or hasattr(module, "_hf_hook"):
+        return "has hooks"
+    if "forward" in vars(module):
+        return "has another forward than its class"
+    for name, tensor in module._parameters.items():
+        if tensor is not None and type(tensor.data).__module__.split(".")[0] != "torch":
+            return f"keeps its {name} as a {type(tensor.data).__name__}"
     return None
 
 
@@ -76,9 +85,7 @@ def _configuration(model: Any) -> bytes:
 
 
 def _c_tensor(struct: Any, name: str, tensor: Any, keep: List[Any]) -> None:
-    if tensor.device.type != "cpu":
-        raise errors.DeviceError(f"weight {name} lies on {tensor.device}, and lipscope reads from main memory here: pass "
-                                 "model.cpu()")
+    tensor = to_host(tensor, f"weight {name}", "model.cpu()")
     if str(tensor.dtype) not in _STORED:
         raise errors.KindError(f"weight {name} is {tensor.dtype}: float64, float32, float16 and bfloat16 are read")
     tensor = tensor.detach()
@@ -114,7 +121,7 @@ def _from_memory(model: Any, part: int, name: str) -> Tuple[Any, List[Any]]:
 # ---- Tokenizers ------------------------------------------------------------------------------
 
 
-class Tokenizer:
+class Tokenizer(_c.Owner):
     """Text to ids and back, as Hugging Face's tokenizers do it: of a model's folder, file or name, or a tokenizer.json.
 
     >>> import lipscope as ls
@@ -125,7 +132,7 @@ class Tokenizer:
 
     def __init__(self, spec: Union[str, "os.PathLike[str]"]):
         out = ffi.new("lipsc_tokenizer **")
-        _c.call(lib.lipsc_tokenizer_open, os.fspath(spec).encode(), out)
+        _c.call(lib.lipsc_tokenizer_open, path_of(spec, "the tokenizer"), out)
         self._handle = _c.Handle(out[0], lib.lipsc_tokenizer_free, "the tokenizer")
 
     def encode(self, words: Union[str, bytes], special: bool = False) -> List[int]:
@@ -134,7 +141,7 @@ class Tokenizer:
         given = words.encode("utf-8", "surrogatepass") if isinstance(words, str) else words
         ids, count = ffi.new("uint32_t **"), ffi.new("size_t *")
         with self._handle.use() as tokenizer:
-            _c.call(lib.lipsc_tokenizer_encode, tokenizer, given, len(given), int(special), ids, count)
+            _c.call(lib.lipsc_tokenizer_encode, tokenizer, given, len(given), flag(special, "special"), ids, count)
         found = ffi.gc(ids[0], lib.lipsc_release)
         return list(ffi.unpack(found, count[0])) if count[0] else []
 
@@ -142,12 +149,14 @@ class Tokenizer:
         given = token_ids(ids)
         out, size = ffi.new("char **"), ffi.new("size_t *")
         with self._handle.use() as tokenizer:
-            _c.call(lib.lipsc_tokenizer_decode, tokenizer, given, len(given), int(skip_special), out, size)
+            _c.call(lib.lipsc_tokenizer_decode, tokenizer, given, len(given), flag(skip_special, "skip_special"), out, size)
         found = ffi.gc(out[0], lib.lipsc_release)
         return bytes(ffi.buffer(found, size[0])).decode()
 
-    def close(self) -> None:
-        self._handle.close()
+    def __len__(self) -> int:
+        """The largest id plus one: the rows that an embedding must have."""
+        with self._handle.use() as tokenizer:
+            return int(lib.lipsc_tokenizer_vocab_size(tokenizer))
 
 
 def token_ids(ids: Any) -> Any:
@@ -170,7 +179,7 @@ def token_ids(ids: Any) -> Any:
 # ---- Models ----------------------------------------------------------------------------------
 
 
-class Model:
+class Model(_c.Owner):
     """A transformer: a folder, a file, a name of the hub's cache, "random:gpt2", "builtin:gpt2-nano", or a transformers
     object in memory, whose weights are used where they lie and must not change meanwhile.
 
@@ -186,40 +195,87 @@ class Model:
     def __init__(self, model: Any, *, part: str = "whole", seed: int = 1):
         which = choose(part, PARTS, "part")
         kept: List[Any] = []
+        self._home: Optional[str] = None  # where it is worked with unless somebody says otherwise
         out = ffi.new("lipsc_model **")
         if isinstance(model, (str, os.PathLike)):
             self.name = os.fspath(model)
-            _c.call(lib.lipsc_model_open_part, self.name.encode(), which, whole(seed, "seed", 0), out)
+            _c.call(lib.lipsc_model_open_part, path_of(model, "the model"), which, whole(seed, "seed", 0), out)
             found = out[0]
         elif hasattr(model, "state_dict") and hasattr(model, "config"):
+            model = getattr(model, "_orig_mod", model)  # torch.compile computes the same
+            self._home = device_of(next(iter(model.parameters()), None))
             self.name = getattr(model.config, "_name_or_path", "") or type(model).__name__
             found, kept = _from_memory(model, which, self.name)
         else:
             raise errors.KindError(f"a {type(model).__name__} is no model: a name, a folder or a transformers object is "
                                    "needed")
         self._handle = _c.Handle(found, lib.lipsc_model_free, "the model", kept)
+        self._devices: Dict[Any, Optional[machines.Device]] = {}
         self.info = Record.of(lib.lipsc_model_describe(found))
         self.layers = int(self.info.layers)
 
     def jacobian(self, ids: Any, layer: Optional[int] = None, *, map: str = "attention", head: Optional[int] = None,
-                 mask: Optional[str] = None, dtype: str = "float64", threads: int = 0) -> Map:
+                 mask: Optional[str] = None, dtype: Any = "float64", threads: int = 0, device: Any = None) -> Map:
         """The Jacobian of a map of the model at the activations of a window of token ids, or for a model of images at the
         pixels (channels, height, width).
 
         map: what is differentiated: "heads", "attention", "norm-attention", "residual", "block", or "model", which has no
         layer.  head: that query head alone.  mask: another mask than the model's."""
-        return Map(self, ids, layer, map, head, mask, dtype, threads)
+        return Map(self, ids, layer, map, head, mask, dtype, threads, device)
 
-    def close(self) -> None:
-        """Frees the model now, and closes its Jacobians."""
-        self._handle.close()
+    def inputs(self, ids: Any, layer: int, *, dtype: Any = "float64") -> Array:
+        """What the attention of a layer receives in a forward pass on a window: X (n, d), for instance for `attack`.
 
-    def __enter__(self) -> Model:
-        return self
+        >>> import lipscope as ls
+        >>> ls.Model("builtin:gpt2-nano").inputs(range(16), layer=3).shape
+        (16, 192)
+        """
+        number = self.layer_number(layer)
+        with self._handle.use() as found:
+            acts = _activations(found, ids, precision(dtype), number + 1, ffi.NULL)
+            return at(lib.lipsc_acts_attention_input(acts, number), int(lib.lipsc_acts_length(acts)), int(self.info.d)).copy()
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        self.close()
+    def layer(self, layer: int, *, head: Optional[int] = None, map: str = "attention", mask: Optional[str] = None) -> Layer:
+        """A layer as `attention`, `attack`, `split` and the like take it, copied: map "heads" or "attention"; head: that
+        query head alone; mask: another than the model's.
+
+        >>> import lipscope as ls
+        >>> ls.Model("builtin:gpt2-nano").layer(3)
+        <Layer d = 192, 6 heads of 32, causal>
+        """
+        out, kept = ffi.new("lipsc_layer *"), self._layer(layer, head, map, mask)
+        with self._handle.use() as found:
+            _c.call(lib.lipsc_model_layer, found, *kept, out)
+            copied = Layer._of(out[0])
+            lib.lipsc_model_let_go(found, kept[0])
+        return copied
+
+    def _layer(self, layer: Any, head: Optional[int], map: str, mask: Optional[str]) -> Tuple[Any, ...]:
+        override = ffi.NULL if mask is None else ffi.new("lipsc_mask *", choose(mask, MASKS, "mask"))
+        return (self.layer_number(layer), -1 if head is None else whole(head, "head", 0), choose(map, ATTENTION_MAPS, "map"),
+                override)
+
+    def layer_number(self, layer: Any) -> int:
+        """The number of a layer that is there, or a sentence."""
+        if layer is None:
+            raise errors.ArgumentError(f"layer= is needed, from 0 to {self.layers - 1}")
+        number = whole(layer, "layer", 0)
+        if number >= self.layers:
+            raise errors.ArgumentError(f"layer = {number}: the model has layers 0 to {self.layers - 1}")
+        return number
+
+    def on(self, device: Any, threads: int) -> Optional[machines.Device]:
+        """The device that the model is worked with on, which outlives it: one for each name."""
+        threads = whole(threads, "threads", 0)
+        device = self._home if device is None and not threads else device
+        if device is None and not threads:
+            return None
+        key = device if isinstance(device, machines.Device) else (str(device), threads)
+        if key not in self._devices:
+            found = machines.find(device, threads)
+            self._handle.stand_on(found._handle if found else None)
+            self._devices[key] = found
+        return self._devices[key]
 
     def __repr__(self) -> str:
         i = self.info
@@ -228,43 +284,48 @@ class Model:
                 + (f", {mask}" if mask != "none" else "") + ">")
 
 
-def _activations(model: Any, ids: Any, precision: int, through: int) -> Any:
+def model_of(model: Any, part: str, seed: int) -> Model:
+    """A Model as it is, everything else opened."""
+    return model if isinstance(model, Model) else Model(model, part=part, seed=seed)
+
+
+def _activations(model: Any, ids: Any, kind: int, through: int, device: Any) -> Any:
     """One window, or one image, run through the model."""
     out = ffi.new("lipsc_acts **")
     if lib.lipsc_model_describe(model).has_pixels:
         pixels = numbers(ids, "the image", 3)
         shape = ffi.new("size_t[3]", pixels.shape)
-        _c.call(lib.lipsc_acts_new_pixels, model, precision, ffi.NULL, shape, pointer(pixels), through, out)
+        _c.call(lib.lipsc_acts_new_pixels, model, kind, device, shape, pointer(pixels), through, out)
     else:
         given = token_ids(ids)
-        _c.call(lib.lipsc_acts_new, model, precision, ffi.NULL, len(given), given, through, out)
+        _c.call(lib.lipsc_acts_new, model, kind, device, len(given), given, through, out)
     return ffi.gc(out[0], lib.lipsc_acts_free)
 
 
-class Map(Solvable):
+class Map(Solvable, _c.Owner):
     """The Jacobian of a map of a model at a window; see `Model.jacobian`."""
 
     def __init__(self, model: Model, ids: Any, layer: Optional[int], map: str, head: Optional[int], mask: Optional[str],
-                 dtype: str, threads: int):
+                 dtype: Any, threads: int, device: Any):
         kind = choose(map, MAPS, "map")
-        precision = choose(str(dtype).replace("torch.", ""), DTYPES, "dtype")
+        exact = precision(dtype)
         if layer is None and kind != lib.LIPSC_MAP_MODEL:
             raise errors.ArgumentError(f"map = {map!r} needs a layer, from 0 to {model.layers - 1}")
-        number = 0 if layer is None else whole(layer, "layer", 0)
-        if number >= model.layers:
-            raise errors.ArgumentError(f"layer = {number}: the model has layers 0 to {model.layers - 1}")
+        number = 0 if layer is None else model.layer_number(layer)
         self._model, self.map, self.layer = model, map, layer
         options = ffi.new("lipsc_map_options *", {"map": kind, "layer": number, "head": -1 if head is None else
-                                                  whole(head, "head", 0), "dtype": precision})
-        device = _c.set_threads(options, whole(threads, "threads", 0))
+                                                  whole(head, "head", 0), "dtype": exact})
         override = ffi.new("lipsc_mask *", choose(mask, MASKS, "mask")) if mask is not None else ffi.NULL
         options.mask_override = override
         out = ffi.new("lipsc_map **")
-        with model._handle.use() as found:
-            acts = _activations(found, ids, precision, 0 if kind == lib.LIPSC_MAP_MODEL else number + 1)
+        place = model.on(device, threads)
+        with model._handle.use() as found, machines.pointer(place) as there:
+            options.device = there
+            acts = _activations(found, ids, exact, 0 if kind == lib.LIPSC_MAP_MODEL else number + 1, there)
             n = int(lib.lipsc_acts_length(acts))
             _c.call(lib.lipsc_map_new, found, acts, options, out)
-        self._handle = _c.Handle(out[0], lib.lipsc_map_free, "the map", model._handle, device)
+        self._handle = _c.Handle(out[0], lib.lipsc_map_free, "the map", model._handle, *machines.handle(place),
+                                 turn=machines.turn(place))
         op = lib.lipsc_map_op(out[0])
         self.in_shape, self.out_shape = (n, op.n // n), (n, op.m // n)
 
@@ -287,6 +348,13 @@ class Map(Solvable):
         with self._handle.use() as found:
             return _c.attempt(lib.lipsc_map_certify, found, pointer(v), settings, out)
 
+    def released(self) -> float:
+        """What the paper's released scripts return in place of sigma (docs/maths.md 8)."""
+        out = ffi.new("double *")
+        with self._handle.use() as found:
+            _c.call(lib.lipsc_map_released, found, out, err=False)
+        return float(out[0])
+
     def upper(self) -> Record:
         """A proved upper bound of sigma of the attention inside, at this window (lipsc_upper)."""
         out = ffi.new("lipsc_upper *")
@@ -296,6 +364,3 @@ class Map(Solvable):
                 raise errors.Refused(f"there is no such bound for the map {self.map}: certify it")
             _c.call(lib.lipsc_attn_upper, attn, out)
         return Record.of(out)
-
-    def close(self) -> None:
-        self._handle.close()

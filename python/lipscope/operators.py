@@ -7,17 +7,14 @@ import numpy as np
 
 from . import _c, errors
 from ._c import Record, ffi, lib
-from .arrays import Array, at, like, numbers, pointer
+from .arrays import Array, at, choose, like, numbers, pointer, positive, whole
 
 METHODS = {"lanczos": lib.LIPSC_LANCZOS, "power": lib.LIPSC_POWER, "dense": lib.LIPSC_DENSE}
 
 
-class Sigma(float):
-    """The largest singular value: a float, |J v| of the direction `v` that was found, so a lower bound up to rounding.
-
-    `info` says how it was reached (the fields of lipsc_svd_info), `certificate` what was proved (those of
-    lipsc_certificate) or None.  `lower` and `upper` are proved where they are no NaN; `u` and `v` are the singular
-    vectors, in the shapes of output and input."""
+class Solved:
+    """How singular values were reached (`info`, the fields of lipsc_svd_info) and what was proved of the largest
+    (`certificate`, those of lipsc_certificate, or None); `u` and `v` are the singular vectors."""
 
     info: Record
     certificate: Optional[Record]
@@ -26,24 +23,36 @@ class Sigma(float):
 
     @property
     def lower(self) -> float:
+        """Proved, where it is no NaN: the largest singular value is not below."""
         return float(self.certificate.lower if self.certificate else self.info.lower)
 
     @property
     def upper(self) -> float:
+        """Proved by a certificate, NaN without one: it is not above."""
         return float(self.certificate.upper) if self.certificate else float("nan")
 
     @property
     def residual(self) -> float:
+        """|J'J v - s^2 v| / s^2 of the largest."""
         return float(self.info.residual)
 
     @property
     def converged(self) -> bool:
         return bool(self.info.converged)
 
+    def _how(self) -> str:
+        proof = f"proved in [{self.lower:.8g}, {self.upper:.8g}], " if self.certificate else ""
+        return proof + (f"residual {self.residual:.1e}" if self.converged else "not converged")
+
+
+class Sigma(Solved, float):
+    """The largest singular value: a float, |J v| of the direction `v` that was found, so a lower bound up to rounding.
+
+    `lower` and `upper` are proved where they are no NaN; `u` and `v` have the shapes of output and input; `info` and
+    `certificate` tell the rest."""
+
     def __repr__(self) -> str:
-        proof = f", proved in [{self.lower:.8g}, {self.upper:.8g}]" if self.certificate else ""
-        state = f"residual {self.residual:.1e}" if self.converged else "not converged"
-        return f"Sigma({float(self):.10g}{proof}, {state})"
+        return f"Sigma({float(self):.10g}, {self._how()})"
 
     def __reduce__(self) -> Any:
         return _rebuild, (float(self), self.__dict__)
@@ -55,22 +64,14 @@ def _rebuild(value: float, fields: Dict[str, Any]) -> Sigma:
     return sigma
 
 
-class Sigmas(np.ndarray):
+class Sigmas(Solved, np.ndarray):
     """The k largest singular values, largest first: an array of k numbers.  `u` and `v` hold their vectors, first index
-    the value's; `info` and `certificate` are those of the largest."""
+    the value's; everything else is about the largest."""
 
-    info: Record
-    certificate: Optional[Record]
-    u: Array
-    v: Array
-
-    @property
-    def lower(self) -> float:
-        return float(self.certificate.lower if self.certificate else self.info.lower)
-
-    @property
-    def upper(self) -> float:
-        return float(self.certificate.upper) if self.certificate else float("nan")
+    def __repr__(self) -> str:
+        if not hasattr(self, "info"):  # a slice, or the outcome of some arithmetic
+            return repr(np.asarray(self))
+        return f"Sigmas({np.array2string(np.asarray(self), separator=', ', precision=10)}, {self._how()})"
 
 
 class Operator:
@@ -177,15 +178,13 @@ class Solvable(Operator):
         Raises NotConverged where the tolerance was not met, with what was reached as its `result`."""
         settings = ffi.new("lipsc_svd_settings *")
         lib.lipsc_svd_defaults(settings)
-        if method not in METHODS:
-            raise errors.ArgumentError(f"method = {method!r}: there are {', '.join(METHODS)}")
-        if k is not None and (not isinstance(k, (int, np.integer)) or k < 1):
-            raise errors.ArgumentError(f"k = {k!r}: a whole number of at least 1 is needed")
-        if certify is not None and not certify > 0:
-            raise errors.ArgumentError(f"certify = {certify!r}: a number above 0 is needed")
+        if k is not None:
+            whole(k, "k")
+        if certify is not None:
+            positive(certify, "certify")
         if limits and certify is None:
             raise errors.KindError(f"sigma has no argument {next(iter(limits))} without certify")
-        wanted = dict(self._tol, method=METHODS[method], count=k, max_products=max_products, block=block, seed=seed,
+        wanted = dict(self._tol, method=choose(method, METHODS, "method"), count=k, max_products=max_products, block=block, seed=seed,
                       probability=probability)
         wanted.update({name: value for name, value in (("tol", tol), ("value_tol", value_tol)) if value is not None})
         _c.fill(settings, wanted)

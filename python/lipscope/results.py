@@ -1,14 +1,15 @@
 """What a measurement gives: rows, growth laws, tables, plots, a page."""
 from __future__ import annotations
 
-import html
 import os
 import pathlib
 import statistics
-from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from . import _c, errors
-from ._c import ffi, lib
+from ._c import Record, ffi, lib
+from .arrays import path_of
+from .tables import Table, as_html, as_text
 
 ROW = _c.fields(lib.lipsc_row_fields())
 GROWTH = _c.fields(lib.lipsc_growth_fields())
@@ -40,7 +41,7 @@ class Row(Dict[str, Any]):
         return list(zip(self._window().words(self.ids()), (v ** 2).sum(1).tolist()))
 
 
-class Result:
+class Result(Table):
     """Rows of sigma, one for each layer and window; shown as a table of medians.
 
     `rows`: the rows as dictionaries, `fits`: growth laws, `run`: the run file, `remarks`: what is worth knowing.  A run file
@@ -51,14 +52,15 @@ class Result:
         self.run = os.fspath(run)
         self.remarks = list(remarks)
         self._keep = keep
-        self.rows: List[Row] = []
+        self.merged: Optional[Record] = None  # by `merge`
+        self.rows: List[Row] = []  # type: ignore[assignment]
         self.fits: List[Dict[str, Any]] = []
         self._read(again)
 
     def _read(self, again: Any) -> None:
         file = ffi.new("lipsc_rows_file *")
         try:
-            _c.call(lib.lipsc_rows_file_open, self.run.encode(), file)
+            _c.call(lib.lipsc_rows_file_open, path_of(self.run), file)
             pointers = ffi.new("lipsc_row *[]", [file.rows + i for i in range(file.count)] if file.count else 1)
             sortable = ffi.cast("const lipsc_row **", pointers)
             lib.lipsc_rows_sort(file.count, sortable)
@@ -80,24 +82,11 @@ class Result:
 
     # ---- looking ----
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    def __getitem__(self, i: int) -> Row:
-        return self.rows[i]
-
     def worst(self) -> Row:
         """The row with the largest sigma."""
         if not self.rows:
             raise errors.ArgumentError("there are no rows yet")
         return max(self.rows, key=lambda row: row["sigma"])
-
-    def to_pandas(self) -> Any:
-        """The rows as a pandas DataFrame."""
-        return _c.need("pandas", "to_pandas").DataFrame([dict(row) for row in self.rows])
 
     def medians(self) -> Dict[Tuple[Any, Any], Dict[int, float]]:
         """(layer, head) -> length -> median sigma over windows."""
@@ -139,25 +128,15 @@ class Result:
 
     def __repr__(self) -> str:
         title, head, lines = self._table()
-        widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
-        body = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in [head, *lines]]
-        return "\n".join([title, *body, *self._notes()])
+        return "\n".join([title, *as_text(head, lines), *self._notes()])
 
     def _repr_html_(self) -> str:
         """The same for notebooks, larger values darker."""
         title, head, lines = self._table()
         top = max((row["sigma"] for row in self.rows), default=1.0) or 1.0
-
-        def cell(words: str, name: str) -> str:
-            shade = ""
-            if name.startswith("n = ") and words != "-":
-                shade = f" style='background:rgba(214,96,40,{0.75 * min(1.0, float(words) / top):.2f})'"
-            return f"<td{shade}>{html.escape(words)}</td>"
-
-        rows = "".join("<tr>" + "".join(cell(words, name) for words, name in zip(line, head)) + "</tr>" for line in lines)
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
-        return (f"<p>{html.escape(title)}</p><table><thead><tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in head)
-                + f"</tr></thead><tbody>{rows}</tbody></table>{notes}")
+        shades = [[min(1.0, float(words) / top) if name.startswith("n = ") and words != "-" else 0.0
+                   for name, words in zip(head, line)] for line in lines]
+        return as_html([title], head, lines, self._notes(), shades)
 
     # ---- plots and the page ----
 
@@ -190,6 +169,76 @@ class Result:
 
     def report(self, path: Union[str, "os.PathLike[str]"] = "lipscope.html") -> pathlib.Path:
         """One page that needs nothing else, as `lipscope report` writes it."""
-        runs = ffi.new("char[]", self.run.encode())
-        _c.call(lib.lipsc_report_write, 1, ffi.new("char *[]", [runs]), os.fspath(path).encode(), )
-        return pathlib.Path(path)
+        return report([self], path)
+
+    def compare(self, other: Any) -> Comparison:
+        """How much larger sigma is in another run, layer by layer; see `compare`."""
+        return compare(self, other)
+
+
+# ---- Several runs ----------------------------------------------------------------------------
+
+
+def _path(run: Any) -> bytes:
+    """The run file of a Result, or a path."""
+    return path_of(run.run if isinstance(run, Result) else run, "the run")
+
+
+def _paths(runs: Iterable[Any]) -> Tuple[int, Any, List[Any]]:
+    kept = [ffi.new("char[]", _path(run)) for run in ([runs] if isinstance(runs, (str, os.PathLike, Result)) else runs)]
+    return len(kept), ffi.new("char *[]", kept), kept
+
+
+def report(runs: Any, path: Union[str, "os.PathLike[str]"] = "lipscope.html") -> pathlib.Path:
+    """One page of several runs, compared: what `measure` gave, or run files."""
+    count, paths, kept = _paths(runs)
+    _c.call(lib.lipsc_report_write, count, paths, path_of(path))
+    del kept
+    return pathlib.Path(os.fspath(path))
+
+
+class Comparison(Table):
+    """How much larger sigma is in the second of two runs: a row for each layer, head and map that both have, with the ratio,
+    its 95 % interval and a verdict (lipsc_change).  `differ`: what differs of model, text, mask and so on."""
+
+    _shown: Sequence[str] = ("layer", "head", "n", "before", "after", "ratio", "ratio_low", "ratio_high", "verdict")
+    _left = ("verdict",)
+
+    def __init__(self, out: Any):
+        listed = _c.fields(lib.lipsc_change_fields())
+        self.rows = [_c.as_dict(out.changes[i], listed) for i in range(out.count)]
+        self.differ = [word.strip() for word in (_c.text(out.differ) or "").split(",") if word.strip()]
+        if all(row["head"] is None for row in self.rows):
+            self._shown = tuple(name for name in self._shown if name != "head")
+
+    def _title(self) -> List[str]:
+        return ["the runs differ in " + (", ".join(self.differ) or "nothing that decides a value")]
+
+
+def compare(before: Any, after: Any) -> Comparison:
+    """How much larger sigma is in one run than in another: what `measure` gave, or run files.
+
+    >>> import lipscope as ls
+    >>> some = dict(text="builtin:lighthouse", lengths=[8, 16], windows=6, layers=[0])
+    >>> c = ls.compare(ls.measure("builtin:gpt2-nano", **some), ls.measure("builtin:gpt2-nano", mask="none", **some))
+    >>> c.differ, c[0]["ratio_low"] < c[0]["ratio"] < c[0]["ratio_high"]
+    (['mask'], True)
+    """
+    first, second = ffi.new("char[]", _path(before)), ffi.new("char[]", _path(after))
+    out = ffi.new("lipsc_comparison *")
+    _c.call(lib.lipsc_runs_compare, first, second, out)
+    try:
+        return Comparison(out)
+    finally:
+        lib.lipsc_comparison_free(out)
+
+
+def merge(runs: Iterable[Any], out: Union[str, "os.PathLike[str]"]) -> Result:
+    """Run files of one sweep, made in several places (shard=), become one: `out` gets all their cells."""
+    count, paths, kept = _paths(runs)
+    merged = ffi.new("lipsc_merged *")
+    _c.call(lib.lipsc_run_merge, count, paths, path_of(out, "out"), ffi.NULL, merged)
+    del kept
+    result = Result(out)
+    result.merged = Record.of(merged)
+    return result

@@ -6,13 +6,14 @@ import shutil
 import sys
 import tempfile
 import weakref
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from contextlib import contextmanager
+from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 
-from . import _c, errors
+from . import _c, machines, errors
 from ._c import ffi, lib
-from .arrays import numbers, pointer
-from .layers import DTYPES, MASKS, whole
-from .models import MAPS, Model, Tokenizer, choose, token_ids
+from .arrays import choose, flag, numbers, path_of, pointer, whole, wholes
+from .layers import MASKS, precision
+from .models import MAPS, Model, Tokenizer, model_of, token_ids
 from .operators import METHODS
 from .results import Result, Row
 
@@ -39,7 +40,7 @@ class Source:
             self.options.pixel_list, self.options.pixel_shape = pointer(image), image.shape
         if tokenizer is not None:
             self.options.tokenizer = self._keep(ffi.new("char[]", self._tokenizer(tokenizer).encode()))
-        self.options.special, self.options.tiled = int(special), int(tiled)
+        self.options.special, self.options.tiled = flag(special, "special"), flag(tiled, "tiled")
         if stride is not None:
             self.options.stride = whole(stride, "stride")
 
@@ -73,51 +74,86 @@ class Source:
         return path
 
 
+    @contextmanager
+    def read(self, model: Model) -> Iterator[Any]:
+        """A lipsc_source: what was read, as the model's tokens."""
+        found = ffi.new("lipsc_source *")
+        with model._handle.use() as opened:
+            _c.call(lib.lipsc_source_read, self.options, path_of(model.name), lib.lipsc_model_describe(opened), found)
+        try:
+            yield found
+        finally:
+            lib.lipsc_source_free(found)
+
+    def ids(self, model: Model, start: int, n: int) -> List[int]:
+        """The tokens of the window of length n that begins at `start`, special ones among them."""
+        with self.read(model) as found:
+            if not found.ids:
+                raise errors.Refused("an image has no tokens of a text")
+            if not lib.lipsc_window_fits(found, start, n):
+                raise errors.ArgumentError(f"the text has no window of {n} tokens at token {start}: it has {found.count}")
+            return [lib.lipsc_window_id(found, start, n, i) for i in range(n)]
+
+    def window(self, model: Model, length: Optional[int], number: int = 0) -> List[int]:
+        """The tokens of a window by its number; without a length 64, or all ids."""
+        with self.read(model) as found:
+            whole_text = int(lib.lipsc_window_whole(found))
+        n = whole(length, "length") if length is not None else whole_text if self.options.id_list else min(64, whole_text)
+        return self.ids(model, int(lib.lipsc_window_start(self.options, n, n, whole(number, "window", 0))), n)
+
+    def words(self, model: Model, ids: Sequence[int]) -> List[str]:
+        """Each token's text, or its number where there is no tokenizer."""
+        path = ffi.string(self.options.tokenizer) if self.options.tokenizer else path_of(model.name)
+        try:
+            tokenizer = Tokenizer(os.fsdecode(path))
+        except errors.LipscopeError:
+            return [str(i) for i in ids]
+        with tokenizer:
+            return [tokenizer.decode([i]) for i in ids]
+
+
 def _sizes(values: Any, name: str, kept: List[Any]) -> Tuple[int, Any]:
     """A lipsc_sizes: (count, at)."""
-    listed = [values] if isinstance(values, int) else list(values)
-    if not listed:
-        raise errors.ArgumentError(f"{name} is an empty list")
-    array = ffi.new("size_t[]", [whole(value, name, 0) for value in listed])
-    kept.append(array)
-    return len(listed), array
+    listed = wholes(values, name)
+    kept.append(ffi.new("size_t[]", listed))
+    return len(listed), kept[-1]
 
 
-def _bar(wanted: Optional[bool]) -> Optional[Callable[[int, int], None]]:
-    """A progress bar by tqdm: None: where it is installed and somebody looks."""
-    if wanted is False or (wanted is None and not (sys.stderr.isatty() or "ipykernel" in sys.modules)):
-        return None
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        if wanted:
-            _c.need("tqdm", "progress=True")
-        return None
-    bars: List[Any] = []
+class _Bar:
+    """A progress bar by tqdm, closed whatever happens; None: where it is installed and somebody looks."""
 
-    def tell(done: int, total: int) -> None:
-        if not bars:
-            bars.append(tqdm(total=total, unit="cell", desc="sigma"))
-        bars[0].update(done - bars[0].n)
-        if done >= total:
-            bars[0].close()
+    def __init__(self, wanted: Optional[bool]):
+        self.make: Any = None
+        self.bar: Any = None
+        if wanted or (wanted is None and (sys.stderr.isatty() or "ipykernel" in sys.modules)):
+            try:
+                self.make = _c.need("tqdm.auto", "progress=True").tqdm
+            except errors.Missing:
+                if wanted:
+                    raise
 
-    return tell
+    def __call__(self, done: int, total: int) -> None:
+        if self.bar is None:
+            self.bar = self.make(total=total, unit="cell", desc="sigma")
+        self.bar.update(done - self.bar.n)
 
+    def __enter__(self) -> Optional[_Bar]:
+        return self if self.make else None
 
-def _model(model: Any, part: str, seed: int) -> Model:
-    return model if isinstance(model, Model) else Model(model, part=part, seed=seed)
+    def __exit__(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.close()
 
 
 def measure(model: Any, tokenizer: Any = None, text: Union[str, bytes, None] = None, *, ids: Any = None, pixels: Any = None,
             lengths: Optional[Sequence[int]] = None, windows: Union[int, Sequence[int], None] = None,
             layers: Union[int, Sequence[int], None] = None, heads: Union[str, Sequence[int], None] = None,
-            map: str = "attention", mask: Optional[str] = None, dtype: str = "float32", method: str = "lanczos",
+            map: str = "attention", mask: Optional[str] = None, dtype: Any = "float32", method: str = "lanczos",
             tol: Optional[float] = None, max_products: Optional[int] = None, k: Optional[int] = None, upper: bool = False,
             certify: Optional[float] = None, details: bool = False, sink: bool = False, as_released: bool = False,
             special: bool = False, stride: Optional[int] = None, tiled: bool = False, seed: int = 1, threads: int = 0,
-            part: str = "whole", run: Union[str, "os.PathLike[str]", None] = None, shard: Optional[Tuple[int, int]] = None,
-            progress: Optional[bool] = None) -> Result:
+            device: Any = None, part: str = "whole", run: Union[str, "os.PathLike[str]", None] = None, shard: Optional[Tuple[int, int]] = None,
+            save_direction: Union[str, "os.PathLike[str]", None] = None, progress: Optional[bool] = None) -> Result:
     """sigma of every layer of a model on windows of a text.
 
     model: a transformers object in memory, a `Model`, a folder, a file, a name, "random:gpt2", "builtin:gpt2-nano".
@@ -126,15 +162,15 @@ def measure(model: Any, tokenizer: Any = None, text: Union[str, bytes, None] = N
 
     lengths: tokens of a window (default 16, 32, 64, 128, as far as they fit); windows: how many of each length, or their
     numbers (default 10); layers: which (default all); heads: "each" or their numbers (default: all together).  run: a run
-    file that is made, or continued where it stopped; Ctrl-C keeps what is finished.  The other arguments are those of
-    `lipscope measure`.
+    file that is made, or continued where it stopped; Ctrl-C keeps what is finished.  device: "cuda", or a `Device`.
+    certify: prove an upper bound within this factor less one.  The other arguments are those of `lipscope measure`.
 
     >>> import lipscope as ls
     >>> r = ls.measure("builtin:gpt2-nano", text="builtin:lighthouse", lengths=[8, 16], windows=2, layers=[0, 3])
     >>> len(r), r.worst()["layer"]
     (8, 3)
     """
-    opened = _model(model, part, seed)
+    opened = model_of(model, part, seed)
     source = Source(tokenizer, text, ids, pixels, special, stride, tiled)
     settings = ffi.new("lipsc_study_settings *")
     lib.lipsc_study_defaults(settings)
@@ -149,7 +185,7 @@ def measure(model: Any, tokenizer: Any = None, text: Union[str, bytes, None] = N
         settings.window_count = whole(windows, "windows")
     elif windows is not None:
         settings.windows.count, settings.windows.at = _sizes(windows, "windows", kept)
-    if heads == "each":
+    if isinstance(heads, str) and heads == "each":
         settings.each_head = 1
     elif heads is not None:
         settings.heads.count, settings.heads.at = _sizes(heads, "heads", kept)
@@ -157,78 +193,89 @@ def measure(model: Any, tokenizer: Any = None, text: Union[str, bytes, None] = N
         kept.append(ffi.new("lipsc_mask *", choose(mask, MASKS, "mask")))
         settings.mask_override = kept[-1]
     if shard is not None:
-        settings.shard, settings.shards = whole(shard[0], "shard"), whole(shard[1], "shards")
+        which = wholes(shard, "shard", 1)
+        if len(which) != 2:
+            raise errors.ArgumentError(f"shard = {shard!r}: (which, of how many) is needed, for instance (1, 4)")
+        settings.shard, settings.shards = which
     _c.fill(settings, {
-        "map": choose(map, MAPS, "map"), "dtype": choose(str(dtype).replace("torch.", ""), DTYPES, "dtype"),
+        "map": choose(map, MAPS, "map"), "dtype": precision(dtype),
         "method": choose(method, METHODS, "method"), "tol": tol, "max_products": max_products, "count": k,
-        "upper": int(upper), "certify": certify, "details": int(details), "sink": int(sink),
-        "as_released": int(as_released), "seed": whole(seed, "seed", 0)})
-    return _study(opened, source, settings, kept, run, threads, progress, mask)
+        "upper": flag(upper, "upper"), "certify": certify, "details": flag(details, "details"), "sink": flag(sink, "sink"),
+        "as_released": flag(as_released, "as_released"), "seed": whole(seed, "seed", 0)})
+    if save_direction is not None:
+        settings.save_direction = _string(path_of(save_direction, "save_direction"), kept)
+    return _study(opened, source, settings, kept, run, opened.on(device, threads), progress, mask)
 
 
-def _string(value: str, kept: List[Any]) -> Any:
-    kept.append(ffi.new("char[]", value.encode()))
+def _string(value: Union[str, bytes], kept: List[Any]) -> Any:
+    kept.append(ffi.new("char[]", value.encode() if isinstance(value, str) else value))
     return kept[-1]
 
 
-def _study(model: Model, source: Source, settings: Any, kept: List[Any], run: Any, threads: int,
+def _scratch() -> str:
+    """A folder for a run that nobody named: in memory where the system has such a place, for every cell is made safe."""
+    memory = "/dev/shm"
+    return tempfile.mkdtemp(prefix="lipscope-", dir=memory if os.access(memory, os.W_OK) else None)
+
+
+def _study(model: Model, source: Source, settings: Any, kept: List[Any], run: Any, device: Optional[machines.Device],
            progress: Optional[bool], mask: Optional[str]) -> Result:
-    folder = None
-    if run is None:
-        folder = tempfile.mkdtemp(prefix="lipscope-")
-        run = os.path.join(folder, "run.db")
-    settings.run_file = _string(os.fspath(run), kept)
-    bar = _bar(progress)
-    with model._handle.use() as opened, _c.Work(progress=bar) as work:
-        settings.open, settings.ctx = opened, work.handle
-        settings.stop, settings.remark = lib.lipsc_py_stop, lib.lipsc_py_remark
-        if bar:
-            settings.progress = lib.lipsc_py_study_progress
-        device = _c.set_threads(settings, whole(threads, "threads", 0))
-        out = ffi.new("lipsc_study **")
+    """Runs a study; a run that nobody named lives as long as its Result.  An interrupt keeps what is finished: in the run
+    file, and as `result` of the exception."""
+    folder = _scratch() if run is None else None
+    path = os.path.join(folder, "run.db") if folder else run
+    settings.run_file = _string(path_of(path, "run"), kept)
+
+    def result(work: _c.Work) -> Result:
+        found = Result(path, remarks=tuple(work.remarks), again=_Again(model, source, mask))
+        if folder:
+            weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)
+        return found
+
+    with machines.pointer(device) as there, _Bar(progress) as bar:
+        work = _c.Work(progress=bar)
         try:
-            _c.call(lib.lipsc_study_open, settings, out)
-            study = ffi.gc(out[0], lib.lipsc_study_close)
-            status, sentence = _c.attempt(lib.lipsc_study_run, study)
-            ffi.release(study)
-            del device  # only now
+            with model._handle.use() as opened, work:
+                status, sentence = _run(settings, opened, there, work)
+            if status in (lib.LIPSC_OK, lib.LIPSC_E_NOCONV):
+                return result(work)
+            raise _c.failure(status, sentence)
+        except KeyboardInterrupt as stopped:
+            if os.path.exists(path):
+                stopped.result = result(work)  # type: ignore[attr-defined]
+            raise
         except BaseException:
             if folder:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-    if status == lib.LIPSC_OK or status == lib.LIPSC_E_NOCONV:
-        result = Result(run, remarks=tuple(work.remarks), again=_Again(model, source, mask))
-        if folder:
-            weakref.finalize(result, shutil.rmtree, folder, ignore_errors=True)
-        return result
-    if folder:
-        shutil.rmtree(folder, ignore_errors=True)
-    raise _c.failure(status, sentence)
+
+
+def _run(settings: Any, model: Any, device: Any, work: _c.Work) -> Tuple[int, str]:
+    settings.open, settings.ctx, settings.device = model, work.handle, device
+    settings.stop, settings.remark = lib.lipsc_py_stop, lib.lipsc_py_remark
+    if work.progress:
+        settings.progress = lib.lipsc_py_study_progress
+    out = ffi.new("lipsc_study **")
+    _c.call(lib.lipsc_study_open, settings, out)
+    study = ffi.gc(out[0], lib.lipsc_study_close)
+    try:
+        status, sentence = _c.attempt(lib.lipsc_study_run, study)
+    finally:
+        ffi.release(study)
+    return int(status), str(sentence)
 
 
 class _Again:
-    """Model and ids of a row's window, for `Row.tokens` and `Row.jacobian`."""
+    """Model and source of a row's window, for `Row.tokens` and `Row.jacobian`."""
 
     def __init__(self, model: Model, source: Source, mask: Optional[str]):
         self.model, self.source, self.mask = model, source, mask
 
     def ids(self, row: Row) -> List[int]:
-        found = ffi.new("lipsc_source *")
-        with self.model._handle.use() as model:
-            _c.call(lib.lipsc_source_read, self.source.options, self.model.name.encode(), lib.lipsc_model_describe(model),
-                    found)
-        try:
-            n, start = row["n"], row["start"]
-            if not found.ids:
-                raise errors.Refused("an image has no tokens of a text")
-            return [lib.lipsc_window_id(found, start, n, i) for i in range(n)]
-        finally:
-            lib.lipsc_source_free(found)
+        return self.source.ids(self.model, row["start"], row["n"])
 
     def words(self, ids: List[int]) -> List[str]:
-        path = ffi.string(self.source.options.tokenizer).decode() if self.source.options.tokenizer else self.model.name
-        tokenizer = Tokenizer(path)
-        return [tokenizer.decode([i]) for i in ids]
+        return self.source.words(self.model, ids)
 
 
 def assert_sigma(model: Any, tokenizer: Any = None, text: Union[str, bytes, None] = None, *, below: float,

@@ -1,5 +1,8 @@
-"""What the tests share: a generator that begins alike, and judges that are not ours."""
+"""What the tests share: a generator that begins alike, the command line, and judges that are not ours."""
+import json
 import os
+import pathlib
+import subprocess
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # torch has an OpenMP of its own: two pools that spin fight
@@ -12,6 +15,26 @@ try:
     torch.set_num_threads(1)  # tiny tensors
 except ImportError:
     pass
+
+
+def command(*arguments, code=0):
+    """What the program that comes with the package says."""
+    program = pathlib.Path(__import__("lipscope").__file__).with_name("lipscope")
+    done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+def program(*arguments, code=0):
+    """The same as JSON."""
+    return json.loads(command(*arguments, "--format", "json", code=code))
+
+
+def same(found, said, but=(), rel=1e-12):
+    """A record with every field that the command line has, but for some."""
+    for name in said.keys() - set(but):
+        want = said[name]
+        assert found[name] == (pytest.approx(want, rel=rel) if isinstance(want, float) else want), name
 
 
 @pytest.fixture

@@ -1,14 +1,14 @@
 """ls.measure against the command line, and what a result can do."""
-import json
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 import threading
+import time
 
 import numpy as np
 import pytest
+from conftest import program
+from conftest import same as same_record
 
 import lipscope as ls
 
@@ -21,18 +21,10 @@ def result():
     return ls.measure("builtin:gpt2-nano", **NANO)
 
 
-def program(*arguments):
-    done = subprocess.run([sys.executable, "-m", "lipscope", *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def same(rows, others, but=("seconds", "model", "model_hash")):
     assert len(rows) == len(others)
     for row, other in zip(rows, others):
-        for name in other.keys() - set(but):
-            want = other[name]
-            assert row[name] == (pytest.approx(want, rel=1e-12) if isinstance(want, float) else want), name
+        same_record(row, other, but)
 
 
 @pytest.mark.parametrize("more,options", [
@@ -44,13 +36,13 @@ def test_command_line(more, options):
     """The same rows as `lipscope measure`, field by field, numbers to 1e-12."""
     r = ls.measure("builtin:gpt2-nano", text="builtin:lighthouse", lengths=[8, 16], windows=2, layers=[0, 3], **more)
     said = program("measure", "builtin:gpt2-nano", "--text", "builtin:lighthouse", "--lengths", "8,16", "--windows", "2",
-                   "--layers", "0,3", "--format", "json", *options)
+                   "--layers", "0,3", *options)
     same(r.rows, said["rows"])
 
 
 def test_fits(result):
     said = program("measure", "builtin:gpt2-nano", "--text", "builtin:lighthouse", "--lengths", "8,16,32", "--windows", "7",
-                   "--layers", "0,3", "--format", "json")
+                   "--layers", "0,3")
     assert len(result.fits) == len(said["fits"]) == 4
     for law, other in zip(result.fits, said["fits"]):
         assert {name: law[name] for name in other} == other
@@ -127,11 +119,23 @@ def test_interrupt(tmp_path):
     """Ctrl-C stops a sweep and keeps the run, which goes on later."""
     path = tmp_path / "a.db"
     options = dict(text="builtin:lighthouse", lengths=[16, 64, 256], windows=8, run=path, dtype="float64")
-    timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def kept_some():
+        try:
+            return len(ls.Result(path)) > 0
+        except ls.LipscopeError:
+            return False
+
+    def stop():
+        while not kept_some():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=stop).start()
+    with pytest.raises(KeyboardInterrupt) as caught:
         ls.measure("builtin:gpt2-nano", **options)
     kept = ls.Result(path)
+    assert caught.value.result.rows == kept.rows
     assert 0 < len(kept) < 144
     few = ls.measure("builtin:gpt2-nano", **dict(options, lengths=[16, 256], windows=1))
     assert {tuple(sorted(r.items())) for r in map(dict, kept)} <= {tuple(sorted(r.items())) for r in map(dict, few)}
@@ -212,8 +216,7 @@ def test_bad_attacks(options, want):
 def test_bounds(rng):
     """The same as `lipscope bounds`, and above the dense SVD's value where they say so."""
     b = ls.bounds("builtin:gpt2-nano", layer=3, text="builtin:lighthouse", length=8)
-    said = program("bounds", "builtin:gpt2-nano", "--text", "builtin:lighthouse", "--layers", "3", "--length", "8", "--format",
-                   "json")["rows"]
+    said = program("bounds", "builtin:gpt2-nano", "--text", "builtin:lighthouse", "--layers", "3", "--length", "8")["rows"]
     assert [row["name"] for row in said] == [row["name"] for row in b.rows]
     for row in said:
         assert b[row["name"]]["value"] == (None if row["value"] is None else pytest.approx(row["value"], rel=1e-9))
@@ -223,7 +226,7 @@ def test_bounds(rng):
     assert found.sigma == pytest.approx(exact, rel=1e-10) and found.around["value"] >= exact
     proved = [row["value"] for row in found.rows if row["kind"] == "upper" and row["norm"] == "frobenius" and row["value"] is not None]
     assert proved and min(proved) >= exact * (1 - 1e-12)
-    assert repr(found).startswith("sigma ") and "\nupper" in repr(found)
+    assert repr(found).startswith("sigma ") and "data-joint" in repr(found) and "<table>" in found._repr_html_()
     with pytest.raises(ls.ArgumentError, match="radius = -1"):
         ls.bounds(J, radius=-1)
     with pytest.raises(ls.ArgumentError, match="layer= is needed"):

@@ -127,14 +127,59 @@ except KeyboardInterrupt: print("stopped")
     assert said == "stopped\n" and time.perf_counter() - start < 20
 
 
-def test_no_warnings():
-    """-X dev -W error: warnings of our modules are errors."""
-    assert python("""
-import numpy as np, lipscope as ls
+def test_no_warnings(tmp_path):
+    """-X dev -W error: warnings of our modules are errors, files that stay open among them."""
+    assert python(f"""
+import gc, numpy as np, lipscope as ls
 with ls.attention(np.ones((3, 2)), np.eye(2), np.eye(2), np.eye(2)) as J: J.sigma(certify=1e-3); J.upper()
 ls.wasserstein([[0.0]], [[1.0]]); ls.split(np.eye(2), ls.Layer(np.eye(2), None, np.eye(2)))
-del J
+some = dict(text="builtin:lighthouse", lengths=[8], windows=1, layers=[0])
+r = ls.measure("builtin:gpt2-nano", **some); repr(r); r._repr_html_(); r.worst().tokens(); r.compare(r)
+ls.bounds("builtin:gpt2-nano", layer=0, ids=range(4)); ls.perturb("builtin:gpt2-nano", ids=range(4), length=4, layers=[0], bounds=False)
+ls.export("builtin:gpt2-nano", {str(tmp_path / "l")!r}, layer=0, ids=range(4)); ls.layer({str(tmp_path / "l")!r})
+try: ls.measure("builtin:gpt2-nano", text="")
+except ls.ArgumentError: pass
+del J, r; gc.collect()
 """, "-X", "dev", "-W", "error") == ""
+
+
+def test_no_warnings_with_torch():
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    assert python("""
+import gc, warnings, torch, transformers, lipscope as ls
+block = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dtype=torch.float64)
+model = transformers.GPT2Model(transformers.GPT2Config(n_embd=8, n_head=2, n_layer=1, vocab_size=9, n_positions=8, bos_token_id=0, eos_token_id=0))
+warnings.simplefilter("error")
+ls.jacobian(block, torch.ones(1, 3, 8, dtype=torch.float64)).sigma(certify=1e-3)
+ls.jacobian(model, "h.0.attn", [1, 2, 3]).sigma()
+ls.torch.sigma(block, torch.ones(1, 3, 8, dtype=torch.float64)).backward()
+ls.measure(model, ids=[1, 2, 3, 4], lengths=[4], windows=1)
+gc.collect()
+""", "-X", "dev").strip() == ""
+
+
+def test_nothing_is_left_behind():
+    """Runs that nobody named are gone with their results, tokenizers and models with the last reference."""
+    assert python("""
+import gc, glob, os, tempfile
+import lipscope as ls
+gc.disable()
+seen = lambda: [p for d in ("/dev/shm", tempfile.gettempdir()) for p in glob.glob(d + "/lipscope-*") if os.stat(p).st_uid == os.getuid()]
+before = set(seen())
+r = ls.measure("builtin:gpt2-nano", text="builtin:lighthouse", lengths=[8], windows=1, layers=[0])
+made = set(seen()) - before
+assert len(made) == 1
+del r
+assert not made & set(seen())
+maps = lambda: open("/proc/self/maps").read().count("model.safetensors")
+model = ls.Model("builtin:gpt2-nano"); J = model.jacobian([1, 2], 0); row = ls.measure(model, ids=[1, 2, 3, 4], lengths=[4], windows=1).worst()
+assert maps() > 0
+del model, J
+assert maps() > 0  # the row can still make its Jacobian
+del row
+assert maps() == 0
+""") == ""
 
 
 def test_memory(rng):
