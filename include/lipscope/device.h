@@ -2,7 +2,7 @@
 #ifndef LIPSCOPE_DEVICE_H
 #define LIPSCOPE_DEVICE_H
 
-#include "lipscope/status.h"
+#include "lipscope/ranks.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,6 +19,12 @@ typedef struct lipsc_device lipsc_device;
  * missing.  A device is closed after everything that was made on it. */
 LIPSC_API lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out,
                                          lipsc_error *err);
+/* The CPUs of all ranks as one device, on which the rows of one input are shared: products
+ * that are too long for one machine.  All of them open it and make the same calls, one
+ * input at a time (others of the same length and order may stand beside it); each has the
+ * whole input, and all numbers that come back.  Processors must be of one kind. */
+LIPSC_API lipsc_status lipsc_device_share(lipsc_ranks *ranks, int threads,
+                                          lipsc_device **out, lipsc_error *err);
 LIPSC_API void lipsc_device_close(lipsc_device *device);
 
 /* NULL, here and wherever a device is asked for, is the CPU with the threads that OpenMP

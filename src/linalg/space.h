@@ -7,7 +7,10 @@
  * number of threads.
  *
  * Every operation may fail.  One that is only queued may fail after it returned: the device
- * then fails in every later call, download and gram at the latest. */
+ * then fails in every later call, download and gram at the latest.
+ *
+ * Vectors may be shared by several ranks, who all make the same calls: gram adds over all
+ * of them, in one order, so that every rank sees the same numbers and decides alike. */
 #ifndef LIPSC_LINALG_SPACE_H
 #define LIPSC_LINALG_SPACE_H
 
@@ -34,8 +37,15 @@ typedef struct {
                             size_t kb, const double *c, double beta, void *b);
 } lipsc_space_ops;
 
+/* Vectors that several ranks share, each with `own` of `rows` rows (backend/ranks): lengths
+ * are those of whole vectors everywhere, and a rank's memory holds its rows. */
+typedef struct {
+    size_t rows, own;
+} lipsc_split;
+
 struct lipsc_space {
     const lipsc_space_ops *ops;
+    const lipsc_split *split;   /* NULL: vectors are whole                             */
     const lipsc_device *device; /* NULL: the CPU with the threads that OpenMP gives */
     lipsc_dtype dtype;
     size_t item; /* bytes of one element */
@@ -54,8 +64,10 @@ static inline void lipsc_space_release(const lipsc_space *s, void *p) { /* NULL 
     if (p) s->ops->release(s, p);
 }
 
-/* Element i of an array: the only arithmetic on places in device memory. */
+/* Element i of an array: the only arithmetic on places in device memory.  Of vectors that
+ * are shared i is where one begins. */
 static inline void *lipsc_space_at(const lipsc_space *s, const void *array, size_t i) {
+    if (s->split) i = i / s->split->rows * s->split->own;
     return (char *)(uintptr_t)array + i * s->item;
 }
 
@@ -117,6 +129,15 @@ typedef struct {
 
 /* Makes all of them; each operator has at most one. */
 typedef lipsc_status lipsc_products(int trans, size_t count, const lipsc_product *product);
+
+/* k vectors of length len, one after the other. */
+lipsc_status lipsc_vectors_upload(const lipsc_space *s, size_t len, size_t k,
+                                  const double *host, void *dst);
+lipsc_status lipsc_vectors_download(const lipsc_space *s, size_t len, size_t k,
+                                    const void *src, double *host);
+/* Those of stream `seed` from number `first` on. */
+lipsc_status lipsc_vectors_random(const lipsc_space *s, uint64_t seed, uint64_t first,
+                                  size_t len, size_t k, void *dst);
 
 /* op on host vectors, up and down again. */
 lipsc_status lipsc_linop_host(const lipsc_linop *op, int trans, size_t k, const double *x,

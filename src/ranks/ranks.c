@@ -224,3 +224,28 @@ lipsc_status lipsc_ranks_take(lipsc_ranks *ranks, int *there, lipsc_message *out
     pthread_mutex_unlock(&ranks->turn);
     return status;
 }
+
+/* ---- Together ------------------------------------------------------------------------ */
+
+static lipsc_status ended(lipsc_ranks *ranks, int done) {
+    pthread_mutex_unlock(&ranks->turn);
+    return done > 0 ? LIPSC_OK : LIPSC_E_IO;
+}
+
+lipsc_status lipsc_ranks_gather(lipsc_ranks *ranks, size_t bytes, const void *own,
+                                void *all) {
+    pthread_mutex_lock(&ranks->turn);
+    return ended(ranks, ranks->api->gather(bytes, own, all));
+}
+
+lipsc_status lipsc_ranks_gather_parts(lipsc_ranks *ranks, const int *bytes, const void *own,
+                                      void *all) {
+    pthread_mutex_lock(&ranks->turn);
+    return ended(ranks, ranks->api->gather_parts(bytes, own, all));
+}
+
+lipsc_status lipsc_ranks_exchange(lipsc_ranks *ranks, const int *bytes_out, const void *out,
+                                  const int *bytes_in, void *in) {
+    pthread_mutex_lock(&ranks->turn);
+    return ended(ranks, ranks->api->exchange(bytes_out, out, bytes_in, in));
+}

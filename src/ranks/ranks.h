@@ -18,6 +18,18 @@ lipsc_status lipsc_ranks_send(lipsc_ranks *ranks, size_t to, int tag, size_t byt
 /* Whether there was one; it does not wait. */
 lipsc_status lipsc_ranks_take(lipsc_ranks *ranks, int *there, lipsc_message *out);
 
+/* Calls that all ranks make together, and that wait for each other. */
+
+/* all (count, bytes) = own (bytes) of every rank, in their order. */
+lipsc_status lipsc_ranks_gather(lipsc_ranks *ranks, size_t bytes, const void *own,
+                                void *all);
+/* The same with parts of bytes[r], one after the other. */
+lipsc_status lipsc_ranks_gather_parts(lipsc_ranks *ranks, const int *bytes, const void *own,
+                                      void *all);
+/* bytes_out[r] of out go to rank r, bytes_in[r] come from it. */
+lipsc_status lipsc_ranks_exchange(lipsc_ranks *ranks, const int *bytes_out, const void *out,
+                                  const int *bytes_in, void *in);
+
 /* A moment, longer and longer while nothing happens; *quiet: how often in turn. */
 void lipsc_ranks_rest(unsigned *quiet);
 

@@ -23,9 +23,9 @@ static lipsc_status assemble(lipsc_svd_run *run, void *y, double *host, double *
         const size_t left = n - *columns, k = left < block ? left : block;
         memset(host, 0, k * n * sizeof *host);
         for (size_t j = 0; j < k; j++) host[j * n + *columns + j] = 1.0;
-        lipsc_status status = lipsc_space_upload(space, k * n, host, run->t);
+        lipsc_status status = lipsc_vectors_upload(space, n, k, host, run->t);
         if (!status) status = lipsc_svd_apply(run, 0, k, run->t, y);
-        if (!status) status = lipsc_space_download(space, k * m, y, a + *columns * m);
+        if (!status) status = lipsc_vectors_download(space, m, k, y, a + *columns * m);
         if (status) return status;
         *columns += k;
         if (lipsc_svd_tell(run, NAN, NAN) && *columns < n) break;

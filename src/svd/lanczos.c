@@ -157,8 +157,8 @@ static lipsc_status start(lanczos *z) {
     const size_t k = z->started ? min_size(z->block, count - z->started) : z->block;
     double length = 0.0; /* of random vectors: says nothing of |A| */
     lipsc_status status =
-        lipsc_space_random(run->space, run->set.seed, (uint64_t)z->started * z->n, k * z->n,
-                           column(z, z->V, z->n, z->jv));
+        lipsc_vectors_random(run->space, run->set.seed, (uint64_t)z->started * z->n, z->n,
+                             k, column(z, z->V, z->n, z->jv));
     if (run->start && !z->started) { /* start_noise times a random unit vector is added */
         const double one = 1.0, noise = start_noise / sqrt((double)z->n);
         if (!status) status = lipsc_space_scale(run->space, z->n, noise, z->V);

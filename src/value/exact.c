@@ -66,7 +66,7 @@ static lipsc_status send(const lipsc_product *product, passage *p) {
     p->x = lipsc_space_alloc(space, from);
     p->y = lipsc_space_alloc(space, to);
     if (!p->x || !p->y) return LIPSC_E_NOMEM;
-    return lipsc_space_upload(space, from, product->x, p->x);
+    return lipsc_vectors_upload(space, p->op.n, product->k, product->x, p->x);
 }
 
 static lipsc_status open_double(size_t count, const lipsc_product *product, passage *p) {
@@ -98,8 +98,8 @@ static lipsc_status pass_all(size_t count, const lipsc_product *product, passage
     }
     if (!status) status = lipsc_attn_products(0, count, there);
     for (size_t i = 0; i < count && !status; i++)
-        status = lipsc_space_download(p[i].op.space, product[i].k * p[i].op.m, p[i].y,
-                                      product[i].y);
+        status = lipsc_vectors_download(p[i].op.space, p[i].op.m, product[i].k, p[i].y,
+                                        product[i].y);
     for (size_t i = 0; i < count; i++) {
         if (p[i].x) lipsc_space_release(p[i].op.space, p[i].x);
         if (p[i].y) lipsc_space_release(p[i].op.space, p[i].y);

@@ -61,10 +61,10 @@ static lipsc_status apply(work *w, int trans, size_t k) {
     void *x = trans ? w->y : w->x, *y = trans ? w->x : w->y;
     if (w->stop && w->stop(w->ctx)) return LIPSC_E_STOPPED;
     lipsc_status status =
-        lipsc_space_upload(op->space, k * (trans ? op->m : op->n), from, x);
+        lipsc_vectors_upload(op->space, trans ? op->m : op->n, k, from, x);
     if (!status) status = op->apply(op->ctx, trans, k, x, y);
     if (!status)
-        status = lipsc_space_download(op->space, k * (trans ? op->n : op->m), y, to);
+        status = lipsc_vectors_download(op->space, trans ? op->n : op->m, k, y, to);
     return status;
 }
 

@@ -164,7 +164,7 @@ static void share_time(court *b, double seconds) {
 static lipsc_status fetch(const lipsc_linop *op, const lipsc_svd_settings *set, answer *a) {
     const lipsc_space *space = op->space;
     const size_t count = set->count;
-    lipsc_status status = lipsc_space_download(space, count * op->n, a->found_v, a->v);
+    lipsc_status status = lipsc_vectors_download(space, op->n, count, a->found_v, a->v);
     lipsc_space_release(space, a->found_v); /* room for the operator in double */
     a->found_v = NULL;
     for (size_t i = 0; !status && i < count; i++) normalise(op->n, a->v + i * op->n);

@@ -89,6 +89,44 @@ static int gather(size_t bytes, const void *own, void *all) {
     return good(MPI_Allgather(own, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, ours));
 }
 
+/* Where each part begins, in a list to be freed; NULL: memory is short, or it is too much.
+ */
+static int *begins(int count, const int *bytes) {
+    int *at = malloc((size_t)count * sizeof *at);
+    size_t sum = 0;
+    for (int r = 0; at && r < count; r++) {
+        at[r] = (int)sum;
+        sum += (size_t)bytes[r];
+    }
+    if (sum <= INT_MAX) return at;
+    free(at);
+    return NULL;
+}
+
+static int gather_parts(const int *bytes, const void *own, void *all) {
+    int count, rank;
+    MPI_Comm_size(ours, &count);
+    MPI_Comm_rank(ours, &rank);
+    int *at = begins(count, bytes);
+    const int code =
+        at ? MPI_Allgatherv(own, bytes[rank], MPI_BYTE, all, bytes, at, MPI_BYTE, ours)
+           : MPI_ERR_OTHER;
+    free(at);
+    return good(code);
+}
+
+static int exchange(const int *bytes_out, const void *out, const int *bytes_in, void *in) {
+    int count;
+    MPI_Comm_size(ours, &count);
+    int *from = begins(count, bytes_out), *to = begins(count, bytes_in);
+    const int code = from && to ? MPI_Alltoallv(out, bytes_out, from, MPI_BYTE, in,
+                                                bytes_in, to, MPI_BYTE, ours)
+                                : MPI_ERR_OTHER;
+    free(from);
+    free(to);
+    return good(code);
+}
+
 static const lipsc_mpi_api api = {.abi = LIPSC_MPI_ABI,
                                   .size = sizeof api,
                                   .begin = begin,
@@ -98,7 +136,9 @@ static const lipsc_mpi_api api = {.abi = LIPSC_MPI_ABI,
                                   .receive = receive,
                                   .send = begin_send,
                                   .sent = sent,
-                                  .gather = gather};
+                                  .gather = gather,
+                                  .gather_parts = gather_parts,
+                                  .exchange = exchange};
 
 __attribute__((visibility("default"))) const lipsc_mpi_api *lipsc_mpi_plugin(void);
 const lipsc_mpi_api *lipsc_mpi_plugin(void) { return &api; }

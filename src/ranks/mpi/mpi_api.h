@@ -31,6 +31,11 @@ typedef struct {
     /* all (count, bytes) = own (bytes) of every rank, in their order; all of them call it
      */
     int (*gather)(size_t bytes, const void *own, void *all);
+    /* The same with parts of different sizes, bytes (count), one after the other. */
+    int (*gather_parts)(const int *bytes, const void *own, void *all);
+    /* Each rank sends one part to every rank and has one of each; sizes in bytes (count).
+     */
+    int (*exchange)(const int *bytes_out, const void *out, const int *bytes_in, void *in);
 } lipsc_mpi_api;
 
 #endif

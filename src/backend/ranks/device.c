@@ -1,0 +1,230 @@
+/* device.c - the CPUs of all ranks as one device: rows of one input, vectors and sums are
+ * shared (split.h); all else each rank's CPU does, alike. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/ranks/split.h"
+#include "core/error.h"
+#include "core/mem.h"
+
+static lipsc_row_split *split_of(const lipsc_device *device) { return device->state; }
+
+/* ---- Vectors ------------------------------------------------------------------------- */
+
+static const lipsc_space *host(const lipsc_space *self) {
+    return lipsc_space_host(self->dtype);
+}
+
+/* Elements here of so many in all. */
+static size_t here(const lipsc_space *self, size_t elements) {
+    const lipsc_split *rows = self->split;
+    return rows->rows ? elements / rows->rows * rows->own : 0;
+}
+
+static void *alloc(const lipsc_space *self, size_t elements) {
+    return lipsc_space_alloc(host(self), here(self, elements));
+}
+
+static void release(const lipsc_space *self, void *p) {
+    lipsc_space_release(host(self), p);
+}
+
+static lipsc_status upload(const lipsc_space *self, size_t elements, const double *from,
+                           void *dst) {
+    const lipsc_row_split *split = split_of(self->device);
+    const size_t width = elements / split->rows.rows;
+    lipsc_status status = LIPSC_OK;
+    for (size_t r = 0; r < split->rows.own && !status; r++)
+        status = lipsc_space_upload(host(self), width, from + split->place[r] * width,
+                                    (char *)dst + r * width * self->item);
+    return status;
+}
+
+/* Everybody has all of it. */
+static lipsc_status download(const lipsc_space *self, size_t elements, const void *src,
+                             double *to) {
+    lipsc_row_split *split = split_of(self->device);
+    const size_t n = split->rows.rows, own = split->rows.own, width = elements / n;
+    size_t *place = lipsc_alloc(n, sizeof *place);
+    double *rows = lipsc_alloc(own + n, width * sizeof *rows);
+    lipsc_status status = place && rows ? LIPSC_OK : LIPSC_E_NOMEM;
+    double *all = rows + own * width;
+    if (!status) status = lipsc_space_download(host(self), own * width, src, rows);
+    if (!status) status = lipsc_split_gather(split, width * sizeof *rows, rows, all);
+    if (!status) status = lipsc_split_gather(split, sizeof *place, split->place, place);
+    for (size_t i = 0; i < n && !status; i++)
+        memcpy(to + place[i] * width, all + i * width, width * sizeof *to);
+    lipsc_release(place);
+    lipsc_release(rows);
+    return status;
+}
+
+static lipsc_status copy(const lipsc_space *self, size_t elements, const void *src,
+                         void *dst) {
+    return lipsc_space_copy(host(self), here(self, elements), src, dst);
+}
+
+static lipsc_status scale(const lipsc_space *self, size_t elements, double s, void *x) {
+    return lipsc_space_scale(host(self), here(self, elements), s, x);
+}
+
+static lipsc_status random_numbers(const lipsc_space *self, uint64_t seed, uint64_t first,
+                                   size_t elements, void *dst) {
+    const lipsc_row_split *split = split_of(self->device);
+    const size_t width = elements / split->rows.rows;
+    lipsc_status status = LIPSC_OK;
+    for (size_t r = 0; r < split->rows.own && !status; r++)
+        status = lipsc_space_random(host(self), seed, first + split->place[r] * width,
+                                    width, (char *)dst + r * width * self->item);
+    return status;
+}
+
+/* Sums of the ranks are added in their order, on every rank: the same bits everywhere. */
+static lipsc_status gram(const lipsc_space *self, size_t len, size_t ka, const void *a,
+                         size_t kb, const void *b, double *c) {
+    lipsc_ranks *ranks = split_of(self->device)->ranks;
+    const size_t count = ka * kb, all = lipsc_ranks_count(ranks);
+    double *parts = lipsc_alloc(all + 1, count * sizeof *parts);
+    if (!parts) return LIPSC_E_NOMEM;
+    double *own = parts + all * count;
+    lipsc_status status = lipsc_space_gram(host(self), here(self, len), ka, a, kb, b, own);
+    if (!status) status = lipsc_ranks_gather(ranks, count * sizeof *own, own, parts);
+    for (size_t e = 0; e < count && !status; e++) {
+        c[e] = parts[e];
+        for (size_t r = 1; r < all; r++) c[e] += parts[r * count + e];
+    }
+    lipsc_release(parts);
+    return status;
+}
+
+static lipsc_status combine(const lipsc_space *self, size_t len, size_t ka, const void *a,
+                            size_t kb, const double *c, double beta, void *b) {
+    return lipsc_space_combine(host(self), here(self, len), ka, a, kb, c, beta, b);
+}
+
+static const lipsc_space_ops space_ops = {.alloc = alloc,
+                                          .release = release,
+                                          .upload = upload,
+                                          .download = download,
+                                          .copy = copy,
+                                          .scale = scale,
+                                          .random = random_numbers,
+                                          .gram = gram,
+                                          .combine = combine};
+
+/* ---- Attention ------------------------------------------------------------------------
+ */
+
+static lipsc_status weights_new(const lipsc_device *device, const lipsc_layer *layer,
+                                lipsc_dtype dtype, void **weights, lipsc_error *err) {
+    return lipsc_cpu_ops.weights_new(device->cpu, layer, dtype, weights, err);
+}
+
+static void weights_free(const lipsc_device *device, void *weights) {
+    lipsc_cpu_ops.weights_free(device->cpu, weights);
+}
+
+/* Whether rows of this order are split already, which others may share. */
+static int is_same(const lipsc_row_split *split, const lipsc_rows *rows) {
+    if (split->rows.rows != rows->n) return 0;
+    size_t at = 0;
+    for (int part = 0; part < 4; part += 2)
+        for (size_t i = split->own[part]; i < split->own[part + 1]; i++)
+            if (split->place[at++] != (rows->order ? rows->order[i] : i)) return 0;
+    return 1;
+}
+
+/* What failed on any rank has failed on all. */
+static lipsc_status agree(lipsc_ranks *ranks, lipsc_status own, lipsc_error *err) {
+    const size_t count = lipsc_ranks_count(ranks);
+    const int mine = (int)own;
+    int *all = lipsc_alloc_zero(count, sizeof *all);
+    lipsc_status status =
+        all ? lipsc_ranks_gather(ranks, sizeof mine, &mine, all) : LIPSC_E_NOMEM;
+    if (status) lipsc_fail(err, status, "the other ranks are out of reach");
+    for (size_t r = 0; r < count && !status && !own; r++)
+        if (all[r])
+            own = lipsc_fail(err, (lipsc_status)all[r], "rank %zu: %s", r,
+                             lipsc_strerror((lipsc_status)all[r]));
+    lipsc_release(all);
+    return status ? status : own;
+}
+
+static lipsc_status input_new(const lipsc_device *device, const void *weights,
+                              const lipsc_rows *rows, void **input, lipsc_error *err) {
+    lipsc_row_split *split = split_of(device);
+    lipsc_rows some = *rows;
+    lipsc_status status = LIPSC_OK;
+    if (split->users && !is_same(split, rows))
+        return lipsc_fail(err, LIPSC_E_BACKEND,
+                          "ranks share the rows of one input at a time");
+    if (!split->users) {
+        lipsc_split_end(split);
+        status = lipsc_split_begin(split, rows->n, rows->order);
+        if (status) lipsc_fail(err, status, "out of memory for ranks");
+    }
+    some.own = split->own;
+    if (!status) status = lipsc_cpu_ops.input_new(device->cpu, weights, &some, input, err);
+    const int made = !status;
+    status = agree(split->ranks, status, err);
+    if (status && made) lipsc_cpu_ops.input_free(device->cpu, *input);
+    if (!status) split->users++;
+    return status;
+}
+
+static void input_free(const lipsc_device *device, void *input) {
+    split_of(device)->users--;
+    lipsc_cpu_ops.input_free(device->cpu, input);
+}
+
+static lipsc_status product(const lipsc_device *device, void *input, int trans, size_t k,
+                            const void *x, void *y) {
+    return lipsc_split_product(split_of(device), input, trans, k, x, y);
+}
+
+static lipsc_status projections(const lipsc_device *device, const void *input, size_t head,
+                                double *q, double *key, double *z, double *q_over,
+                                double *k_over) {
+    return lipsc_cpu_ops.projections(device->cpu, input, head, q, key, z, q_over, k_over);
+}
+
+static size_t bytes(const lipsc_device *device, const void *input) {
+    return lipsc_cpu_ops.bytes(device->cpu, input);
+}
+
+static void close_split(lipsc_device *device) {
+    lipsc_split_end(split_of(device));
+    lipsc_release(device->state);
+}
+
+/* proved: rows of J x have the bits of a CPU. */
+static const lipsc_device_ops ops = {.name = "ranks",
+                                     .proved = 1,
+                                     .weights_new = weights_new,
+                                     .weights_free = weights_free,
+                                     .input_new = input_new,
+                                     .input_free = input_free,
+                                     .product = product,
+                                     .bytes = bytes,
+                                     .close = close_split,
+                                     .projections = projections};
+
+lipsc_status lipsc_device_share(lipsc_ranks *ranks, int threads, lipsc_device **out,
+                                lipsc_error *err) {
+    if (lipsc_ranks_count(ranks) < 2) return lipsc_device_open("cpu", threads, out, err);
+    lipsc_device *device = lipsc_alloc_zero(1, sizeof *device);
+    lipsc_row_split *split = lipsc_alloc_zero(1, sizeof *split);
+    if (!device || !split) {
+        lipsc_release(device);
+        lipsc_release(split);
+        return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a device");
+    }
+    split->ranks = ranks;
+    device->threads = threads;
+    device->home = device;
+    snprintf(device->name, sizeof device->name, "ranks");
+    lipsc_device_fill(device, &ops, &space_ops, split, threads);
+    for (int t = 0; t < 2; t++) device->space[t].split = &split->rows;
+    *out = device;
+    return LIPSC_OK;
+}

@@ -1,0 +1,48 @@
+/* split.h - which rows of an input are whose, and how they travel.
+ *
+ * Rows are cut into 2 K blocks; rank r of K has the r-th from the front and the r-th from
+ * the back, so that under a causal mask all have about as many pairs.  Nobody has more than
+ * one row above another, and some have none where there are fewer rows than ranks. */
+#ifndef LIPSC_BACKEND_RANKS_SPLIT_H
+#define LIPSC_BACKEND_RANKS_SPLIT_H
+
+#include "backend/cpu/cpu.h"
+#include "ranks/ranks.h"
+
+typedef struct {
+    lipsc_split rows; /* what the space knows: all rows, and how many are here; first */
+    lipsc_ranks *ranks;
+    size_t users;  /* inputs that are made of it                                     */
+    size_t own[4]; /* as in lipsc_rows                                             */
+    size_t *place; /* (rows.own) where they are in the caller's order              */
+    int *bytes;    /* (ranks) room for the sizes of parts, twice                   */
+    char *room;    /* what is sent and received                                    */
+    size_t room_bytes;
+} lipsc_row_split;
+
+/* Of rank r. */
+void lipsc_split_own(size_t n, size_t ranks, size_t r, size_t own[4]);
+/* For an input in this order; split->ranks is set. */
+lipsc_status lipsc_split_begin(lipsc_row_split *split, size_t n, const size_t *order);
+void lipsc_split_end(lipsc_row_split *split);
+
+/* Rows of `row` bytes: own ones, one after the other, to and from their places among all.
+ */
+void lipsc_split_spread(const lipsc_row_split *split, size_t row, const void *own,
+                        void *all);
+void lipsc_split_collect(const lipsc_row_split *split, size_t row, const void *all,
+                         void *own);
+
+/* all (n) of everybody's own rows. */
+lipsc_status lipsc_split_gather(lipsc_row_split *split, size_t row, const void *own,
+                                void *all);
+/* own = the sum of everybody's rows `all` at these places, in the order of the ranks; of
+ * floats or doubles. */
+lipsc_status lipsc_split_reduce(lipsc_row_split *split, size_t row, size_t item,
+                                const void *all, void *own);
+
+/* product.c: k vectors, of which x and y hold the own rows. */
+lipsc_status lipsc_split_product(lipsc_row_split *split, void *cpu_input, int trans,
+                                 size_t k, const void *x, void *y);
+
+#endif

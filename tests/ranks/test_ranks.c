@@ -1,0 +1,129 @@
+/* test_ranks.c - one input whose rows several ranks share, beside one process and the
+ * definition: every mask and feature, lengths that do not divide, fewer rows than ranks.
+ *     mpirun -n K test_ranks */
+#include "unit/layers.h"
+
+#include <stdio.h>
+
+static lipsc_ranks *ranks;
+static lipsc_device *shared;
+static int failures;
+
+static void check(int good, const char *what, uint64_t seed, unsigned features, size_t n,
+                  double found, double wanted) {
+    if (good) return;
+    failures++;
+    fprintf(stderr, "rank %zu: %s: seed %llu, features %x, n %zu: %.17g, not %.17g\n",
+            lipsc_ranks_number(ranks), what, (unsigned long long)seed, features, n, found,
+            wanted);
+}
+
+static lipsc_attn *make(const test_layer *t, lipsc_dtype dtype, lipsc_device *device) {
+    lipsc_attn *attn = NULL;
+    lipsc_error err = {.text = ""};
+    if (lipsc_attn_new(&t->layer, &t->input, dtype, device, &attn, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        exit(1);
+    }
+    return attn;
+}
+
+/* Products beside the definition; J x has the bits of one process. */
+static void products(uint64_t seed, unsigned features, const test_layer *t, size_t k) {
+    lipsc_attn *one = make(t, LIPSC_F64, NULL), *all = make(t, LIPSC_F64, shared);
+    for (int trans = 0; trans < 2; trans++) {
+        const size_t from = k * (trans ? t->out : t->in), to = k * (trans ? t->in : t->out);
+        double *x = random_vectors(seed, from), *want = random_vectors(1, to),
+               *got = random_vectors(2, to), *single = random_vectors(3, to);
+        lipsc_ref_apply(&t->layer, &t->input, trans, k, x, want, NULL);
+        lipsc_attn_apply(one, trans, k, x, single);
+        const lipsc_status status = lipsc_attn_apply(all, trans, k, x, got);
+        const double size = vector_norm(to, want);
+        check(!status && vector_distance(to, got, want) <= 1e-11 * size, "product", seed,
+              features, t->input.n, vector_distance(to, got, want), size);
+        if (!trans)
+            check(!memcmp(got, single, to * sizeof *got), "bits of J x", seed, features,
+                  t->input.n, got[0], single[0]);
+        free(x);
+        free(want);
+        free(got);
+        free(single);
+    }
+    lipsc_attn_free(one);
+    lipsc_attn_free(all);
+}
+
+static void sigma(uint64_t seed, unsigned features, const test_layer *t,
+                  lipsc_dtype dtype) {
+    lipsc_svd_settings set;
+    lipsc_svd_info a, b;
+    double want = 0.0, got = 0.0;
+    lipsc_svd_defaults(&set);
+    set.tol = dtype == LIPSC_F64 ? 1e-9 : 1e-3;
+    set.max_products = 5000;
+    lipsc_attn *one = make(t, dtype, NULL), *all = make(t, dtype, shared);
+    double *v = random_vectors(4, t->in), *u = random_vectors(5, t->out);
+    lipsc_attn_sigma(one, &set, &want, NULL, NULL, &a);
+    lipsc_attn_sigma(all, &set, &got, u, v, &b);
+    check(fabs(got - want) <= (dtype == LIPSC_F64 ? 1e-12 : 1e-6) * want, "sigma", seed,
+          features, t->input.n, got, want);
+    /* every rank has the direction, and it does what is said */
+    double *image = random_vectors(6, t->out);
+    lipsc_ref_apply(&t->layer, &t->input, 0, 1, v, image, NULL);
+    check(fabs(vector_norm(t->out, image) - got) <= 1e-9 * got, "direction", seed, features,
+          t->input.n, vector_norm(t->out, image), got);
+    check(isnan(a.lower) == isnan(b.lower) && !(b.lower > got), "lower", seed, features,
+          t->input.n, b.lower, a.lower);
+    free(image);
+    free(u);
+    free(v);
+    lipsc_attn_free(one);
+    lipsc_attn_free(all);
+}
+
+int main(void) {
+    static const unsigned kinds[] = {0,
+                                     FEATURE_CAUSAL,
+                                     FEATURE_SLIDING,
+                                     FEATURE_LOCAL,
+                                     FEATURE_TIMES,
+                                     FEATURE_WEIGHTS,
+                                     FEATURE_CAUSAL | FEATURE_GROUPED | FEATURE_ROTARY,
+                                     FEATURE_TIMES | FEATURE_WEIGHTS | FEATURE_GROUPED,
+                                     FEATURE_CAUSAL | FEATURE_QK_NORM | FEATURE_ROTARY,
+                                     FEATURE_WHOLE_NORM | FEATURE_BIASES,
+                                     FEATURE_ALIBI | FEATURE_CAUSAL,
+                                     FEATURE_BUCKETS | FEATURE_NO_OUTPUT,
+                                     FEATURE_SOFT_CAP | FEATURE_SLIDING,
+                                     FEATURE_SINKS | FEATURE_CAUSAL | FEATURE_GROUPED,
+                                     FEATURE_A_FORM | FEATURE_CAUSAL};
+    static const size_t lengths[] = {1, 2, 3, 7, 33, 130};
+    lipsc_error err = {.text = ""};
+    if (lipsc_ranks_open(&ranks, &err) || lipsc_device_share(ranks, 2, &shared, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    if (lipsc_ranks_count(ranks) < 2) return 77;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (size_t j = 0; j < sizeof lengths / sizeof *lengths; j++) {
+            const uint64_t seed = 100 * i + j;
+            const layer_sizes sizes = {.n = lengths[j], .window = lengths[j] / 3 + 1};
+            test_layer t = random_layer_of(seed, kinds[i], sizes);
+            products(seed, kinds[i], &t, 1 + seed % 11);
+            sigma(seed, kinds[i], &t, LIPSC_F64);
+            if (j > 3) sigma(seed, kinds[i], &t, LIPSC_F32);
+            test_layer_free(&t);
+        }
+    /* several cuts of rows and keys */
+    const layer_sizes large = {
+        .n = 1001, .d = 24, .heads = 4, .kv_heads = 2, .key_dim = 8, .value_dim = 6};
+    test_layer t =
+        random_layer_of(9, FEATURE_CAUSAL | FEATURE_GROUPED | FEATURE_ROTARY, large);
+    products(9, FEATURE_CAUSAL, &t, 3);
+    sigma(9, FEATURE_CAUSAL, &t, LIPSC_F64);
+    test_layer_free(&t);
+    lipsc_device_close(shared);
+    lipsc_ranks_close(ranks);
+    if (failures) fprintf(stderr, "%d failures\n", failures);
+    return failures != 0;
+}
