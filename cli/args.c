@@ -316,7 +316,11 @@ static int open_device(const cli_command *self, void *settings) {
     char own[32];
     const int threads = common->threads ? (int)common->threads : cli_ranks_threads();
     name = cli_ranks_device(name, own);
-    if (lipsc_device_open(name, threads, &opened, &err))
+    const int rows = self->shares == CLI_SHARES_ROWS && cli_ranks();
+    if (rows && name && strcmp(name, "cpu") && strcmp(name, "auto"))
+        return cli_failure(self, "ranks share the rows of one input on the cpu");
+    if (rows ? lipsc_device_share(cli_ranks(), threads, &opened, &err)
+             : lipsc_device_open(name, threads, &opened, &err))
         return cli_failure(self, "%s", err.text);
     common->device = opened;
     return CLI_RUN;

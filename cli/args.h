@@ -47,6 +47,10 @@ typedef struct {
     const char *help;   /* NULL: another spelling, not listed                   */
 } cli_option;
 
+/* What the ranks of mpirun share of a command: cells of a study, or the rows of one input,
+ * by the device that cli_parse opens. */
+enum { CLI_SHARES_NOTHING = 0, CLI_SHARES_CELLS, CLI_SHARES_ROWS };
+
 typedef struct cli_command {
     const char *name;
     const char *operands; /* as in the usage line, "" when it takes none         */
@@ -57,7 +61,7 @@ typedef struct cli_command {
     size_t option_count;
     const cli_option *options;
     int (*run)(const struct cli_command *self, int argc, char **argv);
-    int shares; /* its work with other ranks (ranks.h), whose 0 speaks for all    */
+    int shares; /* CLI_SHARES_: its work with other ranks, whose 0 speaks for all */
 } cli_command;
 
 /* What an option that may be repeated was given, in order. */

@@ -3,6 +3,7 @@
 #include "args.h"
 #include "interrupt.h"
 #include "progress.h"
+#include "ranks.h"
 
 typedef struct {
     cli_common common;
@@ -11,6 +12,7 @@ typedef struct {
     size_t block, batch, repeats;
     int bias; /* place in its choices: a lipsc_bias_rule */
     double soft_cap;
+    int mpi;
 } settings;
 
 #define AT(member) .offset = offsetof(settings, member)
@@ -73,6 +75,10 @@ static const cli_option options[] = {
      .max = 1e6,
      AT(soft_cap),
      .help = "scores capped by C tanh(s / C) (default 0: not capped)"},
+    {.kind = CLI_FLAG,
+     .name = "mpi",
+     AT(mpi),
+     .help = "one input shared by the ranks of mpirun, beside each rank alone"},
     CLI_THREADS_OPTION(settings),
     {.kind = CLI_SIZE,
      .name = "repeats",
@@ -110,6 +116,7 @@ static lipsc_bench_settings ask(const settings *s, size_t n, int type, int mask)
     set.bias = (lipsc_bias_rule)s->bias;
     set.soft_cap = s->soft_cap;
     set.device = s->common.device;
+    if (s->mpi) set.ranks = cli_ranks();
     set.stop = cli_interrupted;
     return set;
 }
@@ -158,10 +165,16 @@ static int run(const cli_command *self, int argc, char **argv) {
     int code = cli_sizes_parse("64,128,256,512,1024,4096", 1, 4096, &s.lengths)
                    ? cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM))
                    : cli_parse(self, argc, argv, &s, &operands);
+    if (code == CLI_RUN && s.mpi && !cli_ranks())
+        code = cli_wrong_use(self, "--mpi: start it by mpirun -n K");
+    if (code == CLI_RUN && s.mpi && !plain(&s))
+        code = cli_wrong_use(self, "--mpi goes with neither --bias nor --soft-cap");
     if (code == CLI_RUN) {
         const lipsc_format format = (lipsc_format)s.common.format;
-        const size_t count = lipsc_table_columns(
-            lipsc_bench_fields(), plain(&s) ? 0 : LIPSC_BENCH_FEATURES, format, columns);
+        const size_t count = lipsc_table_columns(lipsc_bench_fields(),
+                                                 (plain(&s) ? 0 : LIPSC_BENCH_FEATURES) |
+                                                     (s.mpi ? LIPSC_BENCH_RANKS : 0),
+                                                 format, columns);
         lipsc_table *t =
             lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
         code =
@@ -182,10 +195,12 @@ const cli_command cli_cmd_bench = {
         "over that of a 2048^3 sgemm with the same threads; `peak_bytes` is what the\n"
         "products need beyond weights, input and vectors.  With --bias or --soft-cap\n"
         "the layer without them is timed in turn: `of_plain` is its time over that of\n"
-        "the layer with them.",
+        "the layer with them.  Under mpirun one input is shared by all ranks; --mpi adds\n"
+        "how they compare with each of them alone.",
     .example = "  $ lipscope bench --lengths 64:1024:x2 --mask causal\n"
                "  $ lipscope bench --lengths 8:64:x2 --batch 16\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,
+    .shares = CLI_SHARES_ROWS,
 };

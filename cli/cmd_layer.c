@@ -5,6 +5,7 @@
 #include "args.h"
 #include "certify.h"
 #include "interrupt.h"
+#include "ranks.h"
 
 typedef struct {
     cli_common common;
@@ -159,8 +160,11 @@ static int measure(const cli_command *self, const settings *s, const char *path,
     if (s->as_released && file->input.weights)
         return cli_failure(self, "%s: --as-released has no meaning with tensor 'weights'",
                            path);
+    if (s->certify.eps > 0.0 && cli_ranks())
+        return cli_failure(self, "%s: a certificate is not shared by ranks", path);
     cli_interrupt_begin();
     lipsc_layer_row_settings set = ask(s, file, path, &c);
+    if (!cli_ranks_leads()) set.save_direction = NULL; /* it is one file */
     set.certify = cli_certify_begin(&c, self, &s->certify, &s->common, path, s->seed);
     const lipsc_status status =
         lipsc_layer_row_find(&file->layer, &file->input, &set, &found, &err);
@@ -228,4 +232,5 @@ const cli_command cli_cmd_layer = {
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,
+    .shares = CLI_SHARES_ROWS,
 };

@@ -225,5 +225,5 @@ const cli_command cli_cmd_measure = {
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,
-    .shares = 1,
+    .shares = CLI_SHARES_CELLS,
 };

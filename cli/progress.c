@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ranks.h"
+
 enum { AUTO = 0, ALWAYS = 1 };
 
 double cli_seconds(void) {
@@ -17,8 +19,9 @@ double cli_seconds(void) {
 
 void cli_progress_begin(cli_progress *p, const cli_common *common) {
     *p = (cli_progress){.last = -1.0};
-    p->shown = !common->quiet && (common->progress == ALWAYS ||
-                                  (common->progress == AUTO && isatty(STDERR_FILENO)));
+    p->shown =
+        cli_ranks_leads() && !common->quiet &&
+        (common->progress == ALWAYS || (common->progress == AUTO && isatty(STDERR_FILENO)));
 }
 
 void cli_progress_say(cli_progress *p, const char *format, ...) {

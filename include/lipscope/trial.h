@@ -44,13 +44,17 @@ typedef struct {
     lipsc_bias_rule bias; /* of the scores, by distance                                  */
     double soft_cap;      /* of the scores; 0: none                                      */
     lipsc_device *device; /* NULL: the CPU                                               */
+    lipsc_ranks *ranks;   /* who share the device: each alone is timed in turn.  NULL    */
     int (*stop)(void *ctx); /* nonzero: LIPSC_E_STOPPED; may be NULL                     */
     void *ctx;
 } lipsc_bench_settings;
 
 LIPSC_API void lipsc_bench_defaults(lipsc_bench_settings *set);
 
-enum { LIPSC_BENCH_FEATURES = 1 }; /* with a bias or a cap */
+enum {
+    LIPSC_BENCH_FEATURES = 1, /* with a bias or a cap          */
+    LIPSC_BENCH_RANKS = 2     /* beside each rank alone        */
+};
 
 /* X(member, kind, part, shown, unit, what it says) */
 #define LIPSC_BENCH_LIST(X)                                                           \
@@ -66,7 +70,10 @@ enum { LIPSC_BENCH_FEATURES = 1 }; /* with a bias or a cap */
     X(fraction, REAL, 0, 1, "", "of sgemm")                                           \
     X(peak_bytes, COUNT, 0, 1, "bytes", "beyond weights, input and vectors")          \
     X(of_plain, REAL, LIPSC_BENCH_FEATURES, 1, "",                                    \
-      "time of the layer without bias and cap over that of this one, timed in turn")
+      "time of the layer without bias and cap over that of this one, timed in turn")  \
+    X(ranks, COUNT, LIPSC_BENCH_RANKS, 1, "", "that share the rows")                  \
+    X(efficiency, REAL, LIPSC_BENCH_RANKS, 1, "",                                     \
+      "time of a rank alone, all at once, over ranks times that of all together")
 
 typedef struct {
     LIPSC_BENCH_LIST(LIPSC_FIELD_MEMBER)

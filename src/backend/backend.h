@@ -119,6 +119,10 @@ typedef struct {
 
     void (*close)(lipsc_device *device); /* NULL: nothing to do */
 
+    /* The largest of what the ranks that share it say: whoever decides by a clock must
+     * decide as the others do.  NULL: nobody shares it. */
+    double (*largest)(const lipsc_device *device, double own);
+
     /* Why an operation failed that had no place for a sentence; NULL: none has. */
     const char *(*failure)(const lipsc_device *device);
 
@@ -208,6 +212,8 @@ const lipsc_device *lipsc_device_proved(const lipsc_device *device);
 const lipsc_device *lipsc_device_raw(const lipsc_device *device);
 /* How many works the device can do side by side: its threads, or one. */
 int lipsc_device_side_by_side(const lipsc_device *device);
+/* own, or the largest of those of all ranks that share the device. */
+double lipsc_device_largest(const lipsc_device *device, double own);
 /* The device's CPU. */
 const lipsc_device *lipsc_device_cpu(const lipsc_device *device);
 

@@ -227,6 +227,11 @@ const lipsc_device *lipsc_device_dense(const lipsc_device *device) {
     return ops->proved && ops->linear_new && ops->rowwise ? device : device->cpu;
 }
 
+double lipsc_device_largest(const lipsc_device *device, double own) {
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    return ops->largest ? ops->largest(device, own) : own;
+}
+
 int lipsc_device_side_by_side(const lipsc_device *device) {
     return lipsc_device_table(device)->concurrent ? lipsc_device_threads(device) : 1;
 }

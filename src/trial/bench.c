@@ -26,6 +26,9 @@ static int plain(const lipsc_bench_settings *s) {
     return s->bias == LIPSC_BIAS_NONE && !(s->soft_cap > 0.0);
 }
 
+/* Whether the same is timed on each rank alone, in turn. */
+static int alone(const lipsc_bench_settings *s) { return lipsc_ranks_count(s->ranks) > 1; }
+
 static const double shortest_sample = 0.05; /* seconds: well above the clock's noise */
 enum { SGEMM_SIZE = 2048 };
 
@@ -44,7 +47,7 @@ static void windows_free(windows *w) {
 
 /* sample: as many tokens as the windows have together */
 static lipsc_status windows_new(const lipsc_bench_settings *s, const lipsc_sample *sample,
-                                windows *w, lipsc_error *err) {
+                                const lipsc_device *device, windows *w, lipsc_error *err) {
     lipsc_input *input = lipsc_alloc(s->batch, sizeof *input);
     *w = (windows){.count = s->batch, .attn = lipsc_alloc_zero(s->batch, sizeof *w->attn)};
     lipsc_status status = input && w->attn ? LIPSC_OK : LIPSC_E_NOMEM;
@@ -53,7 +56,7 @@ static lipsc_status windows_new(const lipsc_bench_settings *s, const lipsc_sampl
             (lipsc_input){.n = s->n, .X = sample->input.X + i * s->n * sample->layer.d};
     if (!status) status = lipsc_packed_new(&sample->layer, 1, &w->packed, err);
     if (!status)
-        status = lipsc_attn_batch_at(w->packed, NULL, s->batch, input, s->dtype, s->device,
+        status = lipsc_attn_batch_at(w->packed, NULL, s->batch, input, s->dtype, device,
                                      w->attn, err);
     lipsc_release(input);
     return status;
@@ -95,6 +98,7 @@ static lipsc_status sample(const lipsc_bench_settings *s, const bed *b, const be
     lipsc_status status = time_pairs(b, 1, &once); /* warms up */
     if (!status && other) status = time_pairs(other, 1, &without);
     if (!status) status = time_pairs(b, 1, &once);
+    once = lipsc_device_largest(s->device, once);
     const long pairs = once < shortest_sample ? (long)ceil(shortest_sample / once) : 1;
     for (size_t r = 0; !status && r < repeats; r++) {
         rate[r] = lipsc_dense_sgemm_rate(SGEMM_SIZE, threads, 1);
@@ -183,21 +187,25 @@ static void add_features(const lipsc_bench_settings *s, lipsc_layer *layer, doub
 static void fill(const lipsc_bench_settings *s, const lipsc_sample_shape *shape,
                  const windows *on, const timing *found, lipsc_bench_row *row) {
     const double tokens = (double)s->n, d = (double)shape->d;
+    const size_t ranks = lipsc_ranks_count(s->ranks);
     const double scores = s->mask == LIPSC_MASK_CAUSAL ? 8 : 16;
     const double work = 16 * tokens * d * d + scores * tokens * tokens * d;
     const double gflops = 1e-9 * work * (double)(s->block * s->batch) / found->seconds;
-    *row = (lipsc_bench_row){.n = s->n,
-                             .mask = lipsc_mask_name(s->mask),
-                             .dtype = lipsc_dtype_name(s->dtype),
-                             .threads = threads_of(on),
-                             .block = s->block,
-                             .batch = s->batch,
-                             .ms_per_pair = 1e3 * found->seconds,
-                             .gflops = gflops,
-                             .sgemm_gflops = found->sgemm,
-                             .fraction = gflops / found->sgemm,
-                             .peak_bytes = lipsc_attn_bytes(on->attn[0]),
-                             .of_plain = found->of_plain};
+    *row =
+        (lipsc_bench_row){.n = s->n,
+                          .mask = lipsc_mask_name(s->mask),
+                          .dtype = lipsc_dtype_name(s->dtype),
+                          .threads = threads_of(on),
+                          .block = s->block,
+                          .batch = s->batch,
+                          .ms_per_pair = 1e3 * found->seconds,
+                          .gflops = gflops,
+                          .sgemm_gflops = found->sgemm,
+                          .fraction = gflops / found->sgemm,
+                          .peak_bytes = lipsc_attn_bytes(on->attn[0]),
+                          .of_plain = alone(s) ? NAN : found->of_plain,
+                          .ranks = ranks,
+                          .efficiency = alone(s) ? found->of_plain / (double)ranks : NAN};
 }
 
 lipsc_status lipsc_bench(const lipsc_bench_settings *s, lipsc_bench_row *out,
@@ -216,12 +224,16 @@ lipsc_status lipsc_bench(const lipsc_bench_settings *s, lipsc_bench_row *out,
     windows on = {0}, other = {0};
     timing found = {.seconds = NAN};
     lipsc_status status = layer.storage && table ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status && !plain(s)) status = windows_new(s, &layer, &other, &why);
+    lipsc_device *const device = s->device;
+    if (!status && !plain(s) && !alone(s))
+        status = windows_new(s, &layer, device, &other, &why);
     if (!status) {
         add_features(s, &layer.layer, table);
-        status = windows_new(s, &layer, &on, &why);
+        status = windows_new(s, &layer, device, &on, &why);
     }
-    if (!status) status = measure(s, &on, plain(s) ? NULL : &other, &found);
+    if (!status && alone(s))
+        status = windows_new(s, &layer, lipsc_device_cpu(device), &other, &why);
+    if (!status) status = measure(s, &on, plain(s) && !alone(s) ? NULL : &other, &found);
     if (!status) fill(s, &shape, &on, &found, out);
     windows_free(&on);
     windows_free(&other);

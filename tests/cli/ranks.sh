@@ -56,6 +56,22 @@ ranks 3 2 measure builtin:gpt2-nano --text builtin:lighthouse --length 16 --wind
 [ "$(grep -c 'set the limit' err)" = 4 ] || fail "refused certificates: $(cat err)"
 [ "$(sqlite3 refused.db 'SELECT count(*) FROM cells')" = 0 ] || fail "a refused certificate was stored"
 
+# one input, whose rows are shared: sigma of one process, with its direction
+run 0 export builtin:gpt2-nano --layer 3 --text builtin:lighthouse --length 51 -o layer.safetensors -q
+run 0 layer layer.safetensors --dtype f64 --format json
+want_sigma=$(field sigma)
+ranks 0 2 layer layer.safetensors --dtype f64 --format json --save-direction direction.safetensors
+near "$(field sigma)" "$want_sigma" 1e-12
+run 0 check direction.safetensors
+ranks 0 3 layer layer.safetensors --format tsv
+[ "$(wc -l <out)" = 2 ] || fail "not one row: $(cat out)"
+ranks 1 2 layer layer.safetensors --certify
+has err "a certificate is not shared by ranks"
+ranks 0 2 bench --mpi --lengths 48 --mask causal --repeats 1 --format json
+[ "$(field ranks)" = 2 ] || fail "bench --mpi: $(cat out)"
+run 2 bench --mpi
+has err "start it by mpirun"
+
 # what is wrong is said once
 ranks 1 2 measure nowhere --text builtin:lighthouse
 [ "$(grep -c 'no such file' err)" = 1 ] || fail "not said once: $(cat err)"

@@ -5,6 +5,7 @@
 
 #include "backend/ranks/split.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 static lipsc_row_split *split_of(const lipsc_device *device) { return device->state; }
@@ -192,6 +193,16 @@ static size_t bytes(const lipsc_device *device, const void *input) {
     return lipsc_cpu_ops.bytes(device->cpu, input);
 }
 
+static double largest(const lipsc_device *device, double own) {
+    lipsc_ranks *ranks = split_of(device)->ranks;
+    const size_t count = lipsc_ranks_count(ranks);
+    double *all = lipsc_alloc(count, sizeof *all);
+    if (all && !lipsc_ranks_gather(ranks, sizeof own, &own, all))
+        for (size_t r = 0; r < count; r++) own = lipsc_max(own, all[r]);
+    lipsc_release(all);
+    return own;
+}
+
 static void close_split(lipsc_device *device) {
     lipsc_split_end(split_of(device));
     lipsc_release(device->state);
@@ -207,6 +218,7 @@ static const lipsc_device_ops ops = {.name = "ranks",
                                      .product = product,
                                      .bytes = bytes,
                                      .close = close_split,
+                                     .largest = largest,
                                      .projections = projections};
 
 lipsc_status lipsc_device_share(lipsc_ranks *ranks, int threads, lipsc_device **out,

@@ -1,4 +1,5 @@
 /* mpi.c - the plugin: MPI behind the table of mpi_api.h. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -20,6 +21,8 @@ static int lowest_here(int rank, int *first) {
 
 static int begin(int *rank, int *count, int *first, char *why, size_t room) {
     int given = 0, there = 0;
+    /* who waits in a call lets others have the core; whoever has said otherwise may */
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     MPI_Initialized(&there);
     if (there)
         MPI_Query_thread(&given);
