@@ -16,18 +16,29 @@
 /* Blocks of that length are summed, then the sums: short chains have small errors. */
 enum { CHAIN = 256 };
 
-/* Taken relative to the largest entry: squares of tiny values would underflow. */
+/* A power of two that brings `largest` near one, as far as there is one. */
+static double scale_for(double largest) {
+    int exponent;
+    if (!isfinite(largest)) return 1.0;
+    frexp(largest, &exponent);
+    return ldexp(1.0, exponent < -1000 ? 1000 : exponent > 1000 ? -1000 : -exponent);
+}
+
+/* Of x times a power of two: squares of tiny values would underflow. */
 static double norm(size_t n, const double *x) {
     double largest = 0.0, sum = 0.0;
     for (size_t e = 0; e < n; e++)
         if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]); /* a NaN stays */
-    for (size_t first = 0; largest > 0.0 && first < n; first += CHAIN) {
+    if (largest == 0.0) return 0.0;
+    const double scale = scale_for(largest);
+    for (size_t first = 0; first < n; first += CHAIN) {
+        const size_t last = n - first < CHAIN ? n : first + CHAIN;
         double part = 0.0;
-        for (size_t e = first; e < n && e < first + CHAIN; e++)
-            part += (x[e] / largest) * (x[e] / largest);
+#pragma omp simd reduction(+ : part)
+        for (size_t e = first; e < last; e++) part += (scale * x[e]) * (scale * x[e]);
         sum += part;
     }
-    return largest * sqrt(sum);
+    return sqrt(sum) / scale;
 }
 
 /* Relative error of norm. */
