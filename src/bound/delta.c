@@ -250,13 +250,18 @@ static void narrow_free(narrow *w) {
     lipsc_release(w->QK);
 }
 
-/* The rows of M (k, d) behind `rank` vectors of the basis, made orthonormal. */
+/* The rows of M (k, d) behind `rank` vectors of the basis, made orthonormal.
+ * LIPSC_E_REFUSED where squares of their lengths overflow or vanish. */
 static lipsc_status widen(const lipsc_head_facts *f, const double *M, size_t rank,
                           narrow *w, double *coef, double *work, size_t *more) {
+    const double tiny = 1e-140;
     double largest = 0.0;
     memcpy(w->basis + rank * f->d, M, f->k * f->d * sizeof *M);
-    return lipsc_svd_orth(lipsc_space_host(LIPSC_F64), DBL_EPSILON, f->d, rank, w->basis,
-                          f->k, rank, &largest, coef, 2 * f->k, work, more);
+    const lipsc_status status =
+        lipsc_svd_orth(lipsc_space_host(LIPSC_F64), DBL_EPSILON, f->d, rank, w->basis, f->k,
+                       rank, &largest, coef, 2 * f->k, work, more);
+    if (status == LIPSC_E_NONFIN) return LIPSC_E_REFUSED;
+    return status || largest > tiny ? status : LIPSC_E_REFUSED;
 }
 
 static lipsc_status narrow_make(const lipsc_head_facts *f, narrow *w) {
@@ -269,9 +274,6 @@ static lipsc_status narrow_make(const lipsc_head_facts *f, narrow *w) {
     lipsc_status status = w->basis && w->coef && w->QK && work ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) status = widen(f, f->Q, 0, w, w->coef, work, &queries);
     if (!status) status = widen(f, f->K, queries, w, w->coef + k * all, work, &keys);
-    /* squares of these lengths overflow or vanish */
-    if (status == LIPSC_E_NONFIN || (!status && (!queries || !keys)))
-        status = LIPSC_E_REFUSED;
     const size_t rank = queries + keys;
     for (size_t r = 0; !status && r < all; r++)
         for (size_t c = 0; c < rank; c++)

@@ -467,6 +467,59 @@ static void sphere(void **state) {
     lipsc_head_facts_free(&s.facts);
 }
 
+/* A acts in a plane of R^10 that lies anyhow.  A turn by a right angle times a: w.x = 0 and
+ * Delta* = a R^2; the identity: R^2/4, at half the radius; its negative: 2 R^2.  On the
+ * sphere the same, with what is missing to R across the plane. */
+static void score_matrix_in_a_plane(void **state) {
+    (void)state;
+    enum { D = 10 };
+    const double R = 1.7, a = 0.6;
+    const double plane[3][4] = {{0, -a, a, 0}, {1, 0, 0, 1}, {-1, 0, 0, -1}};
+    const double want[3] = {a * R * R, R * R / 4.0, 2.0 * R * R};
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        double p[2][D], K[2 * D], V[2 * D], cross = 0.0, square[2] = {0.0, 0.0};
+        for (size_t c = 0; c < D; c++) {
+            p[0][c] = lipsc_rng_normal(seed, c);
+            p[1][c] = lipsc_rng_normal(seed, D + c);
+            V[c] = V[D + c] = 1.0;
+            square[0] += p[0][c] * p[0][c];
+            cross += p[0][c] * p[1][c];
+        }
+        for (size_t c = 0; c < D; c++) {
+            p[1][c] -= cross / square[0] * p[0][c];
+            square[1] += p[1][c] * p[1][c];
+        }
+        for (size_t c = 0; c < D; c++)
+            for (size_t r = 0; r < 2; r++) p[r][c] /= sqrt(square[r]);
+        for (size_t kind = 0; kind < 6; kind++) {
+            const double *M = plane[kind / 2];
+            const int sphere = (int)(kind % 2);
+            for (size_t c = 0; c < D; c++) /* A = sum_rs M_rs p_r p_s^T = K^T Q */
+                for (size_t s = 0; s < 2; s++)
+                    K[s * D + c] = M[s] * p[0][c] + M[2 + s] * p[1][c];
+            const lipsc_layer layer = {.d = D,
+                                       .heads = 1,
+                                       .key_dim = 2,
+                                       .value_dim = 2,
+                                       .scale = 1.0,
+                                       .Q = p[0],
+                                       .K = K,
+                                       .V = V};
+            lipsc_layer resolved;
+            lipsc_head_facts f;
+            double x[D], delta, length = 0.0;
+            assert_int_equal(lipsc_layer_check(&layer, &resolved, NULL), LIPSC_OK);
+            assert_int_equal(lipsc_head_facts_make(&resolved, 0, &f), LIPSC_OK);
+            assert_int_equal(lipsc_best_delta(&f, R, sphere, x, &delta), LIPSC_OK);
+            for (size_t c = 0; c < D; c++) length += x[c] * x[c];
+            assert_true(fabs(delta - want[kind / 2]) < 1e-9 * want[kind / 2]);
+            assert_true(sqrt(length) <= R * (1.0 + 1e-12));
+            if (sphere) assert_true(sqrt(length) >= R * (1.0 - 1e-12));
+            lipsc_head_facts_free(&f);
+        }
+    }
+}
+
 /* A = +I, R = 2, tokens on a circle that move along it: a random climb passes what a random
  * search reported (5.5), without growth like sqrt(n).  The largest values seen by a climb
  * of the same kind on dense Jacobians are 1.842, 2.094 and 2.384; none may be far above. */
@@ -552,6 +605,7 @@ int main(void) {
         cmocka_unit_test(plateau),
         cmocka_unit_test(masked),
         cmocka_unit_test(sphere),
+        cmocka_unit_test(score_matrix_in_a_plane),
         cmocka_unit_test(sphere_search),
         cmocka_unit_test(large_radius),
     };
