@@ -41,11 +41,13 @@ MODELS = [
                 "vocab_size": 28996, "max_position_embeddings": 512, "activation": "gelu", "pad_token_id": 0,
                 "sinusoidal_pos_embds": False}},
     {"name": "rxnfp-bert", "packages": ["rxnfp==0.1.0"], "take": "rxnfp/models/transformers/bert_ft_10k_25s/*",
-     "how": "pickle", "licence": "MIT", "kind": "encoder", "reads": "reactions as SMILES", "config": {"model_type": "bert"}},
+     "how": "pickle", "licence": "MIT", "kind": "encoder", "reads": "reactions as SMILES", "ids": [15, 590],
+     "config": {"model_type": "bert"}},
     {"name": "antiberty", "packages": ["antiberty==0.1.3"], "take": "antiberty/trained_models/AntiBERTy_md_smooth/*",
-     "how": "pickle", "licence": "MIT", "kind": "encoder", "reads": "antibodies"},
+     "how": "pickle", "licence": "MIT", "kind": "encoder", "reads": "antibodies", "ids": [5, 24]},
     {"name": "iglm", "packages": ["iglm==0.1.0"], "take": "iglm/trained_models/IgLM/*", "how": "pickle",
-     "licence": "academic, non-commercial: measure, never ship", "kind": "decoder", "reads": "antibodies"},
+     "licence": "academic, non-commercial: measure, never ship", "kind": "decoder", "reads": "antibodies",
+     "ids": [5, 24]},
 ]
 
 

@@ -4,21 +4,25 @@
     tools/study.py measure LIPSCOPE MODELS RUNS TEXT TEXT [...]    one run file per model and text; goes on where it was
     tools/study.py tell LIPSCOPE RUNS OUT                          OUT/growth.json, OUT/growth.png and a table on stdout
 
-MODELS is a folder as tools/real_models.py makes it.  All layers, lengths 8 to 512 or the model's limit, six windows that
+MODELS is a folder as tools/real_models.py makes it.  A model that reads no English is measured at tokens of its alphabet
+drawn at random (the name of its run ends in -random).  All layers, lengths 8 to 512 or the model's limit, six windows that
 start alike, map `attention`, as defined and as released, with the sink.  Exponents and intervals are lipscope's own (the
 joint fit over the texts of `lipscope report`); only the slopes of what is left without the sink are computed here."""
 import glob
 import json
 import math
 import os
+import random
 import re
 import sqlite3
 import subprocess
 import sys
 import tempfile
 
+from real_models import MODELS
+
 WINDOWS = 6
-KINDS = {"decoder": "decoders (causal)", "encoder": "encoders (no mask)"}
+ALPHABETS = {model["name"]: model["ids"] for model in MODELS if "ids" in model}
 
 
 def fail(text):
@@ -37,20 +41,34 @@ def models_in(folder):
     return found
 
 
+def random_ids(path, alphabet, count):
+    """A file of ids drawn uniformly from the model's own alphabet: what can be said of a model that reads no English."""
+    draw = random.Random(0)
+    with open(path, "w", encoding="ascii") as file:
+        file.write(" ".join(str(draw.randint(*alphabet)) for _ in range(count)) + "\n")
+    return path
+
+
+def inputs(name, runs, texts, longest):
+    """(name of the run, the options that say what is read)"""
+    if name in ALPHABETS:
+        ids = random_ids(os.path.join(runs, f"{name}.ids"), ALPHABETS[name], WINDOWS * longest)
+        return [(f"{name}-random", ["--ids", ids])]
+    return [(f"{name}-{os.path.splitext(os.path.basename(text))[0]}", ["--text", text]) for text in texts]
+
+
 def measure(lipscope, folder, runs, texts):
     os.makedirs(runs, exist_ok=True)
     for name, path in models_in(folder).items():
         info = json.loads(subprocess.run([lipscope, "info", path, "--format", "json"], capture_output=True, text=True,
                                          check=True).stdout)["rows"][0]
         longest = min(512, info["positions"] or 512)
-        for text in texts:
-            run = os.path.join(runs, f"{name}-{os.path.splitext(os.path.basename(text))[0]}.db")
-            words = [lipscope, "measure", path, "--text", text, "--lengths", f"8:{longest}:x2", "--windows", str(WINDOWS),
-                     "--sink", "--as-released", "--run", run, "--format", "json", "--quiet"]
+        for run, reads in inputs(name, runs, texts, longest):
+            words = [lipscope, "measure", path, *reads, "--lengths", f"8:{longest}:x2", "--windows", str(WINDOWS),
+                     "--sink", "--as-released", "--run", os.path.join(runs, run + ".db"), "--format", "json", "--quiet"]
             done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             said = done.stderr.strip().splitlines()
-            print(f"{name} {os.path.basename(text)}: " + ("done" if done.returncode in (0, 3) else said[-1] if said else "?"),
-                  flush=True)
+            print(f"{run}: " + ("done" if done.returncode in (0, 3) else said[-1] if said else "?"), flush=True)
 
 
 def page(lipscope, runs):
@@ -142,6 +160,7 @@ def draw(models, path):
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
     plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "lipscope"})
     columns = 3
     lines = -(-len(models) // columns)
@@ -163,9 +182,10 @@ def draw(models, path):
         axis.plot([l["layer"] for l in model["layers"] if not l["law"]],
                   [l["exponent"] for l in model["layers"] if not l["law"]], ls="", marker="o", ms=3.5, mfc="white",
                   mec="#2a6ebb", zorder=5)
-        axis.set_title(f"{model['name']} ({'causal' if model['mask'] == 'causal' else model['mask'] if model['mask'] != 'none' else 'no mask'})",
-                       fontsize=10)
+        reads = ", random tokens" if model["name"] in ALPHABETS else ""
+        axis.set_title(f"{model['name']} ({'no mask' if model['mask'] == 'none' else 'causal'}{reads})", fontsize=10)
         axis.set_xlabel("layer")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_ylim(-0.25, 0.75)
     for line in axes:
         line[0].set_ylabel("exponent of n")
@@ -198,7 +218,7 @@ def tell(lipscope, runs, out):
     if not groups:
         fail(f"{runs}: no run files")
     models = [describe(lipscope, name, paths) for name, paths in groups.items()]
-    models.sort(key=lambda m: (m["mask"] == "none", m["name"]))
+    models.sort(key=lambda m: (m["name"] in ALPHABETS, m["mask"] == "none", m["name"]))
     os.makedirs(out, exist_ok=True)
     json.dump(models, open(os.path.join(out, "growth.json"), "w"), indent=1)
     draw(models, os.path.join(out, "growth.png"))
