@@ -75,7 +75,8 @@ for c in $("$bin" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); d
     "$bin" "$c" --help | sed -n 's/^  ..[, ] \(--[a-z0-9-]*\).*/\1/p'
 done | sort -u >exist
 # other programs' options that the documents show
-printf '%s\n' --cflags --libs --static --version --man >others
+printf '%s\n' --cflags --libs --static --version --man --map-by --bind-to --nodes --ntasks-per-node \
+    --gpus-per-node --signal --array >others
 sort -u exist others >known
 comm -23 named known | while read -r option; do fail "documents name $option"; done
 [ -z "$(comm -23 named known)" ] || failures=$((failures + 1))
