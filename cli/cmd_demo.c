@@ -9,12 +9,9 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "core/extreme.h"
-#include "io/builtin.h"
 #include "demo.h"
-#include "trial/known.h"
 #include "interrupt.h"
-#include "io/show.h"
+#include "lipscope.h"
 #include "teller.h"
 
 typedef struct {
@@ -67,6 +64,18 @@ static void bar(const demo_style *s, double value, double most) {
     puts(s->plain);
 }
 
+/* X (n) with the layer and the input that it belongs to. */
+static void make_outlier(size_t n, double R, double *X, lipsc_layer *layer,
+                         lipsc_input *input) {
+    static const double minus_one = -1.0, one = 1.0;
+    for (size_t i = 0; i < n; i++) X[i] = i ? R : -R;
+    lipsc_layer_defaults(layer);
+    layer->d = layer->key_dim = layer->value_dim = 1;
+    layer->Q = &minus_one;
+    layer->V = &one;
+    *input = (lipsc_input){.n = n, .X = X};
+}
+
 static lipsc_status show_outlier(const demo_style *s, lipsc_error *err) {
     static const size_t lengths[] = {2, 10, 30, 100, 300, 1000};
     static double X[LARGEST];
@@ -87,7 +96,7 @@ static lipsc_status show_outlier(const demo_style *s, lipsc_error *err) {
         lipsc_svd_info info;
         lipsc_upper upper;
         double sigma;
-        lipsc_known_outlier(n, 1.5, X, &layer, &input);
+        make_outlier(n, 1.5, X, &layer, &input);
         lipsc_svd_defaults(&set);
         set.stop = cli_interrupted;
         lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, err);
@@ -189,7 +198,7 @@ static void introduce(const demo_style *style, int which, const lipsc_model_info
 }
 
 static int measure_model(const cli_command *self, const settings *set, int which,
-                         const char *run, const demo_style *style, demo_model *out) {
+                         const char *run, const demo_style *style, lipsc_summary *out) {
     static const cli_common common = {.quiet = 0};
     char line[256];
     lipsc_study_settings s = ask(set, which, run, line);
@@ -203,7 +212,7 @@ static int measure_model(const cli_command *self, const settings *set, int which
         status = lipsc_study_run(study, &err);
     }
     cli_teller_end(&teller);
-    if (!status) status = demo_model_read(study, out);
+    if (!status) status = lipsc_study_summary(study, out, &err);
     lipsc_study_close(study);
     const int code = go_on(self, status, &err);
     if (code == CLI_RUN) demo_model_print(out, style);
@@ -211,28 +220,32 @@ static int measure_model(const cli_command *self, const settings *set, int which
     return code;
 }
 
-static const demo_layer *steepest(const demo_model *m) {
-    const demo_layer *best = &m->layers[0];
+static const lipsc_layer_summary *steepest(const lipsc_summary *m) {
+    const lipsc_layer_summary *best = &m->layers[0];
     for (size_t i = 1; i < m->layer_count; i++)
         if (m->layers[i].exponent > best->exponent) best = &m->layers[i];
     return best;
 }
 
+/* A NaN is not lost: fmin and fmax would return the other one. */
+static double smaller(double a, double b) { return a < b || isnan(a) ? a : b; }
+static double larger(double a, double b) { return a > b || isnan(a) ? a : b; }
+
 /* For two decimals: no -0.00. */
 static double tidy(double x) { return fabs(x) < 0.005 ? 0.0 : x; }
 
 /* No sentence here says more than its intervals do. */
-static void explain_growth(const demo_model m[MODELS]) {
-    const demo_model *trained = &m[TRAINED];
-    const demo_layer *steep = steepest(trained);
+static void explain_growth(const lipsc_summary m[MODELS]) {
+    const lipsc_summary *trained = &m[TRAINED];
+    const lipsc_layer_summary *steep = steepest(trained);
     size_t growing = 0;
     double least = INFINITY, most = -INFINITY;
     for (size_t l = 0; l < trained->layer_count; l++)
         growing += trained->layers[l].low > 0.0;
     for (int i = 0; i < MODELS; i++)
         for (size_t l = 0; l < m[i].layer_count && i != TRAINED; l++) {
-            least = lipsc_min(least, m[i].layers[l].low);
-            most = lipsc_max(most, m[i].layers[l].high);
+            least = smaller(least, m[i].layers[l].low);
+            most = larger(most, m[i].layers[l].high);
         }
     if (isnan(steep->low) || isnan(least) || isnan(most)) {
         printf(
@@ -252,12 +265,12 @@ static void explain_growth(const demo_model m[MODELS]) {
         tidy(least), tidy(most));
 }
 
-static void explain(const demo_style *s, const demo_model m[MODELS]) {
-    const demo_model *trained = &m[TRAINED];
+static void explain(const demo_style *s, const lipsc_summary m[MODELS]) {
+    const lipsc_summary *trained = &m[TRAINED];
     double tightest = INFINITY, loosest = 0.0;
     for (int i = 0; i < MODELS; i++) {
-        tightest = lipsc_min(tightest, m[i].tightest);
-        loosest = lipsc_max(loosest, m[i].loosest);
+        tightest = smaller(tightest, m[i].tightest);
+        loosest = larger(loosest, m[i].loosest);
     }
     heading(s, "What this means");
     printf(
@@ -303,10 +316,9 @@ static int check_files(const cli_command *self, const char *page) {
     if (!stat(page, &info) && !S_ISREG(info.st_mode)) return CLI_RUN; /* a device */
     const int size = snprintf(path, sizeof path, "%s.XXXXXX", page);
     const int fd = size < (int)sizeof path ? mkstemp(path) : -1;
-    if (fd < 0) {
-        lipsc_fail_system(&err, page, "write the page", errno);
-        return cli_failure(self, "%s; -o FILE puts it elsewhere", err.text);
-    }
+    if (fd < 0)
+        return cli_failure(self, "%s: cannot write the page: %s; -o FILE puts it elsewhere",
+                           page, strerror(errno));
     close(fd);
     unlink(path);
     return CLI_RUN;
@@ -314,7 +326,7 @@ static int check_files(const cli_command *self, const char *page) {
 
 static int show_models(const cli_command *self, const settings *set, const demo_style *s) {
     const double begin = cli_seconds();
-    demo_model found[MODELS];
+    lipsc_summary found[MODELS] = {0};
     scratch files;
     lipsc_error err;
     size_t rows = 0, not_converged = 0;
@@ -339,16 +351,19 @@ static int show_models(const cli_command *self, const settings *set, const demo_
             code = cli_failure(self, "%s", err.text);
     }
     scratch_remove(&files);
-    if (code != CLI_RUN) return code;
-    explain(s, found);
-    printf("%zu values in %.0f seconds.\n", rows, cli_seconds() - begin);
-    if (lipsc_report_is_built())
-        show_next(s, set->out);
-    else
-        puts("No page: this build was configured without Vega.");
-    if (not_converged)
-        cli_failure(self, "%zu of %zu values did not converge", not_converged, rows);
-    return not_converged ? CLI_NOT_CONVERGED : CLI_DONE;
+    if (code == CLI_RUN) {
+        explain(s, found);
+        printf("%zu values in %.0f seconds.\n", rows, cli_seconds() - begin);
+        if (lipsc_report_is_built())
+            show_next(s, set->out);
+        else
+            puts("No page: this build was configured without Vega.");
+        if (not_converged)
+            cli_failure(self, "%zu of %zu values did not converge", not_converged, rows);
+        code = not_converged ? CLI_NOT_CONVERGED : CLI_DONE;
+    }
+    for (int i = 0; i < MODELS; i++) lipsc_summary_free(&found[i]);
+    return code;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {

@@ -1,18 +1,7 @@
 /* cmd_info.c - lipscope info: what is in a checkpoint. */
-#define _POSIX_C_SOURCE 200809L
-#include <omp.h>
-#include <string.h>
-#include <sys/stat.h>
+#include <stdlib.h>
 
 #include "args.h"
-#include "core/mem.h"
-#include "io/builtin.h"
-#include "io/checkpoint.h"
-#include "io/show.h"
-#include "model/model.h"
-#include "names.h"
-#include "lipscope/study.h"
-#include "source.h"
 
 typedef struct {
     cli_common common;
@@ -36,8 +25,10 @@ static const cli_option options[] = {
     CLI_OUTPUT_OPTIONS(settings),
 };
 
+/* t NULL: memory was short. */
 static int finish(const cli_command *self, lipsc_table *t) {
     lipsc_error err;
+    if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
     const lipsc_status status = lipsc_table_end(t, &err);
     lipsc_table_free(t);
     return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
@@ -45,40 +36,24 @@ static int finish(const cli_command *self, lipsc_table *t) {
 
 /* ---- Tensors ----------------------------------------------------------------------- */
 
-static const lipsc_column tensor_columns[] = {{"tensor", LIPSC_COLUMN_STRING},
-                                              {"dtype", LIPSC_COLUMN_STRING},
-                                              {"shape", LIPSC_COLUMN_STRING},
-                                              {"bytes", LIPSC_COLUMN_INTEGER},
-                                              {"file", LIPSC_COLUMN_STRING}};
-
-static void add_tensor(lipsc_table *t, const lipsc_stored *tensor) {
-    char shape[LIPSC_SHOWN_SHAPE];
-    lipsc_show_shape(tensor->ndim, tensor->shape, shape);
-    lipsc_table_row(t);
-    lipsc_table_string(t, "tensor", tensor->name);
-    lipsc_table_string(t, "dtype", tensor->dtype);
-    lipsc_table_string(t, "shape", shape);
-    lipsc_table_integer(t, "bytes", (long long)tensor->bytes);
-    lipsc_table_string(t, "file", tensor->file);
-}
-
-/* path: a safetensors or GGUF file, or a folder with some. */
-static int list_tensors(const cli_command *self, const settings *s, const char *path) {
+static int list_tensors(const cli_command *self, const settings *s, const char *spec) {
+    enum { MOST = 8 };
+    const lipsc_format format = (lipsc_format)s->common.format;
+    lipsc_column columns[MOST];
+    lipsc_stored_rows rows;
     lipsc_error err;
-    lipsc_checkpoint *files;
-    lipsc_stored tensor;
-    if (lipsc_checkpoint_open(path, &files, &err)) return cli_failure(self, "%s", err.text);
-    int code = CLI_FAILED;
-    lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->common.format,
-                                     LIPSC_LAYOUT_WIDE, stdout, 5, tensor_columns);
-    if (t) {
-        for (size_t i = 0; lipsc_checkpoint_at(files, i, &tensor); i++)
-            add_tensor(t, &tensor);
-        code = finish(self, t);
+    int code;
+    if (lipsc_stored_read_all(spec, &rows, &err)) {
+        code = cli_failure(self, "%s", err.text);
     } else {
-        cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
+        const size_t count = lipsc_table_columns(lipsc_stored_fields(), 0, format, columns);
+        lipsc_table *t =
+            lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
+        for (size_t i = 0; t && i < rows.count; i++)
+            lipsc_table_record(t, lipsc_stored_fields(), &rows.at[i]);
+        code = finish(self, t);
     }
-    lipsc_checkpoint_free(files);
+    lipsc_stored_rows_free(&rows);
     return code;
 }
 
@@ -108,7 +83,7 @@ static double sweep_memory(const lipsc_model *model, const lipsc_model_info *inf
 static char *stored_layers(const lipsc_model *model, size_t layers) {
     const size_t room =
         48 * (layers + 1); /* two numbers for each layer are more than enough */
-    char *text = lipsc_alloc(room, 1);
+    char *text = malloc(room);
     size_t used = 0;
     if (!text) return NULL;
     snprintf(text, room, "none");
@@ -150,7 +125,7 @@ static void fill(lipsc_table *t, const char *spec, const lipsc_model *model) {
     lipsc_table_string(t, "stored", info->stored);
     lipsc_table_integer(t, "memory", (long long)sweep_memory(model, info));
     lipsc_table_string(t, "model_hash", info->hash);
-    lipsc_release(stored);
+    free(stored);
 }
 
 static int describe(const cli_command *self, const settings *s, const char *spec) {
@@ -161,13 +136,8 @@ static int describe(const cli_command *self, const settings *s, const char *spec
     lipsc_table *t =
         lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_UPRIGHT,
                         stdout, sizeof columns / sizeof *columns, columns);
-    int code = CLI_FAILED;
-    if (t) {
-        fill(t, spec, model);
-        code = finish(self, t);
-    } else {
-        cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
-    }
+    if (t) fill(t, spec, model);
+    const int code = finish(self, t);
     lipsc_model_free(model);
     return code;
 }
@@ -175,19 +145,10 @@ static int describe(const cli_command *self, const settings *s, const char *spec
 static int run(const cli_command *self, int argc, char **argv) {
     settings s = {.seed = 1};
     int operands;
-    struct stat info;
-    char room[LIPSC_PATH_ROOM];
-    const char *path;
-    lipsc_error err;
     const int code = cli_parse(self, argc, argv, &s, &operands);
     if (code != CLI_RUN) return code;
-    if (lipsc_model_resolve(argv[0], room, &path, &err))
-        return cli_failure(self, "%s", err.text);
-    const int listed =
-        !stat(path, &info) && S_ISREG(info.st_mode) && !lipsc_gguf_recognised(path);
-    if (s.tensors && !strncmp(argv[0], "random:", 7))
-        return cli_failure(self, "%s: a random model stores no tensors", argv[0]);
-    return s.tensors || listed ? list_tensors(self, &s, path) : describe(self, &s, argv[0]);
+    return s.tensors || lipsc_stored_alone(argv[0]) ? list_tensors(self, &s, argv[0])
+                                                    : describe(self, &s, argv[0]);
 }
 
 const cli_command cli_cmd_info = {

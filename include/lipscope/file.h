@@ -3,6 +3,7 @@
 #define LIPSCOPE_FILE_H
 
 #include "lipscope/layer.h"
+#include "lipscope/row.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +55,38 @@ typedef struct {
 LIPSC_API lipsc_status lipsc_st_write(const char *path, const lipsc_st_item *items,
                                       size_t item_count, const lipsc_st_note *metadata,
                                       size_t note_count, lipsc_error *err);
+
+/* ---- What files store ---------------------------------------------------------- */
+
+/* One tensor.  X(member, kind, part, shown, unit, what it says) */
+#define LIPSC_STORED_LIST(X)                        \
+    X(tensor, TEXT, 0, 1, "", "its name")           \
+    X(dtype, TEXT, 0, 1, "", "F16, Q4_K, ...")      \
+    X(shape, TEXT, 0, 1, "", "(rows, columns)")     \
+    X(bytes, COUNT, 0, 1, "bytes", "that it takes") \
+    X(file, TEXT, 0, 1, "", "where it stands")
+
+typedef struct {
+    LIPSC_STORED_LIST(LIPSC_FIELD_MEMBER)
+} lipsc_stored_row;
+
+LIPSC_API lipsc_fields lipsc_stored_fields(void);
+
+typedef struct {
+    size_t count;
+    lipsc_stored_row *at;
+    void *storage;
+} lipsc_stored_rows;
+
+/* Every tensor of a safetensors or GGUF file, of a folder with some, or of a model as
+ * lipsc_model_open takes it; LIPSC_E_ARG for a random one, which stores none.  Free it in
+ * any case. */
+LIPSC_API lipsc_status lipsc_stored_read_all(const char *spec, lipsc_stored_rows *out,
+                                             lipsc_error *err);
+LIPSC_API void lipsc_stored_rows_free(lipsc_stored_rows *rows);
+
+/* 1: spec names a file of which its tensors are all that can be told, and no model. */
+LIPSC_API int lipsc_stored_alone(const char *spec);
 
 #ifdef __cplusplus
 }

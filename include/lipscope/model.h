@@ -63,6 +63,15 @@ LIPSC_API lipsc_status lipsc_model_open_part(const char *spec, lipsc_part part,
                                              lipsc_error *err);
 LIPSC_API void lipsc_model_free(lipsc_model *model);
 
+/* Where what comes with the library lies: "gpt2-nano", the model, and "lighthouse", a text
+ * of 4900 words.  Looked for in the folder that the environment variable LIPSCOPE_DATA
+ * names and nowhere else when it is set; otherwise in share/lipscope beside the bin/ of the
+ * program or the lib/ of this library, in data/ beside either (a build tree), and where it
+ * was configured to be installed.  LIPSC_E_IO names these places. */
+enum { LIPSC_PATH_ROOM = 4096 };
+LIPSC_API lipsc_status lipsc_builtin_path(const char *name, char path[LIPSC_PATH_ROOM],
+                                          lipsc_error *err);
+
 /* Whether a file holds the weights of a model: a GGUF file, or a safetensors file with
  * config.json beside it that is no layer file. */
 LIPSC_API int lipsc_model_recognised(const char *path);

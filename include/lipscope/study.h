@@ -174,6 +174,30 @@ LIPSC_API const lipsc_row *const *lipsc_study_rows(lipsc_study *study, size_t *c
 LIPSC_API lipsc_status lipsc_study_fits(lipsc_study *study, lipsc_growths *out,
                                         lipsc_error *err);
 
+/* A study in few numbers.  Medians are over windows of one length. */
+typedef struct {
+    size_t layer;               /* LIPSC_NONE: the map is the whole model                */
+    double *sigma;              /* (lengths) medians; NaN: none                          */
+    double upper;               /* median bound at the longest length; NaN: not asked for */
+    double exponent, low, high; /* slope of ln sigma over ln n, with 95 %; NaN: no fit   */
+    int law;                    /* a straight line fits                                  */
+} lipsc_layer_summary;
+
+typedef struct {
+    size_t length_count, *lengths; /* in the order of the rows                           */
+    size_t layer_count;
+    lipsc_layer_summary *layers;
+    double largest; /* sigma, in this layer and window: */
+    size_t largest_layer, largest_n, largest_window;
+    double tightest, loosest; /* least and greatest upper / sigma                        */
+    size_t rows, not_converged;
+} lipsc_summary;
+
+/* Of the finished rows; LIPSC_E_ARG where heads stand alone.  Free it in any case. */
+LIPSC_API lipsc_status lipsc_study_summary(lipsc_study *study, lipsc_summary *out,
+                                           lipsc_error *err);
+LIPSC_API void lipsc_summary_free(lipsc_summary *summary);
+
 /* LIPSC_PART_ bits of what the rows of these settings say. */
 LIPSC_API unsigned lipsc_study_parts(const lipsc_study_settings *set);
 

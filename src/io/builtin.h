@@ -7,17 +7,7 @@
 #ifndef LIPSC_IO_BUILTIN_H
 #define LIPSC_IO_BUILTIN_H
 
-#include "lipscope/status.h"
-
-enum { LIPSC_PATH_ROOM = 4096 };
-
-/* Where `name` ("gpt2-nano", "lighthouse") lies.  Looked for in the folder that the
- * environment variable LIPSCOPE_DATA names and nowhere else when it is set; otherwise in
- * share/lipscope beside the bin/ of the program or the lib/ of this library, in data/
- * beside either (a build tree), and where it was configured to be installed.  LIPSC_E_IO
- * names these places. */
-lipsc_status lipsc_builtin_path(const char *name, char path[LIPSC_PATH_ROOM],
-                                lipsc_error *err);
+#include "lipscope/model.h" /* LIPSC_PATH_ROOM, lipsc_builtin_path */
 
 int lipsc_is_builtin(const char *word); /* begins with builtin: */
 
