@@ -67,6 +67,7 @@
 #include "lipscope/place.h"     /* a layer of a file or a model: its bounds, attacks  */
 #include "lipscope/perturb.h"   /* what finite changes do, beside sigma              */
 #include "lipscope/file.h"      /* layer files                                        */
+#include "lipscope/claims.h"    /* what is claimed, computed and judged               */
 #include "lipscope/trial.h"     /* this build on this machine: correct, fast          */
 #include "lipscope/layer_row.h" /* sigma of a layer at an input, and all beside it     */
 #include "lipscope/check.h"     /* a stored value, confirmed without the solver       */

@@ -11,6 +11,7 @@
 #include "io/safetensors.h"
 #include "io/show.h"
 #include "token/token.h"
+#include "study/window.h"
 
 static const char *shown(const char *path, char room[LIPSC_SHOWN_PATH]) {
     if (!strcmp(path, "-")) return "standard input";
@@ -224,15 +225,20 @@ static lipsc_status read_memory(const lipsc_source_options *o, const char *spec,
     return status;
 }
 
+void lipsc_source_malformed(const char *path, size_t malformed, size_t size,
+                            char remark[LIPSC_SOURCE_REMARK]) {
+    char room[LIPSC_SHOWN_PATH];
+    snprintf(remark, LIPSC_SOURCE_REMARK,
+             "%s: not all of it is UTF-8: %zu of %zu bytes (%.2g %%) are read as U+FFFD",
+             shown(path, room), malformed, size, 100.0 * (double)malformed / (double)size);
+}
+
 static void add_remarks(const lipsc_source_options *o, const char *spec,
                         lipsc_source *out) {
     char room[LIPSC_SHOWN_PATH];
     if (out->malformed)
-        snprintf(
-            out->remarks[out->remark_count++], LIPSC_SOURCE_REMARK,
-            "%s: not all of it is UTF-8: %zu of %zu bytes (%.2g %%) are read as U+FFFD",
-            shown(out->path, room), out->malformed, out->size,
-            100.0 * (double)out->malformed / (double)out->size);
+        lipsc_source_malformed(out->path, out->malformed, out->size,
+                               out->remarks[out->remark_count++]);
     if (o->special && !out->before && !out->after)
         snprintf(out->remarks[out->remark_count++], LIPSC_SOURCE_REMARK,
                  "%s: the tokenizer has no special tokens to add",

@@ -11,4 +11,8 @@ lipsc_status lipsc_window_begin(const lipsc_source *source, size_t start, size_t
                                 lipsc_model *model, lipsc_dtype dtype, lipsc_acts **acts,
                                 lipsc_error *err);
 
+/* The remark on bytes of a text that are not UTF-8. */
+void lipsc_source_malformed(const char *path, size_t malformed, size_t size,
+                            char remark[LIPSC_SOURCE_REMARK]);
+
 #endif

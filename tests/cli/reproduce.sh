@@ -134,7 +134,7 @@ spoil mean-field w1-sharp masked-below every-scale third-atom masked-limit maske
 spoil regimes large-radius regimes
 spoil layers layernorm-ball duplicated-text
 run 1 reproduce --quick --spoil nonsense --only split --out spoilt -q
-has err "lipscope reproduce: --spoil nonsense: no line has this name"
+has err "lipscope reproduce: spoil nonsense: no line has this name"
 run 1 reproduce --quick --only split --spoil S1 --out paper -q
 has err 'paper/run.db: made with another setting: spoil is null there and "S1" here'
 

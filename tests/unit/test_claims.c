@@ -11,46 +11,44 @@
 
 #include "small_layer.h"
 
-#include "interrupt.h"
-#include "reproduce/law.h"
+#include "claims/law.h"
 #include "test_device.h"
 
-/* ---- In place of the table and of the terminal --------------------------------------- */
+/* ---- In place of the table --------------------------------------- */
 
 static const repro_claim table[] = {
-    {"most", "1", REPRO_SPLIT, REPRO_PROVED_HERE, "at most", "here", REPRO_AT_MOST, 2.0,
-     0.1, NULL, NULL, 0},
-    {"least", "1", REPRO_SPLIT, REPRO_REGRESSION, "at least", "ours", REPRO_AT_LEAST, 2.0,
-     0.1, NULL, NULL, 0},
-    {"equal", "1", REPRO_SPLIT, REPRO_PAPER_FIGURE, "equals", "drawn", REPRO_EQUALS, 2.0,
-     0.1, NULL, "the paper's model", 0},
-    {"growth-defined", "8", REPRO_TEXT, REPRO_PAPER_FIGURE, "sigma", "", REPRO_EQUALS, 0.0,
-     0.02, NULL, NULL, 1},
-    {"growth-released", "8", REPRO_TEXT, REPRO_PAPER_FIGURE, "released", "", REPRO_EQUALS,
-     0.0, 0.02, NULL, NULL, 1},
-    {"radius", "8", REPRO_TEXT, REPRO_PAPER_FIGURE, "tokens grow", "", REPRO_AT_LEAST, 0.0,
-     0.0, NULL, NULL, 1},
-    {"second-text", "8", REPRO_TEXT, REPRO_PAPER_FIGURE, "texts", "", REPRO_AT_MOST, 0.0,
-     0.0, NULL, NULL, 0}};
+    {"most", "1", LIPSC_CLAIM_SPLIT, LIPSC_CLAIM_PROVED_HERE, "at most", "here",
+     REPRO_AT_MOST, 2.0, 0.1, NULL, NULL, 0},
+    {"least", "1", LIPSC_CLAIM_SPLIT, LIPSC_CLAIM_REGRESSION, "at least", "ours",
+     REPRO_AT_LEAST, 2.0, 0.1, NULL, NULL, 0},
+    {"equal", "1", LIPSC_CLAIM_SPLIT, LIPSC_CLAIM_PAPER_FIGURE, "equals", "drawn",
+     REPRO_EQUALS, 2.0, 0.1, NULL, "the paper's model", 0},
+    {"growth-defined", "8", LIPSC_CLAIM_TEXT, LIPSC_CLAIM_PAPER_FIGURE, "sigma", "",
+     REPRO_EQUALS, 0.0, 0.02, NULL, NULL, 1},
+    {"growth-released", "8", LIPSC_CLAIM_TEXT, LIPSC_CLAIM_PAPER_FIGURE, "released", "",
+     REPRO_EQUALS, 0.0, 0.02, NULL, NULL, 1},
+    {"radius", "8", LIPSC_CLAIM_TEXT, LIPSC_CLAIM_PAPER_FIGURE, "tokens grow", "",
+     REPRO_AT_LEAST, 0.0, 0.0, NULL, NULL, 1},
+    {"second-text", "8", LIPSC_CLAIM_TEXT, LIPSC_CLAIM_PAPER_FIGURE, "texts", "",
+     REPRO_AT_MOST, 0.0, 0.0, NULL, NULL, 0}};
 
 const repro_claim *repro_claim_find(const char *id) {
     for (size_t c = 0; c < sizeof table / sizeof *table; c++)
         if (!strcmp(table[c].id, id)) return &table[c];
     return NULL;
 }
-const char *const measure_map_names[] = {"attention"};
 int repro_is_published(repro *who, const char *spec, const char *architecture) {
     (void)who, (void)architecture;
     return !strcmp(spec, "gpt2");
 }
-const char *repro_source_name(repro_source source) { return source ? "other" : "first"; }
-int cli_interrupted(void *ctx) { return ctx != NULL; }
-void cli_progress_say(cli_progress *p, const char *format, ...) { (void)p, (void)format; }
+const char *lipsc_claim_source_name(lipsc_claim_source source) {
+    return source ? "other" : "first";
+}
 
 /* ---- One run file -------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/lipscope-claims-XXXXXX";
-static repro_settings settings;
+static lipsc_claims_settings settings;
 static repro r = {.set = &settings};
 
 static int begin(void **state) {
@@ -267,7 +265,7 @@ static void texts_by_intervals(void **state) {
                         law_of(0.31, 0.5, 10, 1), law_of(NAN, NAN, 3, 1)};
     r.decoder = "gpt2";
     repro_texts_line(&r, 1, fits);
-    expect("second-text", "not judged", "give --text twice");
+    expect("second-text", "not judged", "give a second text");
     repro_texts_line(&r, 2, fits);
     expect("second-text", "yes", "the intervals meet");
     repro_texts_line(&r, 3, fits);

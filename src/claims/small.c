@@ -1,4 +1,4 @@
-/* reproduce/small.c - small layers whose constants are known, random ones, their
+/* small.c - small layers whose constants are known, random ones, their
  * Jacobians, and bounds that need no input. */
 #include <math.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "linalg/dense.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 /* ---- One head ------------------------------------------------------------------------ */
 

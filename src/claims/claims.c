@@ -1,4 +1,4 @@
-/* reproduce/claims.c - the table of claims: whose each is, what it says, how it is judged,
+/* claims.c - the table of claims: whose each is, what it says, how it is judged,
  * and which computation measures it.
  *
  * Constants of the paper stand under the paper, our own never do.  Its text was not at
@@ -6,7 +6,7 @@
  * Where a constant or a wording was not seen, the origin says so. */
 #include <string.h>
 
-#include "reproduce.h"
+#include "claims/claims.h"
 
 #define AT_MOST(promised, tolerance)  REPRO_AT_MOST, promised, tolerance
 #define AT_LEAST(promised, tolerance) REPRO_AT_LEAST, promised, tolerance
@@ -25,20 +25,20 @@
 #define HALF_UNIT  0.500001
 #define HAND_DRAWN 0.02
 
-#define CLAIM(id, section, part, source, statement, origin, judged, compute)           \
-    {                                                                                  \
-        id, section, REPRO_##part, REPRO_##source, statement, origin, judged, compute, \
-            NULL, 0                                                                    \
+#define CLAIM(id, section, part, source, statement, origin, judged, compute)              \
+    {                                                                                     \
+        id, section, LIPSC_CLAIM_##part, LIPSC_CLAIM_##source, statement, origin, judged, \
+            compute, NULL, 0                                                              \
     }
-#define WHERE(id, section, part, source, statement, origin, judged, compute, hypothesis) \
-    {                                                                                    \
-        id, section, REPRO_##part, REPRO_##source, statement, origin, judged, compute,   \
-            hypothesis, 0                                                                \
+#define WHERE(id, section, part, source, statement, origin, judged, compute, hypothesis)  \
+    {                                                                                     \
+        id, section, LIPSC_CLAIM_##part, LIPSC_CLAIM_##source, statement, origin, judged, \
+            compute, hypothesis, 0                                                        \
     }
-#define MANY(id, section, part, source, statement, origin, judged, compute, hypothesis) \
-    {                                                                                   \
-        id, section, REPRO_##part, REPRO_##source, statement, origin, judged, compute,  \
-            hypothesis, 1                                                               \
+#define MANY(id, section, part, source, statement, origin, judged, compute, hypothesis)   \
+    {                                                                                     \
+        id, section, LIPSC_CLAIM_##part, LIPSC_CLAIM_##source, statement, origin, judged, \
+            compute, hypothesis, 1                                                        \
     }
 
 const repro_claim repro_claims[] = {
@@ -349,7 +349,8 @@ const repro_claim repro_claims[] = {
           "Alice and AG_NEWS", AT_MOST(0.0, 0.0), repro_growth,
           ONES_MODEL " and two given texts"),
     MANY("pretrained-encoder", "8", TEXT, PAPER_FIGURE, "pretrained BERT on text",
-         "14.3 n^0.24 (layer 0)", EQUALS(0.0, HAND_DRAWN), repro_growth, "--bert DIR"),
+         "14.3 n^0.24 (layer 0)", EQUALS(0.0, HAND_DRAWN), repro_growth,
+         "a pretrained BERT"),
 
     /* ---- adversarial inputs */
     MANY("adversarial-released", "8", ADVERSARIAL, PAPER_FIGURE,
@@ -359,13 +360,21 @@ const repro_claim repro_claims[] = {
          EQUALS(0.5, 0.1), repro_adversarial, ONES_MODEL ", n <= e^Delta"),
     MANY("adversarial-gpt2", "8", ADVERSARIAL, PAPER_FIGURE,
          "adversarial inputs of the pretrained GPT-2", "46.9 sqrt(n), R = 10",
-         EQUALS(0.5, 0.1), repro_adversarial, "--gpt2 DIR"),
+         EQUALS(0.5, 0.1), repro_adversarial, "a pretrained GPT-2"),
     MANY("adversarial-bert", "8", ADVERSARIAL, PAPER_FIGURE,
          "adversarial inputs of the pretrained BERT",
          "4.39 and 5.73 sqrt(n), R = 15.5, 21.5", EQUALS(0.5, 0.1), repro_adversarial,
-         "--bert DIR"),
+         "a pretrained BERT"),
 };
 const size_t repro_claim_count = sizeof repro_claims / sizeof *repro_claims;
+
+size_t lipsc_claim_count(void) { return repro_claim_count; }
+
+lipsc_claim lipsc_claim_at(size_t i) {
+    const repro_claim *c = &repro_claims[i];
+    return (lipsc_claim){c->id,        c->section, c->part,       c->source,
+                         c->statement, c->origin,  c->hypothesis, c->many};
+}
 
 const repro_claim *repro_claim_find(const char *id) {
     for (size_t c = 0; c < repro_claim_count; c++)
@@ -373,13 +382,13 @@ const repro_claim *repro_claim_find(const char *id) {
     return NULL;
 }
 
-const char *repro_source_name(repro_source source) {
+const char *lipsc_claim_source_name(lipsc_claim_source source) {
     static const char *const names[] = {"theorem of the paper", "figure of the paper",
                                         "theorem proved here", "regression of our own"};
     return names[source];
 }
 
-const char *repro_part_title(repro_part part) {
+const char *repro_part_title(lipsc_claim_part part) {
     static const char *const titles[] = {"moving and splitting",
                                          "sequences and measures",
                                          "bounds",

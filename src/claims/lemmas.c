@@ -1,4 +1,4 @@
-/* reproduce/lemmas.c - docs/maths.md 3, beside the table of bounds: the two lemmas of the
+/* lemmas.c - docs/maths.md 3, beside the table of bounds: the two lemmas of the
  * proofs, a norm in front of the layer, whole distances of measures, and the formula that
  * is no bound. */
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 /* ---- Lemmas -------------------------------------------------------------------------- */
 

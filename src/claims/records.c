@@ -1,8 +1,8 @@
-/* reproduce/records.c - what a bound of the zoo met on a batch of inputs: how near the
+/* records.c - what a bound of the zoo met on a batch of inputs: how near the
  * exact value came to it, and where it was refused. */
 #include <math.h>
 
-#include "reproduce.h"
+#include "claims/claims.h"
 #include "core/extreme.h"
 
 /* exact / bound, of a lower bound its inverse; zero over zero is no violation. */

@@ -1,10 +1,10 @@
-/* reproduce/mean_field.c - docs/maths.md 4, 5.3 and 5.5: two Diracs of very unequal mass,
+/* mean_field.c - docs/maths.md 4, 5.3 and 5.5: two Diracs of very unequal mass,
  * few atoms that are sought, tokens on a sphere. */
 #include <math.h>
 #include <string.h>
 
 #include "core/mem.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 void repro_mean_field_row(repro *r, const char *experiment, const char *what, double a,
                           double sigma, double promised, double upper) {

@@ -1,10 +1,10 @@
-/* reproduce/worst.c - docs/maths.md 5.1 and 5.2: constructions for n tokens; the formula
+/* worst.c - docs/maths.md 5.1 and 5.2: constructions for n tokens; the formula
  * below the exact value, the exact value below the bounds, printed tables. */
 #include <math.h>
 #include <string.h>
 
 #include "core/mem.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 /* How a series of constructions compares. */
 typedef struct {

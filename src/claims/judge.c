@@ -1,15 +1,15 @@
-/* reproduce/judge.c - a line of the closing table: what is promised against what was
+/* judge.c - a line of the closing table: what is promised against what was
  * measured, compared here and nowhere else. */
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/extreme.h"
-#include "interrupt.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
-/* --spoil makes a promise so much stronger. */
+/* A spoilt line makes a promise so much stronger. */
 static const double spoil_factor = 1000.0;
 
 void repro_fail(repro *r, lipsc_status status, const lipsc_error *err) {
@@ -22,8 +22,20 @@ void repro_fail(repro *r, lipsc_status status, const lipsc_error *err) {
 }
 
 int repro_stopped(repro *r) {
-    if (!r->status && cli_interrupted(NULL)) repro_fail(r, LIPSC_E_STOPPED, NULL);
+    const lipsc_claims_settings *set = r->set;
+    if (!r->status && set->stop && set->stop(set->ctx))
+        repro_fail(r, LIPSC_E_STOPPED, NULL);
     return r->status != LIPSC_OK;
+}
+
+void repro_doing(repro *r, const char *what, ...) {
+    char text[480];
+    va_list args;
+    if (!r->set->doing) return;
+    va_start(args, what);
+    vsnprintf(text, sizeof text, what, args);
+    va_end(args);
+    r->set->doing(r->set->ctx, text);
 }
 
 void repro_store(repro *r, const char *key, json_t *row) {
@@ -96,13 +108,9 @@ static const char *verdict(const repro *r, const repro_line *line, double promis
                            double measured) {
     if (line->unmet) return "not judged";
     const int holds = compare(line, promised, measured);
-    if (r->set->quick && (holds || line->claim->source == REPRO_PAPER_FIGURE))
+    if (r->set->quick && (holds || line->claim->source == LIPSC_CLAIM_PAPER_FIGURE))
         return "not judged";
     return holds ? "yes" : "no";
-}
-
-static json_t *text_or_null(const char *text) {
-    return text ? json_string(text) : json_null();
 }
 
 static void add(repro *r, const repro_line *line, const char *measured, const char *holds,
@@ -110,22 +118,23 @@ static void add(repro *r, const repro_line *line, const char *measured, const ch
     char key[160];
     key_of(line->name, key, sizeof key);
     r->spoiled |= r->set->spoil && !strcmp(r->set->spoil, line->name);
-    json_t *row = json_object();
-    json_object_set_new(row, "order", json_integer((json_int_t)r->order++));
-    json_object_set_new(row, "section", json_string(line->section));
-    json_object_set_new(row, "name", json_string(line->name));
-    json_object_set_new(row, "source", json_string(repro_source_name(line->claim->source)));
-    json_object_set_new(row, "claim", json_string(line->statement));
-    json_object_set_new(row, "origin", json_string(line->origin));
-    json_object_set_new(row, "measured", json_string(measured));
-    json_object_set_new(row, "holds", json_string(holds));
-    json_object_set_new(row, "hypothesis", text_or_null(line->claim->hypothesis));
-    json_object_set_new(row, "unmet", text_or_null(line->unmet));
-    json_object_set_new(row, "promised", lipsc_json_real(promised));
-    json_object_set_new(row, "value", lipsc_json_real(value));
-    if (line->says) json_object_set_new(row, "says", json_string(line->says));
-    repro_store(r, key, row);
-    cli_progress_say(&r->progress, "%s", line->statement);
+    const lipsc_claim_line row = {.order = (long long)r->order++,
+                                  .section = line->section,
+                                  .name = line->name,
+                                  .source = lipsc_claim_source_name(line->claim->source),
+                                  .claim = line->statement,
+                                  .origin = line->origin,
+                                  .measured = measured,
+                                  .holds = holds,
+                                  .hypothesis = line->claim->hypothesis,
+                                  .unmet = line->unmet,
+                                  .promised = promised,
+                                  .value = value,
+                                  .says = line->says};
+    repro_store(r, key,
+                lipsc_fields_json(lipsc_claim_line_fields(), &row,
+                                  LIPSC_CLAIM_ORDER | (line->says ? LIPSC_CLAIM_SAYS : 0)));
+    repro_doing(r, "%s", line->statement);
 }
 
 static void judge(repro *r, const repro_line *line, double measured, const char *words,

@@ -1,11 +1,11 @@
-/* reproduce/text.c - docs/maths.md 2 and 3.11 at a window of text: what LayerNorm changes,
+/* text.c - docs/maths.md 2 and 3.11 at a window of text: what LayerNorm changes,
  * and what writing every token twice does. */
 #include <math.h>
 #include <string.h>
 
 #include "core/extreme.h"
 #include "core/mem.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 /* sigma of a layer at tokens X (n, d); NaN where something fails or does not converge. */
 static double sigma_at(const lipsc_layer *layer, size_t n, const double *X) {

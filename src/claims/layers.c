@@ -1,10 +1,10 @@
-/* reproduce/layers.c - docs/maths.md 3 on layers of real size: every bound beside the exact
+/* layers.c - docs/maths.md 3 on layers of real size: every bound beside the exact
  * value at a window of text, and the regime. */
 #include <math.h>
 #include <string.h>
 
 #include "core/mem.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 typedef struct {
     const char *id;   /* of the claim      */
@@ -114,7 +114,7 @@ int repro_window_open(repro *r, const char *spec, const lipsc_mask *mask, size_t
         of.open = out->model;
         of.layer = *layer = lipsc_model_describe(out->model)->layers / 2;
         of.mask_override = mask;
-        of.source.text = r->texts.items[0];
+        of.source.text = r->texts.at[0];
         of.length = length;
         of.device = out->device;
         status = lipsc_place_open(&of, &out->place, &err);

@@ -1,10 +1,10 @@
-/* reproduce/basics.c - docs/maths.md 1.4, 3.14 and 5.2: sequences are measures, there is no
+/* basics.c - docs/maths.md 1.4, 3.14 and 5.2: sequences are measures, there is no
  * constant for all inputs, and what was known before the paper. */
 #include <math.h>
 #include <string.h>
 
 #include "core/mem.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 /* ---- 1.4: F(m(X)) = m(f(X)) ---------------------------------------------------------- */
 

@@ -1,10 +1,10 @@
-/* reproduce/released.c - docs/maths.md 8: what the published scripts return in place of
+/* released.c - docs/maths.md 8: what the published scripts return in place of
  * sigma, |J^T f(X)|^(1/2), on inputs where both are known. */
 #include <math.h>
 
 #include "core/mem.h"
 #include "trial/known.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 /* sigma and the released value; NaN where something fails. */
 static void both_at(const lipsc_layer *layer, const lipsc_input *input, double value[2]) {

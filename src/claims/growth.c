@@ -1,4 +1,4 @@
-/* reproduce/growth.c - docs/maths.md 8: sigma on real text against the length, as defined
+/* growth.c - docs/maths.md 8: sigma on real text against the length, as defined
  * and as released, for encoder and decoder, pretrained and random.
  *
  * A curve is one sweep of `measure`, whose cells go into the run file under the name of the
@@ -9,9 +9,7 @@
 #include "core/median.h"
 #include "core/mem.h"
 #include "io/builtin.h"
-#include "law.h"
-#include "measure.h"
-#include "teller.h"
+#include "claims/law.h"
 
 enum { MOST_LENGTHS = 64 };
 
@@ -54,28 +52,31 @@ static lipsc_status longest_window(const repro *r, const repro_curve *c,
 typedef struct {
     lipsc_study_settings set;
     size_t lengths[MOST_LENGTHS], layers[2];
-    cli_teller teller;
     lipsc_study *study; /* NULL: it failed */
 } curve;
 
 static void fill_settings(repro *r, const repro_curve *c, curve *out) {
     static const lipsc_mask masks[] = {
-        [MEASURE_MASK_NONE] = LIPSC_MASK_NONE, [MEASURE_MASK_CAUSAL] = LIPSC_MASK_CAUSAL};
+        [REPRO_MASK_NONE] = LIPSC_MASK_NONE, [REPRO_MASK_CAUSAL] = LIPSC_MASK_CAUSAL};
     const size_t layers = lipsc_model_describe(out->set.open)->layers;
     const int both = c->first && layers > 1;
     lipsc_study_settings *set = &out->set;
     set->model = c->spec;
-    set->source.text = r->texts.items[c->text];
+    set->source.text = r->texts.at[c->text];
     set->window_count = r->set->quick ? 2 : 10;
     out->layers[both] = layers / 2; /* behind layer 0 */
     set->layers = (lipsc_sizes){both ? 2 : 1, out->layers};
-    set->map = (lipsc_map_kind)c->map;
-    if (c->mask != MEASURE_MASK_MODEL) set->mask_override = &masks[c->mask];
+    set->map = c->map;
+    if (c->mask != REPRO_MASK_MODEL) set->mask_override = &masks[c->mask];
     set->seed = r->set->seed;
     set->as_released = 1;
     set->run = r->run;
     set->experiment = c->name;
-    set->device = r->device;
+    set->device = r->set->device;
+    set->stop = r->set->stop;
+    set->progress = r->set->progress;
+    set->remark = r->set->remark;
+    set->ctx = r->set->ctx;
 }
 
 static void sweep(repro *r, const repro_curve *c, curve *out) {
@@ -91,13 +92,12 @@ static void sweep(repro *r, const repro_curve *c, curve *out) {
     if (!status) {
         set->lengths =
             (lipsc_sizes){fill_lengths(r, c, longest, out->lengths), out->lengths};
-        cli_teller_begin(&out->teller, r->self, &r->set->common, set);
         status = lipsc_study_open(set, &out->study, &err);
     }
     if (!status) {
-        cli_teller_plan(&out->teller, out->study, r->device);
+        if (r->set->sweep) r->set->sweep(r->set->ctx, out->study);
         status = lipsc_study_run(out->study, &err);
-        cli_teller_end(&out->teller);
+        if (r->set->doing) r->set->doing(r->set->ctx, NULL);
     }
     if (status) repro_fail(r, status, &err);
 }
@@ -138,22 +138,20 @@ static lipsc_fit fit(repro *r, const repro_curve *c, const lipsc_study *study, s
     if (!points || lipsc_fit_power(count, points, r->set->seed, &out, NULL, NULL))
         out = no_fit;
     lipsc_release(points);
-    json_t *row = json_object();
-    json_object_set_new(row, "experiment", json_string(c->name));
-    json_object_set_new(row, "model", lipsc_json_text(c->spec));
-    json_object_set_new(row, "map", json_string(lipsc_map_name((lipsc_map_kind)c->map)));
-    json_object_set_new(row, "layer", json_integer((json_int_t)layer));
-    json_object_set_new(row, "value", json_string(value));
-    json_object_set_new(row, "against", json_string(against));
-    json_object_set_new(row, "exponent", lipsc_json_real(out.exponent));
-    json_object_set_new(row, "exponent_low", lipsc_json_real(out.low));
-    json_object_set_new(row, "exponent_high", lipsc_json_real(out.high));
-    json_object_set_new(row, "coefficient", lipsc_json_real(out.coefficient));
-    json_object_set_new(row, "law", out.lengths ? json_boolean(out.law) : json_null());
-    json_object_set_new(row, "lack_of_fit", lipsc_json_real(out.lack_of_fit));
-    json_object_set_new(row, "lengths", json_integer((json_int_t)out.lengths));
-    json_object_set_new(row, "starts", json_integer((json_int_t)out.starts));
-    json_array_append_new(r->fits, row);
+    repro_fit_add(r, &(lipsc_claim_fit){.experiment = c->name,
+                                        .model = c->spec,
+                                        .map = lipsc_map_name(c->map),
+                                        .layer = layer,
+                                        .value = value,
+                                        .against = against,
+                                        .exponent = out.exponent,
+                                        .exponent_low = out.low,
+                                        .exponent_high = out.high,
+                                        .coefficient = out.coefficient,
+                                        .law = out.lengths ? out.law : -1,
+                                        .lack_of_fit = out.lack_of_fit,
+                                        .lengths = out.lengths,
+                                        .starts = out.starts});
     return out;
 }
 
@@ -184,7 +182,7 @@ static lipsc_fit layer_lines(repro *r, const repro_curve *c, const lipsc_study *
     fit(r, c, study, layer, "sigma", "radius_rms");
     repro_law_lines(r, c, layer, &c->drawn[place], &laws,
                     c->trained && c->map == LIPSC_MAP_ATTENTION &&
-                        c->mask == MEASURE_MASK_MODEL);
+                        c->mask == REPRO_MASK_MODEL);
     return laws.defined;
 }
 
@@ -212,13 +210,17 @@ static outcome draw_curve(repro *r, const repro_curve *c) {
     curve drawn = {.study = NULL};
     outcome out = {NAN, no_fit};
     if (repro_stopped(r)) return out;
-    if (!r->set->common.quiet) fprintf(stderr, "%s (%s)\n", c->name, c->spec);
+    if (r->set->part) {
+        char title[4400];
+        snprintf(title, sizeof title, "%s (%s)", c->name, c->spec);
+        r->set->part(r->set->ctx, title);
+    }
     sweep(r, c, &drawn);
     if (!r->status) {
         const lipsc_study *study = drawn.study;
         const size_t middle = lipsc_study_model(study)->layers / 2;
         for (size_t i = 0; i < lipsc_study_count(study); i++)
-            r->loose += lipsc_study_cell(study, i).row->converged != 1;
+            r->out->loose += lipsc_study_cell(study, i).row->converged != 1;
         if (c->first && middle > 0) layer_lines(r, c, study, 0, 0);
         out.fit = layer_lines(r, c, study, middle, 1);
         out.median = longest_median(study, middle);
@@ -282,7 +284,7 @@ static lipsc_fit decoders(repro *r, size_t text, const char *suffix) {
     const outcome masked = draw_curve(r, &c);
     if (text == 0) {
         c.name = names[2];
-        c.mask = MEASURE_MASK_NONE;
+        c.mask = REPRO_MASK_NONE;
         c.first = 0;
         c.drawn[1] = (repro_drawn){0};
         mask_line(r, "decoder", "0.653 (gpt2-nano, layer 3, n = 98)", built_in, 0.653,
@@ -332,7 +334,7 @@ static void encoders(repro *r, size_t text, const char *suffix) {
     if (text > 0) return;
     c.name = names[2];
     c.map = LIPSC_MAP_ATTENTION;
-    c.mask = MEASURE_MASK_CAUSAL;
+    c.mask = REPRO_MASK_CAUSAL;
     c.first = 0;
     if (own) c.drawn[1] = (repro_drawn){6.44, 0.25};
     c.drawn_for = "\"BERT decoder\", no mask";
@@ -348,7 +350,7 @@ static void encoders(repro *r, size_t text, const char *suffix) {
 }
 
 void repro_growth(repro *r) {
-    lipsc_fit fits[CLI_MOST_TEXTS];
+    lipsc_fit fits[LIPSC_CLAIM_TEXTS];
     for (size_t t = 0; t < r->texts.count; t++) {
         char suffix[32] = "";
         if (t) snprintf(suffix, sizeof suffix, ", text %zu", t + 1);
@@ -356,5 +358,5 @@ void repro_growth(repro *r) {
         encoders(r, t, suffix);
     }
     repro_texts_line(r, r->texts.count, fits);
-    if (!r->set->bert) repro_pass(r, "pretrained-encoder", "give --bert DIR");
+    if (!r->set->bert) repro_pass(r, "pretrained-encoder", "give a pretrained BERT");
 }

@@ -1,11 +1,11 @@
-/* reproduce/split.c - docs/maths.md 2: atoms that move, are split, are teleported. */
+/* split.c - docs/maths.md 2: atoms that move, are split, are teleported. */
 #include <math.h>
 #include <string.h>
 
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 enum { ATOMS = 3, WIDTH = 3, PARTS = 5 };
 

@@ -1,4 +1,4 @@
-/* reproduce/bounds.c - docs/maths.md 3: every upper bound against the exact value on a
+/* bounds.c - docs/maths.md 3: every upper bound against the exact value on a
  * batch of random layers, the worst cases of section 5 among the inputs. */
 #include <math.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 enum { TOKENS = 20, WIDTH = 4, HEADS = 3, MATRIX = HEADS * WIDTH * WIDTH };
 
@@ -271,7 +271,7 @@ void repro_bounds(repro *r) {
         if (!status) status = try_rules(c, attn, &dice, &all);
         lipsc_attn_free(attn);
         if (status) repro_fail(r, status, &err);
-        cli_progress_say(&r->progress, "bounds: %zu of %zu inputs", t + 1, trials);
+        repro_doing(r, "bounds: %zu of %zu inputs", t + 1, trials);
     }
     if (!r->status) add_lines(r, &all);
     lipsc_release(all.rule);

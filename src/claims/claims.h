@@ -1,10 +1,10 @@
-/* reproduce.h - the parts of `lipscope reproduce`: a table of claims, the computations that
- * measure them, and the verdicts.
+/* claims.h - the claims of lipscope/claims.h inside: a table of claims, the computations
+ * that measure them, and the verdicts.
  *
- *     cmd_reproduce.c    options, the run file, which computations run
+ *     run.c              what is worked on, the run file, which computations run
+ *     results.c          the run file to lines, curves and worst cases
  *     claims.c           THE TABLE: whose claim, what it says, how it is judged, by whom
  *     judge.c            promised against measured, in one place
- *     print.c            closing table, paragraphs, TSV files
  *     small.c            small layers and random ones, Jacobians, bounds of a ball
  *     split.c            maths 2: moving, splitting, teleporting
  *     basics.c           maths 1.4, 5.2, 3.14: sequences as measures, no global constant
@@ -25,62 +25,39 @@
  * A computation reports every claim that the table gives it: with a value, or with the
  * reason why there is none.  What goes wrong is kept in the repro; everything after it does
  * nothing. */
-#ifndef LIPSC_CLI_REPRODUCE_H
-#define LIPSC_CLI_REPRODUCE_H
+#ifndef LIPSC_CLAIMS_CLAIMS_H
+#define LIPSC_CLAIMS_CLAIMS_H
 
 #include <jansson.h>
 
-#include "args.h"
 #include "attn/attn.h"
 #include "bound/construct.h"
 #include "bound/zoo.h"
-#include "args.h"
-#include "row/field.h"
-#include "study/place.h"
+#include "lipscope/claims.h"
 #include "model/model.h"
-#include "progress.h"
+#include "row/field.h"
 #include "run/run.h"
+#include "study/place.h"
 
 typedef struct {
-    cli_common common;
-    const char *out, *run, *bert, *gpt2, *spoil;
-    cli_texts texts;
-    int quick, only; /* only: 0 all parts, else repro_part + 1 of the one */
-    uint64_t seed;
-} repro_settings;
-
-typedef struct {
-    const cli_command *self;
-    const repro_settings *set;
-    const char *decoder; /* the pretrained decoder that can read text: a folder, or
-                          * builtin:gpt2-nano                                          */
-    cli_texts texts;     /* given or built in                                          */
+    const lipsc_claims_settings *set;
+    lipsc_claims *out;
+    const char *decoder;     /* the pretrained decoder that can read text: a folder, or
+                              * builtin:gpt2-nano                                          */
+    lipsc_claim_texts texts; /* given or built in                                      */
     struct {
         const char *spec;
         lipsc_model *model;
     } kept[3]; /* the models that were given, open: their files are hashed once         */
     int threads;
-    lipsc_device *device; /* with as many */
     lipsc_run *run;
-    json_t *fits; /* growth laws of this call, as defined and as released            */
-    cli_progress progress;
     size_t order; /* of the line that comes next                                      */
-    int spoiled;  /* the line that --spoil names has come                             */
-    int loose;    /* values that did not converge                                     */
+    int spoiled;  /* the line to be spoilt has come                                   */
     lipsc_status status;
     lipsc_error err;
 } repro;
 
 /* ---- The table: claims.c ------------------------------------------------------------- */
-
-/* Whose claim it is.  A theorem or a regression that does not hold ends the program with
- * exit code 1; a figure of the paper that comes out otherwise is a finding. */
-typedef enum {
-    REPRO_PAPER_THEOREM,
-    REPRO_PAPER_FIGURE,
-    REPRO_PROVED_HERE,
-    REPRO_REGRESSION
-} repro_source;
 
 typedef enum {
     REPRO_AT_MOST,  /* measured <= promised (1 + tolerance)       */
@@ -88,27 +65,11 @@ typedef enum {
     REPRO_EQUALS    /* |measured - promised| <= tolerance         */
 } repro_relation;
 
-/* In the order of the table and of --only. */
-typedef enum {
-    REPRO_SPLIT,
-    REPRO_BASICS,
-    REPRO_BOUNDS,
-    REPRO_LEMMAS,
-    REPRO_WORST,
-    REPRO_MEAN_FIELD,
-    REPRO_REGIMES,
-    REPRO_LAYERS,
-    REPRO_RELEASED,
-    REPRO_TEXT,
-    REPRO_ADVERSARIAL,
-    REPRO_PARTS
-} repro_part;
-
 typedef struct {
-    const char *id;      /* for --spoil, and its key in the run file                    */
+    const char *id;      /* its key in the run file                    */
     const char *section; /* of docs/maths.md                                            */
-    repro_part part;
-    repro_source source;
+    lipsc_claim_part part;
+    lipsc_claim_source source;
     const char *statement; /* what is claimed                                           */
     const char *origin;    /* where it stands, and what of that was not seen            */
     repro_relation relation;
@@ -121,8 +82,7 @@ typedef struct {
 extern const repro_claim repro_claims[];
 extern const size_t repro_claim_count;
 const repro_claim *repro_claim_find(const char *id); /* NULL: none */
-const char *repro_source_name(repro_source source);
-const char *repro_part_title(repro_part part);
+const char *repro_part_title(lipsc_claim_part part);
 
 /* ---- Verdicts: judge.c --------------------------------------------------------------- */
 
@@ -162,6 +122,8 @@ int repro_known(repro *r, const char *name);
 void repro_store(repro *r, const char *key, json_t *row);
 void repro_fail(repro *r, lipsc_status status, const lipsc_error *err);
 int repro_stopped(repro *r); /* failed or interrupted: leave */
+/* What is worked on. */
+void repro_doing(repro *r, const char *what, ...) REPRO_PRINTF(2);
 
 /* The larger, the smaller of what was met; a NaN stays one. */
 void repro_raise(double *most, double value);
@@ -184,11 +146,12 @@ void repro_record_add(repro_record *record, const lipsc_zoo_case *z,
 /* Not judged where the bound was refused though its hypotheses hold, or at every input. */
 void repro_record_say(repro *r, const repro_line *line, const repro_record *record);
 
-/* ---- Output: print.c ----------------------------------------------------------------- */
+/* ---- What came out: results.c -------------------------------------------------------- */
 
-/* All rows of the run: files in the folder, the closing table on standard output.
- * CLI_DONE, or CLI_FAILED when a theorem or a regression does not hold. */
-int repro_print(repro *r, const json_t *rows);
+/* Lines, curves and worst cases of the run file; r->out. */
+lipsc_status repro_results_read(const char *run_file, lipsc_claims *out, lipsc_error *err);
+/* A law of this call; its texts are copied. */
+void repro_fit_add(repro *r, const lipsc_claim_fit *fit);
 
 /* ---- Small layers: small.c ----------------------------------------------------------- */
 
@@ -230,7 +193,7 @@ double *repro_jacobian(lipsc_attn *attn);
 void repro_mean_field_row(repro *r, const char *experiment, const char *what, double a,
                           double sigma, double promised, double upper);
 
-/* ---- Models: cmd_reproduce.c --------------------------------------------------------- */
+/* ---- Models: run.c ------------------------------------------------------------------ */
 
 /* A model that may be one of the kept ones. */
 lipsc_status repro_model_open(repro *r, const char *spec, lipsc_model **out,

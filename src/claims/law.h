@@ -1,9 +1,9 @@
-/* law.h - growth laws of `reproduce` in words and lines of its table: what is measured,
+/* law.h - growth laws in words and lines of its table: what is measured,
  * with its interval, against what the paper draws. */
-#ifndef LIPSC_CLI_REPRODUCE_LAW_H
-#define LIPSC_CLI_REPRODUCE_LAW_H
+#ifndef LIPSC_CLAIMS_LAW_H
+#define LIPSC_CLAIMS_LAW_H
 
-#include "reproduce.h"
+#include "claims/claims.h"
 #include "lipscope/fit.h"
 
 /* What the paper draws, for layer 0 and the middle one: coefficient, exponent.  0: no line
@@ -12,15 +12,18 @@ typedef struct {
     double coefficient, exponent;
 } repro_drawn;
 
+enum { REPRO_MASK_MODEL, REPRO_MASK_NONE, REPRO_MASK_CAUSAL };
+
 typedef struct {
     const char *name; /* of the experiment                                  */
     const char *spec; /* MODEL                                              */
     size_t text;      /* of the texts                                       */
-    int map, mask;    /* of measure_settings                                */
-    int first;        /* layer 0 as well as the middle one                  */
-    int longer;       /* n up to 502 in steps of 10, as far as the text goes */
-    int trained;      /* its tokens may grow with n                         */
-    int own;          /* the paper's own model                              */
+    lipsc_map_kind map;
+    int mask;    /* REPRO_MASK_...                                     */
+    int first;   /* layer 0 as well as the middle one                  */
+    int longer;  /* n up to 502 in steps of 10, as far as the text goes */
+    int trained; /* its tokens may grow with n                         */
+    int own;     /* the paper's own model                              */
     repro_drawn drawn[2];
     const char *drawn_for;
 } repro_curve;

@@ -1,11 +1,11 @@
-/* reproduce/regimes.c - docs/maths.md 3.5 and 6: where growth with n must stop, and what is
+/* regimes.c - docs/maths.md 3.5 and 6: where growth with n must stop, and what is
  * left when tokens are large. */
 #include <math.h>
 #include <string.h>
 
 #include "core/mem.h"
 #include "linalg/dense.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 /* ---- 3.5: the crossover -------------------------------------------------------------- */
 

@@ -1,11 +1,11 @@
-/* reproduce/law.c - growth laws against what the paper draws.  A verdict needs the paper's
+/* law.c - growth laws against what the paper draws.  A verdict needs the paper's
  * own model, a given text and an interval; no sentence is stronger than its interval. */
-#include "law.h"
+#include "claims/law.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "core/extreme.h"
-#include "measure.h"
 
 /* ---- What keeps a verdict away ------------------------------------------------------- */
 
@@ -98,11 +98,11 @@ static void tell(const repro_curve *c, size_t layer, const repro_drawn *drawn,
              "%s (%s), layer %zu, map %s. As defined, sigma ~ %.3g n^%.2f%s; as released, "
              "|J^T f|^(1/2) ~ %.3g n^%.2f%s; the paper: %s. The radius of the tokens goes "
              "like n^%.2f%s. %s",
-             c->name, c->spec, layer, lipsc_map_name((lipsc_map_kind)c->map),
-             defined->coefficient, tidy(defined->exponent), interval(defined, 2, room[0]),
-             released->coefficient, tidy(released->exponent),
-             interval(released, 2, room[1]), origin, tidy(laws->radius.exponent),
-             interval(&laws->radius, 2, room[2]), meaning(defined, released));
+             c->name, c->spec, layer, lipsc_map_name(c->map), defined->coefficient,
+             tidy(defined->exponent), interval(defined, 2, room[0]), released->coefficient,
+             tidy(released->exponent), interval(released, 2, room[1]), origin,
+             tidy(laws->radius.exponent), interval(&laws->radius, 2, room[2]),
+             meaning(defined, released));
 }
 
 /* ---- Lines ----------------------------------------------------------------------------
@@ -182,7 +182,7 @@ void repro_texts_line(repro *r, size_t count, const lipsc_fit *fits) {
     else
         line.unmet = why;
     if (count < 2)
-        repro_leave(r, &line, "give --text twice");
+        repro_leave(r, &line, "give a second text");
     else
         repro_judge(r, &line, isnan(low) ? 0.0 : low - high,
                     "exponents of sigma from %.2f to %.2f; the intervals %s", tidy(least),

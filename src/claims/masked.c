@@ -1,10 +1,10 @@
-/* reproduce/masked.c - docs/maths.md 1.4 and 5.4: causal masks, an outlier that comes
+/* masked.c - docs/maths.md 1.4 and 5.4: causal masks, an outlier that comes
  * first, at every time scale, or last. */
 #include <math.h>
 #include <string.h>
 
 #include "core/mem.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 void repro_outlier_first(repro *r) {
     static const double table[3][4] = {{1.5294, 3.4414, 5.3135, 5.6574},

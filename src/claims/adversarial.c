@@ -1,4 +1,4 @@
-/* reproduce/adversarial.c - docs/maths.md 8: the authors' adversarial inputs, one token
+/* adversarial.c - docs/maths.md 8: the authors' adversarial inputs, one token
  * against a crowd along an eigenvector, on whole attention modules of real models.
  *
  * The exact sigma stands beside what the released script returns.  With a query bias u and
@@ -9,9 +9,7 @@
 
 #include "core/extreme.h"
 #include "core/mem.h"
-#include "interrupt.h"
-#include "names.h"
-#include "reproduce.h"
+#include "claims/claims.h"
 
 enum { STEP = 5, MOST_LENGTHS = 20 }; /* n = 2, 7, ..., 97 */
 
@@ -141,7 +139,9 @@ static json_t *make_row(const sheet *s, size_t n, const double value[3],
     json_object_set_new(row, "layer", json_integer((json_int_t)s->at));
     json_object_set_new(row, "head", json_null());
     json_object_set_new(row, "direction_head", json_integer((json_int_t)s->head));
-    json_object_set_new(row, "map", json_string(cli_map_name(s->layer)));
+    json_object_set_new(
+        row, "map",
+        json_string(lipsc_map_name(s->layer->O ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS)));
     json_object_set_new(row, "mask", json_string(lipsc_mask_name(s->layer->mask)));
     json_object_set_new(row, "n", json_integer((json_int_t)n));
     json_object_set_new(row, "window", json_integer(0));
@@ -162,7 +162,7 @@ static json_t *make_row(const sheet *s, size_t n, const double value[3],
 
 /* value: sigma, as released, and with prove the proved bound, which takes longer than both.
  */
-static lipsc_status measure_at(const sheet *s, uint64_t seed, size_t n, int prove,
+static lipsc_status measure_at(const repro *r, const sheet *s, size_t n, int prove,
                                double value[3], lipsc_svd_info *how, lipsc_error *err) {
     const size_t d = s->layer->d;
     lipsc_svd_settings set;
@@ -173,8 +173,9 @@ static lipsc_status measure_at(const sheet *s, uint64_t seed, size_t n, int prov
     for (size_t i = 0; i < n; i++) memcpy(X + i * d, i ? s->x + d : s->x, d * sizeof *X);
     const lipsc_input input = {.n = n, .X = X};
     lipsc_svd_defaults(&set);
-    set.seed = seed;
-    set.stop = cli_interrupted;
+    set.seed = r->set->seed;
+    set.stop = r->set->stop;
+    set.ctx = r->set->ctx;
     lipsc_status status =
         lipsc_attn_at(s->packed, NULL, &input, LIPSC_F64, lipsc_cpu_of(1), &attn, err);
     if (!status) status = lipsc_attn_sigma(attn, &set, &value[0], NULL, NULL, how);
@@ -198,8 +199,7 @@ static json_t *compute_length(repro *r, const sheet *s, size_t i) {
 #pragma omp critical(repro_run)
     stopped = repro_stopped(r);
     if (stopped) return NULL;
-    const lipsc_status status =
-        measure_at(s, r->set->seed, n, i + 1 == s->count, value, &how, &err);
+    const lipsc_status status = measure_at(r, s, n, i + 1 == s->count, value, &how, &err);
     key_of(s, n, key);
 #pragma omp critical(repro_run)
     {
@@ -208,7 +208,7 @@ static json_t *compute_length(repro *r, const sheet *s, size_t i) {
         } else {
             row = make_row(s, n, value, &how);
             repro_store(r, key, json_incref(row));
-            cli_progress_say(&r->progress, "%s, n = %zu", s->named, n);
+            repro_doing(r, "%s, n = %zu", s->named, n);
         }
     }
     return row;
@@ -339,7 +339,7 @@ static void draw_lengths(repro *r, const sheet *s, points *p) {
     if (!r->status) compute_lengths(r, s, rows);
     for (size_t i = 0; i < s->count; i++) {
         if (rows[i]) {
-            r->loose += !json_is_true(json_object_get(rows[i], "converged"));
+            r->out->loose += !json_is_true(json_object_get(rows[i], "converged"));
             p->ln_n[p->count] = log((double)length_of(s, i));
             p->ln[0][p->count] = log(json_number_value(json_object_get(rows[i], "sigma")));
             p->ln[1][p->count] =
@@ -445,6 +445,6 @@ void repro_adversarial(repro *r) {
             leave_figure(r, &figures[i]);
         else
             draw_figure(r, &figures[i]);
-    if (!real_gpt2) repro_pass(r, "adversarial-gpt2", "give --gpt2 DIR");
-    if (!real_bert) repro_pass(r, "adversarial-bert", "give --bert DIR with bert-base");
+    if (!real_gpt2) repro_pass(r, "adversarial-gpt2", "give a pretrained GPT-2");
+    if (!real_bert) repro_pass(r, "adversarial-bert", "give bert-base");
 }

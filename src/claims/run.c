@@ -1,0 +1,221 @@
+/* run.c - every claim of the table, computed and judged: what is worked on, the run file,
+ * and which computations run. */
+#include <omp.h>
+#include <string.h>
+
+#include "claims/claims.h"
+#include "core/error.h"
+#include "core/mem.h"
+#include "core/sha256.h"
+#include "lipscope/tokens.h"
+#include "study/window.h"
+
+enum { KEPT = sizeof((repro *)0)->kept / sizeof((repro *)0)->kept[0] };
+
+void lipsc_claims_defaults(lipsc_claims_settings *set) {
+    *set = (lipsc_claims_settings){.seed = 1, .only = -1};
+}
+
+/* ---- What is worked on --------------------------------------------------------------- */
+
+lipsc_status repro_model_open(repro *r, const char *spec, lipsc_model **out,
+                              lipsc_error *err) {
+    for (size_t k = 0; k < KEPT; k++)
+        if (r->kept[k].model && !strcmp(r->kept[k].spec, spec)) {
+            *out = r->kept[k].model;
+            return LIPSC_OK;
+        }
+    return lipsc_model_open_part(spec, LIPSC_PART_WHOLE, r->set->seed, out, err);
+}
+
+void repro_model_close(repro *r, lipsc_model *model) {
+    for (size_t k = 0; k < KEPT; k++)
+        if (r->kept[k].model == model) return;
+    lipsc_model_free(model);
+}
+
+int repro_is_published(repro *r, const char *spec, const char *architecture) {
+    lipsc_model *model = NULL;
+    if (repro_model_open(r, spec, &model, NULL)) return 0;
+    const lipsc_model_info *info = lipsc_model_describe(model);
+    const int same =
+        info->d == 768 && info->layers == 12 && !strcmp(info->architecture, architecture);
+    repro_model_close(r, model);
+    return same;
+}
+
+const char *repro_encoder(const repro *r) {
+    return r->set->bert ? r->set->bert : "random:bert:nano";
+}
+
+/* The hash of a model, so that another one is refused; its kind must fit.  It is kept. */
+static lipsc_status add_model(repro *r, json_t *all, const char *name, const char *spec,
+                              int encoder, int *reads_text, lipsc_error *err) {
+    lipsc_model *model;
+    size_t k = 0;
+    lipsc_status status =
+        lipsc_model_open_part(spec, LIPSC_PART_WHOLE, r->set->seed, &model, err);
+    if (status) return status;
+    while (r->kept[k].model) k++;
+    r->kept[k].spec = spec;
+    r->kept[k].model = model;
+    const lipsc_model_info *info = lipsc_model_describe(model);
+    if (encoder != (info->mask == LIPSC_MASK_NONE && !info->has_pixels))
+        status = lipsc_fail(err, LIPSC_E_ARG, "%s: a model of kind %s cannot stand for %s",
+                            spec, info->architecture, encoder ? "BERT" : "GPT-2");
+    if (reads_text) *reads_text = info->has_embeddings;
+    json_object_set_new(all, name, json_string(info->hash));
+    return status;
+}
+
+static lipsc_status add_text(const repro *r, const char *path, json_t *hashes,
+                             lipsc_error *err) {
+    char *bytes, hash[65], remark[LIPSC_SOURCE_REMARK];
+    size_t size;
+    lipsc_sha256 sha;
+    if (!strcmp(path, "-"))
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "a text that is read several times cannot come from standard "
+                          "input");
+    const lipsc_status status = lipsc_bytes_read(path, &bytes, &size, err);
+    if (status) return status;
+    lipsc_sha256_begin(&sha);
+    lipsc_sha256_add(&sha, bytes, size);
+    lipsc_sha256_end(&sha, hash);
+    json_array_append_new(hashes, json_string(hash));
+    const size_t malformed = lipsc_tokenizer_malformed(bytes, size);
+    if (malformed && r->set->remark) {
+        lipsc_source_malformed(path, malformed, size, remark);
+        r->set->remark(r->set->ctx, remark);
+    }
+    lipsc_release(bytes);
+    return LIPSC_OK;
+}
+
+/* Everything that decides a value. */
+static lipsc_status gather(repro *r, json_t *all, lipsc_error *err) {
+    static const char *const built_in[] = {"builtin:lighthouse"};
+    const lipsc_claims_settings *s = r->set;
+    int reads_text = 0;
+    lipsc_status status = LIPSC_OK;
+    if (s->texts.count > LIPSC_CLAIM_TEXTS)
+        return lipsc_fail(err, LIPSC_E_ARG, "more than %d texts", LIPSC_CLAIM_TEXTS);
+    if (s->gpt2) status = add_model(r, all, "gpt2_hash", s->gpt2, 0, &reads_text, err);
+    if (!status && s->bert) status = add_model(r, all, "bert_hash", s->bert, 1, NULL, err);
+    r->decoder = reads_text ? s->gpt2 : "builtin:gpt2-nano";
+    if (!status && !reads_text)
+        status = add_model(r, all, "decoder_hash", r->decoder, 0, NULL, err);
+    r->texts = s->texts.count ? s->texts : (lipsc_claim_texts){1, built_in};
+    json_t *hashes = json_array();
+    for (size_t t = 0; t < r->texts.count && !status; t++)
+        status = add_text(r, r->texts.at[t], hashes, err);
+    json_object_set_new(all, "text_hashes", hashes);
+    json_object_set_new(all, "seed", json_integer((json_int_t)s->seed));
+    json_object_set_new(all, "quick", json_boolean(s->quick));
+    json_object_set_new(all, "tiled",
+                        json_false()); /* windows of all lengths start alike */
+    json_object_set_new(all, "spoil", s->spoil ? json_string(s->spoil) : json_null());
+    return status;
+}
+
+/* ---- Together ------------------------------------------------------------------------ */
+
+/* These store every cell of theirs, and only lines and laws are made again. */
+static int keeps_cells(const repro_claim *c) {
+    return c->part == LIPSC_CLAIM_TEXT || c->part == LIPSC_CLAIM_ADVERSARIAL;
+}
+
+/* 1: the run file has every claim of this computation. */
+static int computed(repro *r, const repro_claim *first) {
+    for (size_t c = 0; c < repro_claim_count; c++)
+        if (repro_claims[c].compute == first->compute && !repro_claims[c].many &&
+            !repro_known(r, repro_claims[c].id))
+            return 0;
+    return 1;
+}
+
+/* A claim that its computation forgot is an error, not a shorter table. */
+static void check_reported(repro *r, const repro_claim *first) {
+    for (size_t c = 0; c < repro_claim_count && !r->status; c++)
+        if (repro_claims[c].compute == first->compute && !repro_claims[c].many &&
+            !repro_known(r, repro_claims[c].id)) {
+            lipsc_error err;
+            snprintf(err.text, sizeof err.text, "%s: could not be computed",
+                     repro_claims[c].id);
+            repro_fail(r, LIPSC_E_NOMEM, &err);
+        }
+}
+
+static void compute(repro *r, const repro_claim *claim) {
+    /* Parts share their work among threads themselves; products inside are small. */
+    const int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    r->order = 1000 * (size_t)(claim - repro_claims);
+    claim->compute(r);
+    omp_set_num_threads(threads);
+    if (!repro_stopped(r)) check_reported(r, claim);
+    if (r->set->doing) r->set->doing(r->set->ctx, NULL);
+}
+
+/* Every computation of the table once, in its order. */
+static void run_claims(repro *r) {
+    int told = -1;
+    for (size_t c = 0; c < repro_claim_count && !repro_stopped(r); c++) {
+        const repro_claim *claim = &repro_claims[c];
+        if (c && claim[-1].compute == claim->compute) continue;
+        if (r->set->only >= 0 && r->set->only != (int)claim->part) continue;
+        if (!keeps_cells(claim) && computed(r, claim)) continue;
+        if (told != (int)claim->part && r->set->part)
+            r->set->part(r->set->ctx, repro_part_title(claim->part));
+        told = (int)claim->part;
+        compute(r, claim);
+    }
+}
+
+static lipsc_status open_run(repro *r, lipsc_error *err) {
+    static const char *const fields[] = {
+        "section",  "name",     "source",     "claim",      "origin",
+        "measured", "holds",    "experiment", "model",      "layer",
+        "map",      "mask",     "n",          "window",     "start",
+        "sigma",    "released", "upper",      "radius_rms", "best_construction"};
+    json_t *all = json_object(),
+           *absent = json_pack("{s:b}", "tiled", 1); /* first edition */
+    const lipsc_run_options how = {.command = "reproduce",
+                                   .command_line = r->set->command_line,
+                                   .settings = all,
+                                   .absent = absent,
+                                   .field_count = sizeof fields / sizeof *fields,
+                                   .fields = fields};
+    lipsc_status status = all && absent ? gather(r, all, err)
+                                        : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory");
+    if (!status) status = lipsc_run_open(r->set->run_file, &how, &r->run, err);
+    json_decref(all);
+    json_decref(absent);
+    return status;
+}
+
+static void check_spoilt(repro *r) {
+    const char *name = r->set->spoil;
+    lipsc_error err;
+    if (r->status || !name || r->spoiled || repro_known(r, name)) return;
+    lipsc_fail(&err, LIPSC_E_ARG, "spoil %s: no line has this name", name);
+    repro_fail(r, LIPSC_E_ARG, &err);
+}
+
+lipsc_status lipsc_claims_run(const lipsc_claims_settings *set, lipsc_claims *out,
+                              lipsc_error *err) {
+    *out = (lipsc_claims){0};
+    repro r = {.set = set, .out = out, .threads = lipsc_device_threads(set->device)};
+    if (!set->run_file)
+        return lipsc_fail(err, LIPSC_E_ARG, "claims are kept in a run file: name one");
+    lipsc_status status = open_run(&r, err);
+    if (!status) {
+        run_claims(&r);
+        check_spoilt(&r);
+        lipsc_run_close(r.run);
+        status = r.status ? lipsc_fail(err, r.status, "%s", r.err.text)
+                          : repro_results_read(set->run_file, out, err);
+    }
+    for (size_t k = 0; k < KEPT; k++) lipsc_model_free(r.kept[k].model);
+    return status;
+}
