@@ -8,6 +8,7 @@ build=${1:-build-coverage}
 [ $# = 0 ] || shift
 [ $# != 0 ] || set -- -LE 'real|long' -E '^(repo|browser)\.'
 root=$PWD
+unset CCACHE_BASEDIR # names of files would be relative then
 cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS="--coverage -O1" >/dev/null
 cmake --build "$build" -j "$(nproc)" >/dev/null
 find "$build" -name '*.gcda' -delete
