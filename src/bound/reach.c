@@ -11,7 +11,8 @@
  * are for what is small anyway, rounding and the like; what counts is in norm_move.c.
  *
  * Rounding.  A computed sum of m products is wrong by at most m eps times the sum of their
- * sizes, in any order: |Q x + b| by (d + 2) eps (|Q|_F |x| + |b|). */
+ * sizes, in any order: |Q x + b| by (d + 2) eps (|Q|_F |x| + |b|).  Where they were found
+ * in twice the precision, by the square of that factor, and by their rounding once. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -33,9 +34,16 @@ typedef struct {
     const double *W, *bias; /* W NULL: the identity */
     double norm, scale;     /* |W|                  */
     const lipsc_factor *F;  /* of W^T               */
+    const double *fine;     /* (n, k) W x + b in twice the precision; NULL: plain */
     const lipsc_turn *turn;
     double eps; /* of the norm */
 } projection;
+
+/* Of a sum whose terms have the size `most`, found as a vector of this length. */
+static double fine_error(size_t d, double most, double length) {
+    const double gamma = ((double)d + 4.0) * DBL_EPSILON;
+    return 2.0 * DBL_EPSILON * length + gamma * gamma * most;
+}
 
 static void side_make(const lipsc_head *head, const projection *p, double r,
                       const double *y, lipsc_side *side) {
@@ -50,8 +58,10 @@ static void side_make(const lipsc_head *head, const projection *p, double r,
     const lipsc_norm_of of = {p->F, p->norm, p->scale, p->eps, r};
     for (size_t i = 0; i < n; i++) {
         const double x = length_of(d, head->rows->X + i * d);
-        const double raw_error = ((double)d + 4.0) * DBL_EPSILON * (sizes * x + bias) +
-                                 (p->W ? 0.0 : DBL_EPSILON * (x + bias));
+        const double raw_error =
+            p->fine ? fine_error(d, sizes * x + bias, length_of(k, p->fine + i * k))
+                    : ((double)d + 4.0) * DBL_EPSILON * (sizes * x + bias) +
+                          (p->W ? 0.0 : DBL_EPSILON * (x + bias));
         double stretch = 1.0, bend = 0.0, rounding = 16.0 * DBL_EPSILON;
         if (p->turn->gain) {
             const double least = length_of(k, p->turn->raw + i * k) * (1.0 - 1e-12) -
@@ -148,8 +158,10 @@ static void value_errors(const lipsc_head *head, const double *V, lipsc_reach *r
         token = lipsc_max(token, length_of(d, head->rows->X + i * d));
         z = lipsc_max(z, length_of(dv, head->z + i * dv));
     }
-    reach->value_error[0] =
-        2.0 * ((double)d + 4.0) * DBL_EPSILON * sizes * token + 8.0 * DBL_EPSILON * z;
+    const double error = head->rows->raw.q
+                             ? fine_error(d, sizes * token, z)
+                             : ((double)d + 4.0) * DBL_EPSILON * sizes * token;
+    reach->value_error[0] = 2.0 * error + 8.0 * DBL_EPSILON * z;
     reach->value_error[1] = head->out.norm * reach->value_error[0];
 }
 
@@ -159,11 +171,13 @@ lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index, const lipsc_
     const size_t d = head->d, k = head->k;
     const size_t group = index * layer->kv_heads / layer->heads;
     const double up = 1.0 + 64.0 * (double)(d + k) * DBL_EPSILON; /* of LAPACK's norms */
+    const lipsc_raw raw = head->rows->raw;
     const projection query = {.W = layer->Q + index * k * d,
                               .bias = layer->bq ? layer->bq + index * k : NULL,
                               .norm = up * head->Qt.norm,
                               .scale = fabs(head->scale),
                               .F = &head->Qt,
+                              .fine = raw.q ? raw.q + index * head->n * k : NULL,
                               .turn = &head->query_turn,
                               .eps = layer->norm_eps};
     const projection key = {.W = layer->K ? layer->K + group * k * d : NULL,
@@ -171,6 +185,7 @@ lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index, const lipsc_
                             .norm = up * head->Kt.norm,
                             .scale = 1.0,
                             .F = &head->Kt,
+                            .fine = raw.q ? raw.key + group * head->n * k : NULL,
                             .turn = &head->key_turn,
                             .eps = layer->norm_eps};
     const int turned = head->keys_differ || head->query_turn.gain;

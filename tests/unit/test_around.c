@@ -2,6 +2,7 @@
  * inputs inside it: random ones on its wall, and those that an attack finds. */
 #include "core/extreme.h"
 #include "lipscope/attack.h"
+#include "lipscope/file.h"
 #include "layers.h"
 #include "linalg/dense.h"
 
@@ -318,6 +319,28 @@ static void no_scores(void **state) {
     lipsc_attn_free(attn);
 }
 
+/* Keys that cancel to the last digits: the neighbourhood of a point is no worse known than
+ * the point. */
+static void cancelling(void **state) {
+    (void)state;
+    const lipsc_layer_options options = {.scale = 1.0, .need_input = 1};
+    lipsc_layer_file file;
+    lipsc_error err = {.text = ""};
+    if (lipsc_layer_file_read(LIPSC_TEST_DATA "/hard/cancellation.safetensors", &options,
+                              &file, &err))
+        fail_msg("%s", err.text);
+    const test_layer t = {.layer = file.layer, .input = file.input};
+    for (int k = 0; k < 3; k++) {
+        const double R = (const double[]){0.0, 1e-300, 1e-30}[k];
+        const lipsc_around found = around(&t, R, 1);
+        if (!(found.value <= found.point * (1.0 + 1e-4)))
+            fail_msg("R %g: %.15g, far from the bound at the point, %.15g", R, found.value,
+                     found.point);
+        check(1.3557442268862374, found.value, "keys that cancel", "in 80 digits");
+    }
+    lipsc_layer_file_free(&file);
+}
+
 /* A norm without eps whose query may become zero has no bound; NaN is no radius. */
 static void refused(void **state) {
     (void)state;
@@ -356,7 +379,7 @@ int main(void) {
         cmocka_unit_test(two_tokens),    cmocka_unit_test(below),
         cmocka_unit_test(no_scores),     cmocka_unit_test(refused),
         cmocka_unit_test(threads),       cmocka_unit_test(sinks),
-        cmocka_unit_test(many_heads),
+        cmocka_unit_test(many_heads),    cmocka_unit_test(cancelling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
