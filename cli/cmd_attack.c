@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attack_table.h"
 #include "interrupt.h"
 #include "place.h"
 #include "progress.h"
+#include "screen.h"
 
 enum { DTYPE_DEFAULT, DTYPE_F32, DTYPE_F64 };
 
@@ -16,8 +18,8 @@ typedef struct {
     size_t atoms;
     int domain; /* lipsc_attack_domain */
     size_t restarts, iterations;
-    double tol;
-    int dtype;
+    double tol, seconds;
+    int dtype, rows;
     const char *out, *run;
 } settings;
 
@@ -104,6 +106,14 @@ static const cli_option options[] = {
      AT(tol),
      .wanted = "a number from 1e-14 to 1",
      .help = "residual of the value found (default 1e-8)"},
+    {.kind = CLI_REAL,
+     .name = "seconds",
+     .value = "S",
+     .min = 1e-3,
+     .max = 1e9,
+     AT(seconds),
+     .wanted = "a positive number",
+     .help = "end after so many seconds, shared by the lengths, with the best so far"},
     CLI_THREADS_OPTION(cli_place),
 
     {.kind = CLI_GROUP, .name = "Files"},
@@ -120,6 +130,10 @@ static const cli_option options[] = {
      .value = "FILE",
      AT(run),
      .help = "keep finished lengths in this SQLite file and continue from it"},
+    {.kind = CLI_FLAG,
+     .name = "rows",
+     AT(rows),
+     .help = "the row of each length (wide); always so in tsv and json"},
     CLI_OUTPUT_OPTIONS(cli_place),
 };
 
@@ -135,31 +149,34 @@ typedef struct {
 } record;
 static const lipsc_field case_fields[] = {CASE_LIST(LIPSC_FIELD_ENTRY)};
 
-/* One value for each length has no interval, and a slope without a straight line is no
- * law. */
-static void say_growth(const lipsc_growth *law) {
-    if (law->law > 0)
-        printf("\nsigma ~ %.4g n^%.4g over %zu lengths, each with one input\n",
-               law->coefficient, law->exponent, law->lengths);
-    else
-        printf("\nno power law: slope %.4g over %zu lengths, but the local slopes are more "
-               "than 0.15 apart\n",
-               law->exponent, law->lengths);
-}
-
 static size_t finished(const lipsc_attacks *a) {
     size_t done = 0;
     for (size_t i = 0; i < a->count; i++) done += a->rows[i].n != LIPSC_NONE;
     return done;
 }
 
-static int print(const cli_command *self, const settings *s, const lipsc_attacks *a) {
-    enum { MOST = 16 };
+static size_t longest(const lipsc_attacks *a) {
+    size_t most = 0;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->rows[i].n != LIPSC_NONE && a->rows[i].n > most) most = a->rows[i].n;
+    return most;
+}
+
+static int print(const cli_command *self, const settings *s, const char *what,
+                 const lipsc_place *place, const lipsc_attacks *a) {
+    enum { MOST = 24 };
     const lipsc_format format = (lipsc_format)s->from.common.format;
     const lipsc_fields fields = lipsc_attack_fields();
     lipsc_column columns[MOST];
     lipsc_error err = {.text = "out of memory"};
     if (!finished(a)) return CLI_DONE;
+    if (format == LIPSC_FORMAT_TABLE && !s->rows)
+        return attack_table(a, &s->from, what, place,
+                            s->lengths.count ? s->lengths.items[s->lengths.count - 1]
+                                             : longest(a),
+                            s->atoms > 0)
+                   ? cli_failure(self, "%s", err.text)
+                   : CLI_DONE;
     lipsc_table *t =
         lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout,
                         lipsc_table_columns(fields, 0, format, columns), columns);
@@ -172,7 +189,6 @@ static int print(const cli_command *self, const settings *s, const lipsc_attacks
         t, (lipsc_fields){sizeof case_fields / sizeof *case_fields, case_fields},
         &(record){s->atoms > 0, s->from.source.special});
     const lipsc_status status = lipsc_table_end(t, &err);
-    if (!status && a->has_law && format == LIPSC_FORMAT_TABLE) say_growth(&a->law);
     lipsc_table_free(t);
     return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
 }
@@ -194,12 +210,49 @@ typedef struct {
     const cli_command *self;
     const settings *set;
     cli_progress line;
+    double begin, climbs; /* seconds of the clock: of all, of the first climb */
+    double done;          /* share of the climbs                              */
+    int estimated;
 } watcher;
+
+/* Seconds that are left at most: climbs may arrive early. */
+static double seconds_left(const watcher *w) {
+    const double now = cli_seconds();
+    const double left =
+        w->done > 0.0 ? (now - w->climbs) * (1.0 - w->done) / w->done : INFINITY;
+    const double limit =
+        w->set->seconds > 0.0 ? w->set->seconds + w->begin - now : INFINITY;
+    return fmax(0.0, fmin(left, limit));
+}
+
+/* One estimate of long work, when the first climbs say how fast it goes. */
+static void estimate(watcher *w) {
+    const double early = 0.02, long_work = 30.0, trial = 2.0;
+    char text[CLI_NUMBER];
+    if (w->estimated || !(w->done > early) || cli_seconds() - w->climbs < trial) return;
+    w->estimated = 1;
+    const double whole = cli_seconds() - w->begin + seconds_left(w);
+    if (whole < long_work || w->set->from.common.quiet) return;
+    cli_progress_end(&w->line);
+    cli_note(w->self, "at most about %s; --seconds S ends it before",
+             cli_duration(whole, text));
+}
+
+static void tell_share(void *ctx, double done) {
+    watcher *w = ctx;
+    if (w->climbs == 0.0) w->climbs = cli_seconds();
+    w->done = done;
+    estimate(w);
+}
 
 static void tell(void *ctx, size_t n, const char *doing, long evaluations, double best) {
     watcher *w = ctx;
-    cli_progress_say(&w->line, "n %zu  %s  %ld inputs  best sigma %.6g", n, doing,
-                     evaluations, best);
+    char left[CLI_NUMBER];
+    const int known = w->done > 0.0 || w->set->seconds > 0.0;
+    cli_progress_say(&w->line, "n %zu  %s  %ld inputs  best sigma %.4g%s%s%s", n, doing,
+                     evaluations, best, known ? "  at most " : "",
+                     known ? cli_duration(seconds_left(w), left) : "",
+                     known ? " left" : "");
 }
 
 static void say_written(void *ctx, const char *path) {
@@ -253,11 +306,13 @@ static int attack(const cli_command *self, const settings *s, const char *what,
         cli_progress_begin(&w.line, &s->from.common);
         set->stop = cli_interrupted;
         set->progress = tell;
+        set->share = tell_share;
+        w.begin = cli_seconds();
         set->written = say_written;
         set->ctx = &w;
         const lipsc_status status = lipsc_place_attack(place, set, &found, &err);
         cli_progress_end(&w.line);
-        code = print(self, s, &found);
+        code = print(self, s, what, place, &found);
         if (status == LIPSC_E_STOPPED)
             code = interrupted(self, s, &found);
         else if (status)
@@ -294,6 +349,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     set.restarts = s.restarts;
     set.iterations = s.iterations;
     set.tol = s.tol;
+    set.seconds = s.seconds;
     set.seed = s.from.seed;
     set.out = s.out;
     set.run_file = s.run;

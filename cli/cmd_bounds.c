@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "bounds_table.h"
 #include "interrupt.h"
 #include "place.h"
 #include "progress.h"
@@ -10,6 +11,7 @@ typedef struct {
     cli_place from; /* first, for its option tables */
     double p;
     double around, below; /* NaN: not asked for */
+    int rows;
 } settings;
 
 #define AT(member)   .offset = offsetof(settings, member)
@@ -76,6 +78,11 @@ static const cli_option options[] = {
          "find the largest R for which sigma is proved to stay below S, and take it for "
          "--around"},
     CLI_THREADS_OPTION(cli_place),
+    {.kind = CLI_FLAG,
+     .name = "rows",
+     AT(rows),
+     .help = "every bound in a row of its own (wide), refused ones with the reason; always "
+             "so in tsv and json"},
     CLI_OUTPUT_OPTIONS(cli_place),
 };
 
@@ -93,33 +100,15 @@ typedef struct {
 } record;
 static const lipsc_field case_fields[] = {CASE_LIST(LIPSC_FIELD_ENTRY)};
 
-/* For people: the same in a sentence under the table. */
-static void say_regime(const lipsc_regime *regime, size_t n) {
-    printf(
-        "\nregime %s: head %zu has a = %.6g, Delta = %.6g; growth like sqrt(n) must stop "
-        "near n = ",
-        regime->name, regime->head, regime->a, regime->delta);
-    if (regime->log_crossover < 700.0)
-        printf("%.6g", exp(regime->log_crossover));
-    else
-        printf("e^%.6g", regime->log_crossover);
-    printf(" (here n = %zu)\nthis input %s: scores in a row of that head differ by at most "
-           "%.6g\n",
-           n, regime->input, regime->spread);
-}
-
-static void say_around(const lipsc_neighbourhood *a) {
-    printf("\nsigma is at most %.6g wherever no token moves by more than %.6g (%.4g of the "
-           "mean token length)\n",
-           isnan(a->below) ? a->value : a->below, a->radius, a->relative);
-}
-
-static int print(const cli_command *self, const settings *s, const lipsc_bounds *b) {
+static int print(const cli_command *self, const settings *s, const char *what,
+                 const lipsc_bounds *b) {
     enum { MOST = 16 };
     const lipsc_format format = (lipsc_format)s->from.common.format;
     const lipsc_fields fields = lipsc_bound_fields();
     lipsc_column columns[MOST];
     lipsc_error err;
+    if (format == LIPSC_FORMAT_TABLE && !s->rows)
+        return bounds_table(b, what) ? cli_failure(self, "out of memory") : CLI_DONE;
     lipsc_table *t =
         lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout,
                         lipsc_table_columns(fields, 0, format, columns), columns);
@@ -134,11 +123,7 @@ static int print(const cli_command *self, const settings *s, const lipsc_bounds 
                        b->has_around ? &b->around : NULL);
     const lipsc_status status = lipsc_table_end(t, &err);
     lipsc_table_free(t);
-    if (status) return cli_failure(self, "%s", err.text);
-    if (format != LIPSC_FORMAT_TABLE) return CLI_DONE;
-    if (b->has_regime) say_regime(&b->regime, b->n);
-    if (b->has_around) say_around(&b->around);
-    return CLI_DONE;
+    return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
 }
 
 /* ---- Together ------------------------------------------------------------------------ */
@@ -172,7 +157,8 @@ static int bound(const cli_command *self, const settings *s, const char *what,
     if (status == LIPSC_E_REFUSED && of_norm)
         return cli_failure(self, "--radius layernorm: %s", err.text);
     if (status && status != LIPSC_E_NOCONV) return cli_place_failure(self, status, &err);
-    int code = print(self, s, &bounds);
+    char layer[CLI_PLACE_WORDS];
+    int code = print(self, s, cli_place_words(&s->from, what, place, layer), &bounds);
     if (code == CLI_DONE && status) {
         code = CLI_NOT_CONVERGED;
         if (!s->from.common.quiet)
@@ -216,9 +202,9 @@ const cli_command cli_cmd_bounds = {
     .summary = "every bound of the zoo beside the exact value",
     .about =
         "All upper and lower bounds of the largest singular value of one attention\n"
-        "layer: at its input, over all inputs in a ball, over all inputs.  Upper bounds\n"
-        "come first, tightest first; a bound whose hypotheses do not hold is refused\n"
-        "with the reason.  FILE is a layer file as `lipscope layer` reads it.  `ratio`\n"
+        "layer: at its input, over all inputs in a ball, over all inputs, tightest first.\n"
+        "A bound whose hypotheses do not hold is refused; --rows has the reasons.\n"
+        "FILE is a layer file as `lipscope layer` reads it.  `ratio`\n"
         "is value / sigma, where sigma is the constant in the norm of the bound.",
     .example = "  $ lipscope bounds layer.safetensors --num-heads 12 --causal\n"
                "  $ lipscope bounds gpt2/ --text alice.txt --layers 3 --length 64\n"

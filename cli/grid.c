@@ -111,10 +111,11 @@ static size_t width_of(const char *text, size_t size) {
 
 static size_t whole_width(const char *text) { return width_of(text, strlen(text)); }
 
-/* Of a number the part in front of its point, of all else everything. */
+/* Of a number the part in front of its point, of all else, 1e+60 too, everything. */
 static size_t left_width(const char *text, cli_align align) {
     const size_t front = strspn(text, "-+0123456789");
-    return align == CLI_POINT && front ? width_of(text, front) : whole_width(text);
+    return align == CLI_POINT && front && !strchr(text, 'e') ? width_of(text, front)
+                                                             : whole_width(text);
 }
 
 static const char *cell(const cli_grid *g, size_t row, size_t c) {
@@ -236,7 +237,7 @@ lipsc_status cli_grid_print(const cli_screen *screen, const cli_grid *g,
         /* words at the end are broken rather than put below */
         b.broken = 0;
         if (b.last + 1 == g->count && g->columns[b.last].align == CLI_LEFT &&
-            block_width(&b, b.last) + 26 <= screen->width)
+            block_width(&b, b.last) + 18 <= screen->width)
             b.last++, b.broken = 1;
         else if (b.last == g->count)
             b.broken = g->columns[b.last - 1].align == CLI_LEFT;

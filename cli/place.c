@@ -77,6 +77,18 @@ int cli_place_open(const cli_command *self, const cli_place *s, const char *from
     return CLI_RUN;
 }
 
+const char *cli_place_words(const cli_place *s, const char *from, const lipsc_place *place,
+                            char words[CLI_PLACE_WORDS]) {
+    const lipsc_source *source = lipsc_place_source(place);
+    char text[300] = "", layer[64] = "", head[40] = "";
+    if (source) snprintf(text, sizeof text, " on %.280s", source->path);
+    if (lipsc_place_model(place)) snprintf(layer, sizeof layer, ", layer %zu", s->layer);
+    if (s->head && strcmp(s->head, "all"))
+        snprintf(head, sizeof head, ", head %.20s", s->head);
+    snprintf(words, CLI_PLACE_WORDS, "%.150s%s%s%s", from, text, layer, head);
+    return words;
+}
+
 int cli_place_failure(const cli_command *self, lipsc_status status,
                       const lipsc_error *err) {
     return (status == LIPSC_E_ARG ? cli_wrong_use : cli_failure)(self, "%s", err->text);

@@ -46,6 +46,11 @@ int cli_radius_read(const cli_command *self, const cli_place *s, double *radius,
 int cli_place_open(const cli_command *self, const cli_place *s, const char *from,
                    int need_input, lipsc_device **device, lipsc_place **out);
 
+/* The layer in words: "gpt2/ on alice.txt, layer 3, head 2". */
+enum { CLI_PLACE_WORDS = 600 };
+const char *cli_place_words(const cli_place *s, const char *from, const lipsc_place *place,
+                            char words[CLI_PLACE_WORDS]);
+
 /* The sentence, as wrong use where the options are at fault. */
 int cli_place_failure(const cli_command *self, lipsc_status status, const lipsc_error *err);
 

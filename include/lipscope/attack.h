@@ -46,6 +46,9 @@ typedef struct {
     double tol; /* residual of the final value.  Default 0: 1e-8                        */
     int (*stop)(void *ctx); /* nonzero: end with LIPSC_E_STOPPED and the best so far     */
     void (*progress)(void *ctx, const char *doing, long evaluations, double best);
+    void (*share)(void *ctx,
+                  double done); /* 0 to 1: how much of the iterations that are
+                                 * planned is over; climbs may end before; or NULL */
     void *ctx;
 } lipsc_attack_settings;
 
@@ -57,7 +60,8 @@ typedef struct {
     double sigma, residual;
     double lower;             /* sigma less the rounding of its evaluation              */
     int converged;            /* residual <= tol                                        */
-    double best_construction; /* sigma of the best construction; NaN: none applies        */
+    double best_construction; /* sigma of the best construction; NaN: none applies, as
+                               * around a given input                                     */
     double upper, log_upper;  /* proved for the whole domain; NaN: none, or too large     */
     char start[64];           /* where the climb began                                    */
     long evaluations;         /* inputs whose sigma was computed                          */

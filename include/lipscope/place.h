@@ -91,6 +91,9 @@ LIPSC_API lipsc_status lipsc_place_bounds(lipsc_place *place, int radius_of_norm
     X(log_upper, REAL, LIPSC_ATTACK_STORED, 0, "", "its natural logarithm")    \
     X(evaluations, WHOLE, 0, 1, "", "inputs whose sigma was computed")         \
     X(input, TEXT, 0, 1, "", "the file that holds it")                         \
+    X(given, REAL, 0, 0, "", "sigma of the input that was given; null: none")  \
+    X(relative, REAL, 0, 0, "", "radius in lengths of its mean token")         \
+    X(moved, REALS, 0, 0, "", "how far each of its tokens was moved")          \
     X(seconds, REAL, LIPSC_ATTACK_STORED, 0, "s", "of the search")
 
 enum { LIPSC_ATTACK_STORED = 1 }; /* in run files, not in tables */
@@ -117,12 +120,14 @@ typedef struct {
     size_t restarts, iterations; /* these three as in lipsc_attack_settings              */
     double tol;
     uint64_t seed;
+    double seconds;  /* > 0: end then, with the best so far of every length              */
     const char *out; /* the input found, a layer file; with several lengths their number
                       * is put before its ending.  NULL: none                            */
     const char *run_file;     /* finished lengths are kept there; NULL: none             */
     const char *command_line; /* told there, for people; or NULL                         */
     int (*stop)(void *ctx);   /* nonzero: LIPSC_E_STOPPED, with the best so far          */
     void (*progress)(void *ctx, size_t n, const char *doing, long evaluations, double best);
+    void (*share)(void *ctx, double done); /* 0 to 1, of the work at most; or NULL       */
     void (*written)(void *ctx, const char *path); /* a file is there                     */
     void *ctx;
 } lipsc_attacks_settings;

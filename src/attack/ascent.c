@@ -197,6 +197,7 @@ lipsc_status lipsc_climb_advance(lipsc_search *s, lipsc_climb *c, size_t iterati
         status = step_up(s, c, &taken);
         if (status) break;
         c->iterations++;
+        s->current++;
         if (!taken) c->finished = 1;
         if (c->iterations - c->marked < WINDOW) continue;
         const double now = log(c->spot.sigma);

@@ -65,6 +65,9 @@ int lipsc_search_stopped(const lipsc_search *s) {
 }
 
 void lipsc_search_tell(const lipsc_search *s) {
+    if (s->set->share && s->planned > 0)
+        s->set->share(s->set->ctx, lipsc_min(1.0, (double)(s->passed + s->current) /
+                                                      (double)s->planned));
     if (s->set->progress)
         s->set->progress(s->set->ctx, s->doing, s->evaluations, s->best.sigma);
 }
@@ -134,15 +137,40 @@ static void sort_climbs(size_t count, lipsc_climb *climbs) {
         }
 }
 
-static lipsc_status race(lipsc_search *s, size_t count, lipsc_climb *climbs) {
+/* Iterations of a climb, counted as passed also where it ends before. */
+static lipsc_status advance(lipsc_search *s, lipsc_climb *climb, size_t iterations) {
+    const size_t before = climb->iterations;
+    s->current = 0;
+    const lipsc_status status = lipsc_climb_advance(s, climb, iterations);
+    s->passed += iterations > before ? iterations - before : 0;
+    s->current = 0;
+    return status;
+}
+
+static size_t race_rounds(size_t count) {
     enum { MOST_ROUNDS = 3 }; /* a slow climb is not always a low one */
     size_t rounds = 0;
+    while (rounds < MOST_ROUNDS && (count >> rounds) > 1) rounds++;
+    return rounds;
+}
+
+/* What a race of so many climbs takes at most. */
+static size_t race_iterations(size_t count, size_t iterations) {
+    size_t rounds = race_rounds(count), total = 0, before = 0;
+    for (size_t alive = count;; alive = (alive + 1) / 2, rounds--) {
+        total += alive * ((iterations >> rounds) - before);
+        before = iterations >> rounds;
+        if (rounds == 0) return total;
+    }
+}
+
+static lipsc_status race(lipsc_search *s, size_t count, lipsc_climb *climbs) {
+    size_t rounds = race_rounds(count);
     lipsc_status status = LIPSC_OK;
     s->doing = "climbing";
-    while (rounds < MOST_ROUNDS && (count >> rounds) > 1) rounds++;
     for (size_t alive = count; !status; alive = (alive + 1) / 2, rounds--) {
         for (size_t i = 0; !status && i < alive; i++)
-            status = lipsc_climb_advance(s, &climbs[i], s->set->iterations >> rounds);
+            status = advance(s, &climbs[i], s->set->iterations >> rounds);
         sort_climbs(alive, climbs);
         if (rounds == 0) break;
     }
@@ -160,7 +188,7 @@ static lipsc_status polish(lipsc_search *s, lipsc_climb *best) {
     lipsc_search_precision(s, LIPSC_F64);
     s->doing = "climbing in double";
     begin_again(best);
-    return lipsc_climb_advance(s, best, s->set->iterations / 2);
+    return advance(s, best, s->set->iterations / 2);
 }
 
 /* Scores multiplied by factor from here on. */
@@ -185,6 +213,8 @@ static lipsc_status anneal(lipsc_search *s, size_t count, lipsc_climb *climbs) {
     enum { FOLLOWED = 2 };
     const double gentle = 25.0, growth = 2.5, enough_for_f32 = 200.0;
     const double first = gentle / s->largest_score;
+    s->planned +=
+        FOLLOWED * (size_t)ceil(-log(first) / log(growth)) * (s->set->iterations / 4);
     lipsc_status status = temper(s, first);
     if (!status) status = race(s, count, climbs);
     s->doing = "annealing";
@@ -196,8 +226,7 @@ static lipsc_status anneal(lipsc_search *s, size_t count, lipsc_climb *climbs) {
                 lipsc_search_precision(s, LIPSC_F64);
             status = temper(s, last);
             begin_again(&climbs[i]);
-            if (!status)
-                status = lipsc_climb_advance(s, &climbs[i], s->set->iterations / 4);
+            if (!status) status = advance(s, &climbs[i], s->set->iterations / 4);
             if (!status && last >= 1.0) lipsc_search_precision(s, s->set->dtype);
         }
     return status;
@@ -211,9 +240,11 @@ static lipsc_status search(lipsc_search *s) {
     lipsc_status status = climbs ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t i = 0; !status && i < count; i++) status = lipsc_climb_new(s, &climbs[i]);
     if (!status) status = lipsc_starts_find(s, count, climbs);
+    s->planned = race_iterations(count, s->set->iterations);
     if (!status && s->largest_score > narrow) {
         status = anneal(s, count, climbs);
     } else if (!status) {
+        if (s->dtype != LIPSC_F64) s->planned += s->set->iterations / 2;
         status = race(s, count, climbs);
         if (!status) status = polish(s, &climbs[0]);
     }
@@ -230,13 +261,16 @@ static lipsc_status search(lipsc_search *s) {
 static lipsc_status conclude(lipsc_search *s, lipsc_attack_result *out, lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     out->best_construction = NAN;
+    double constructed = NAN;
     if (s->construction.sigma > 0.0) {
         status = lipsc_search_certify(s, &s->construction, out, err);
-        if (!status) out->best_construction = out->sigma;
+        if (!status) constructed = out->sigma;
     }
     if (!status) status = lipsc_search_certify(s, &s->best, out, err);
-    if (!status && out->sigma < out->best_construction)
+    if (!status && out->sigma < constructed)
         status = lipsc_search_certify(s, &s->construction, out, err);
+    /* pushed into a small neighbourhood it is a construction no more */
+    if (s->set->domain != LIPSC_ATTACK_AROUND) out->best_construction = constructed;
     if (!status) status = lipsc_search_bound(s, out, err);
     out->evaluations = s->evaluations;
     return status;

@@ -63,6 +63,8 @@ typedef struct {
     lipsc_spot best, construction;   /* construction.sigma 0: none                    */
     const char *doing;
     long evaluations;
+    size_t planned, passed, current; /* iterations: at most, of climbs that are over, and
+                                      * of the one that goes on                       */
 } lipsc_search;
 
 /* LIPSC_E_NOMEM; free also on failure. */

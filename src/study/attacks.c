@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "bound/zoo.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
@@ -50,6 +51,10 @@ typedef struct {
     lipsc_attacks *out;
     lipsc_pool *pool;
     double *slopes;
+    double deadline; /* of this length; infinite: none                 */
+    int found;       /* an input has a value                           */
+    int late;        /* the deadline has ended the search              */
+    size_t index;    /* of this length                                 */
 } attacks;
 
 typedef struct {
@@ -221,6 +226,8 @@ static json_t *run_settings(const attacks *a) {
     const size_t stride = f->source.stride ? f->source.stride : a->longest;
     const int tiled = f->source.tiled || f->window == 0;
     int bad = json_object_set_new(all, "special", json_boolean(f->source.special));
+    bad |= json_object_set_new(all, "seconds",
+                               s->seconds > 0.0 ? json_real(s->seconds) : json_null());
     bad |= json_object_set_new(all, "tiled", json_boolean(tiled));
     bad |= json_object_set_new(all, "stride",
                                tiled ? json_null() : json_integer((json_int_t)stride));
@@ -239,7 +246,8 @@ static lipsc_status open_run(attacks *a, lipsc_error *err) {
     lipsc_status status = find_hash(a, err);
     if (status) return status;
     json_t *settings = run_settings(a);
-    json_t *absent = json_pack("{s:b, s:n, s:b}", "tiled", 1, "stride", "special", 0);
+    json_t *absent =
+        json_pack("{s:b, s:n, s:b, s:n}", "tiled", 1, "stride", "special", 0, "seconds");
     const lipsc_run_options how = {.command = "attack",
                                    .command_line = a->set->command_line,
                                    .settings = settings,
@@ -335,6 +343,8 @@ static lipsc_status write_input(const attacks *a, const char *path,
 static int fill(attacks *a, const lipsc_attack_settings *aim, const lipsc_attack_result *r,
                 const char *path, lipsc_attack_row *row) {
     *row = (lipsc_attack_row){.n = r->n,
+                              .given = NAN,
+                              .relative = NAN,
                               .radius = aim->radius,
                               .domain = lipsc_attack_domain_name(aim->domain),
                               .start = lipsc_pool_text(a->pool, r->start),
@@ -352,30 +362,102 @@ static int fill(attacks *a, const lipsc_attack_settings *aim, const lipsc_attack
 }
 
 static void tell(void *ctx, const char *doing, long evaluations, double best) {
-    const attacks *a = ctx;
+    attacks *a = ctx;
+    if (best > 0.0) a->found = 1;
     if (a->set->progress) a->set->progress(a->set->ctx, a->n, doing, evaluations, best);
 }
 
-static int stopped(void *ctx) {
+/* Lengths count alike. */
+static void tell_share(void *ctx, double done) {
     const attacks *a = ctx;
-    return a->set->stop && a->set->stop(a->set->ctx);
+    if (a->set->share)
+        a->set->share(a->set->ctx, ((double)a->index + done) / (double)a->out->count);
 }
+
+static int stopped(void *ctx) {
+    attacks *a = ctx;
+    if (a->set->stop && a->set->stop(a->set->ctx)) return 1;
+    if (a->found && lipsc_seconds() >= a->deadline) a->late = 1;
+    return a->late;
+}
+
+/* What is left of the time is shared by the lengths that are left. */
+static void begin_clock(attacks *a, double begin) {
+    const double now = lipsc_seconds();
+    a->found = a->late = 0;
+    a->deadline = a->set->seconds > 0.0
+                      ? now + lipsc_max(0.0, begin + a->set->seconds - now) /
+                                  (double)(a->out->count - a->index)
+                      : INFINITY;
+}
+
+/* ---- What it is to be held against --------------------------------------------------- */
+
+/* sigma of the input that was given. */
+static lipsc_status find_given(attacks *a, const lipsc_attack_settings *aim, double *sigma,
+                               lipsc_error *err) {
+    lipsc_attn *attn = NULL;
+    lipsc_svd_settings set;
+    lipsc_svd_info info;
+    const lipsc_input input = {.n = aim->n,
+                               .X = aim->data,
+                               .weights = aim->weights,
+                               .times = aim->times,
+                               .positions = aim->positions};
+    *sigma = NAN;
+    if (!aim->data || aim->masses) return LIPSC_OK;
+    lipsc_svd_defaults(&set);
+    set.stop = a->set->stop;
+    set.ctx = a->set->ctx;
+    lipsc_status status = lipsc_attn_new(&a->place->layer, &input, LIPSC_F64,
+                                         a->place->set.device, &attn, err);
+    if (!status) status = lipsc_attn_sigma(attn, &set, sigma, NULL, NULL, &info);
+    lipsc_attn_free(attn);
+    if (status && status != LIPSC_E_STOPPED) *sigma = NAN; /* it may lie where none is */
+    return status == LIPSC_E_STOPPED || status == LIPSC_E_NOMEM ? status : LIPSC_OK;
+}
+
+/* How far the search moved each token of the input that was given. */
+static lipsc_status find_moved(const attacks *a, const lipsc_attack_settings *aim,
+                               const double *X, lipsc_attack_row *row) {
+    const size_t n = aim->n, d = a->place->layer.d;
+    if (!aim->data || aim->masses) return LIPSC_OK;
+    double *moved = lipsc_alloc(n, sizeof *moved);
+    if (!moved) return LIPSC_E_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        moved[i] = 0.0;
+        for (size_t c = 0; c < d; c++)
+            moved[i] = hypot(moved[i], X[i * d + c] - aim->data[i * d + c]);
+    }
+    row->moved = (lipsc_reals){n, lipsc_pool_reals(a->pool, n, moved)};
+    row->relative = aim->radius / lipsc_mean_token(n, d, aim->data);
+    lipsc_release(moved);
+    return row->moved.at ? LIPSC_OK : LIPSC_E_NOMEM;
+}
+
+/* ---- Search and file ----------------------------------------------------------------- */
 
 /* *row also when it returns LIPSC_E_STOPPED, with the best so far, and when the file could
  * not be written, then without its path. */
 static lipsc_status attack_one(attacks *a, const char *path, lipsc_attack_settings *aim,
                                lipsc_attack_row *row, lipsc_error *err) {
     lipsc_attack_result found;
-    lipsc_status written = LIPSC_OK;
+    double given;
+    lipsc_status written = find_given(a, aim, &given, err);
+    if (written) return written;
     aim->progress = tell;
+    aim->share = tell_share;
     aim->stop = stopped;
     aim->ctx = a;
-    const lipsc_status outcome = lipsc_attack_run(&a->place->layer, aim, &found, err);
+    lipsc_status outcome = lipsc_attack_run(&a->place->layer, aim, &found, err);
     if (outcome && outcome != LIPSC_E_STOPPED) return outcome;
+    if (outcome && a->late && found.X) outcome = LIPSC_OK;
     if (!found.X) return outcome; /* stopped before the first value */
     if (*path) written = write_input(a, path, aim, &found, err);
     const int there = *path && !written;
-    const int filled = fill(a, aim, &found, there ? path : NULL, row);
+    int filled = fill(a, aim, &found, there ? path : NULL, row);
+    row->given = given;
+    filled = filled && !find_moved(a, aim, found.X, row);
     if (there && a->set->written) a->set->written(a->set->ctx, path);
     lipsc_attack_result_free(&found);
     if (!filled) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
@@ -458,10 +540,13 @@ lipsc_status lipsc_place_attack(lipsc_place *place, const lipsc_attacks_settings
                                           : LIPSC_F64,
                  .out = out,
                  .pool = &room->pool};
+    const double start = lipsc_seconds();
     lipsc_status status = begin(&a, err);
     const int threads = omp_get_max_threads(); /* the dense algebra follows OpenMP */
     omp_set_num_threads(lipsc_device_threads(place->set.device));
     for (size_t i = 0; i < out->count && !status; i++) {
+        a.index = i;
+        begin_clock(&a, start);
         status = attack_length(&a, i, err);
         if (out->rows[i].n == LIPSC_NONE) out->missing = a.lengths[i];
     }

@@ -57,6 +57,13 @@ here=$(row sigma)
 run 0 attack multi --num-heads 4 --kv-heads 2 --domain around --radius 0.1 --restarts 3 \
     --iterations 10 -o a.st -q --format tsv
 less "$here" "$(row sigma)"
+near "$(row given)" "$here" 1e-6
+[ -z "$(row best_construction)" ] || fail "a construction around a given input"
+# --seconds ends it with the best so far, which is done and not interrupted
+run 0 attack multi --num-heads 4 --kv-heads 2 --length 40 --radius 30 --iterations 100000 --restarts 500 \
+    --seconds 0.3 -o late.st -q --format tsv
+run 0 check late.st
+run 2 attack G1 --seconds 0
 run 0 attack G1 --domain sphere --length 4 -o s.st -q --format tsv
 near "$(row radius)" 1 1e-12 # the longest token of the file
 run 0 attack G1 --atoms 4 --radius 1 -o k.st -q --format json

@@ -69,7 +69,8 @@ has out '"input": "mean_field"'
 near "$(field spread)" 2 1e-12
 run 0 bounds G1
 has out "regime mean_field"
-has out "this input mean_field: scores in a row of that head differ by at most 2"
+tr '\n' ' ' <out >line
+has line "which differ by at most 2.01 in a row of that head, this input is mean_field"
 
 # a neighbourhood: between the input and the ball, and it holds at what an attack finds there
 run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --around 0.001 --relative --format tsv
@@ -98,6 +99,12 @@ run 0 bounds multi --num-heads 4 --kv-heads 2 --causal \
 awk -v a="$(cell around value)" 'BEGIN { exit !(a > 80) }' || fail "below 80 beyond $radius"
 run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --below 80
 has out "sigma is at most 80 wherever no token moves by more than"
+# one sentence on top; refused bounds are counted, and told with --rows
+has out "The tightest bound at this"
+has out "do not apply here; --rows says why"
+run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --rows
+has out "refused"
+has out "holds without a mask"
 run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --below 80 --format json
 near "$(field below)" 80 0
 # a trained layer: close to the bound at the input, above an attack, far below the ball

@@ -1,5 +1,5 @@
 # Screens: what commands print for people at 80 and 120 columns, as kept in tests/data/screens
-# (UPDATE=1 writes them anew: look at them first).  No line is wider than the screen.
+# (UPDATE=1 writes them anew, those that begin with ONLY: look at them first).  No line is wider than the screen.
 . "$(dirname "$0")/nano.sh"
 screens=$data/screens
 . "$(dirname "$0")/begin.sh"
@@ -28,6 +28,7 @@ alike() {
 
 # screen NAME CODE ARGS...: both widths
 screen() {
+    case $1 in ${ONLY-}*) ;; *) return ;; esac
     name=$1 code=$2
     shift 2
     for columns in 80 120; do
@@ -47,4 +48,9 @@ screen measure-short 0 measure $on --lengths 8:32:x2 --windows 2 --layers 0,3
 screen measure-heads 0 measure $on --lengths 16,32 --windows 0:1 --layer 3 --heads each --upper
 screen measure-details 0 measure $on --length 16 --windows 3 --layers 2,3 --details --sink --count 3 --as-released
 screen measure-model 0 measure $on --length 16 --windows 2 --map model
+screen bounds 0 bounds $on --layers 3 --length 16
+screen bounds-around 0 bounds $on --layers 3 --length 8 --around 0.01 --relative
+screen attack 0 attack builtin:gpt2-nano --layer 3 --length 8 --radius layernorm --dtype f64 --restarts 1 --iterations 2
+screen attack-around 0 attack $on --layer 3 --lengths 4,8,16 --domain around --radius 0.01 --relative \
+    --dtype f64 --restarts 1 --iterations 2 -o found.safetensors
 finish

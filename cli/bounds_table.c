@@ -1,0 +1,148 @@
+/* bounds_table.c - bounds for people: one sentence, then groups of those that hold for the
+ * same inputs; refused ones are counted. */
+#include <math.h>
+#include <string.h>
+
+#include "bounds_table.h"
+#include "screen.h"
+
+static int is_upper(const lipsc_bound *b) {
+    return !b->refused && !strcmp(b->kind, "upper") && isfinite(b->ratio);
+}
+
+/* The tightest of a domain; NULL: none.  They are sorted. */
+static const lipsc_bound *tightest(const lipsc_bounds *all, const char *domain) {
+    for (size_t i = 0; i < all->count; i++)
+        if (is_upper(&all->at[i]) && !strcmp(all->at[i].domain, domain)) return &all->at[i];
+    return NULL;
+}
+
+static void say_first(const cli_screen *screen, const lipsc_bounds *all, const char *what) {
+    const lipsc_bound *here = tightest(all, "input"), *ball = tightest(all, "ball");
+    char sigma[CLI_NUMBER], first[CLI_NUMBER], second[CLI_NUMBER], radius[CLI_NUMBER];
+    char rest[160] = "";
+    cli_digits(all->sigma, 4, sigma);
+    if (ball)
+        snprintf(rest, sizeof rest, "; over all inputs with tokens as long as %s, %s times",
+                 cli_digits(all->radius, 3, radius), cli_digits_up(ball->ratio, second));
+    if (here)
+        cli_say(screen,
+                "%s, n = %zu: sigma is %s. The tightest bound at this input, %s, is %s "
+                "times sigma%s.",
+                what, all->n, sigma, here->name, cli_digits_up(here->ratio, first), rest);
+    else
+        cli_say(screen, "%s, n = %zu: sigma is %s.", what, all->n, sigma);
+}
+
+/* What the bounds of a group hold for; radius: NaN where there is none. */
+static void say_group(const cli_screen *screen, const lipsc_bound *b) {
+    const int at_least = !strcmp(b->kind, "lower"), ball = !strcmp(b->domain, "ball");
+    char where[120];
+    if (!strcmp(b->domain, "input"))
+        snprintf(where, sizeof where, "At this input");
+    else if (ball)
+        snprintf(where, sizeof where, "%s whose tokens are at most %.4g long",
+                 at_least ? "At some input" : "At every input", b->radius);
+    else if (!strcmp(b->domain, "around"))
+        snprintf(where, sizeof where,
+                 "At every input whose tokens lie within %.4g of these", b->radius);
+    else
+        snprintf(where, sizeof where, at_least ? "At some input" : "At every input");
+    printf("\n%s%s, %s%s\n", screen->strong, where,
+           at_least                   ? "at least"
+           : strcmp(b->kind, "limit") ? "at most"
+                                      : "in the limit of large tokens",
+           screen->plain);
+}
+
+/* Values too large for a double by their logarithm. */
+static void put_value(cli_grid *g, const lipsc_bound *b) {
+    char text[CLI_NUMBER];
+    const int upper = !strcmp(b->kind, "upper");
+    if (isfinite(b->value))
+        (upper ? cli_grid_up : cli_grid_number)(g, b->value);
+    else if (isfinite(b->log_value))
+        cli_grid_text(g, "e^%s",
+                      upper ? cli_digits_up(b->log_value, text)
+                            : cli_digits(b->log_value, 3, text));
+    else
+        cli_grid_text(g, "-");
+}
+
+static lipsc_status print_group(const cli_screen *screen, const lipsc_bounds *all,
+                                const char *domain, const char *kind) {
+    static const cli_grid_column columns[] = {{"bound", CLI_LEFT},
+                                              {"norm", CLI_LEFT},
+                                              {"value", CLI_POINT},
+                                              {"/ sigma", CLI_POINT},
+                                              {"proof", CLI_LEFT}};
+    cli_grid *g = NULL;
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < all->count; i++) {
+        const lipsc_bound *b = &all->at[i];
+        if (b->refused || strcmp(b->domain, domain) || strcmp(b->kind, kind)) continue;
+        if (!g) {
+            say_group(screen, b);
+            g = cli_grid_new(sizeof columns / sizeof *columns, columns);
+        }
+        cli_grid_text(g, "%s", b->name);
+        cli_grid_text(g, "%s", b->norm);
+        put_value(g, b);
+        (strcmp(b->kind, "upper") ? cli_grid_number : cli_grid_up)(g, b->ratio);
+        cli_grid_text(g, "%s", b->source);
+    }
+    if (g) status = cli_grid_print(screen, g, 1);
+    cli_grid_free(g);
+    return status;
+}
+
+static void say_refused(const cli_screen *screen, const lipsc_bounds *all) {
+    size_t refused = 0;
+    for (size_t i = 0; i < all->count; i++) refused += all->at[i].refused != NULL;
+    if (!refused) return;
+    putchar('\n');
+    cli_say(screen, "%zu more do not apply here; --rows says why", refused);
+}
+
+static void say_regime(const cli_screen *screen, const lipsc_regime *r, size_t n) {
+    char a[CLI_NUMBER], delta[CLI_NUMBER], spread[CLI_NUMBER], where[CLI_NUMBER];
+    if (r->log_crossover < 700.0)
+        cli_digits(exp(r->log_crossover), 3, where);
+    else
+        snprintf(where, sizeof where, "e^%.4g", r->log_crossover);
+    cli_say(
+        screen,
+        "regime %s: head %zu has a = %s, Delta = %s; growth like sqrt(n) must stop near "
+        "n = %s (here n = %zu). By its own scores, which differ by at most %s in a row "
+        "of that head, this input is %s.",
+        r->name, r->head, cli_digits(r->a, 3, a), cli_digits(r->delta, 3, delta), where, n,
+        cli_digits_up(r->spread, spread), r->input);
+}
+
+static void say_around(const cli_screen *screen, const lipsc_neighbourhood *a) {
+    char value[CLI_NUMBER];
+    snprintf(value, sizeof value, "%.6g", a->below);
+    cli_say(
+        screen,
+        "sigma is at most %s wherever no token moves by more than %.6g (%.4g of the mean "
+        "token length)",
+        isnan(a->below) ? cli_digits_up(a->value, value) : value, a->radius, a->relative);
+}
+
+lipsc_status bounds_table(const lipsc_bounds *all, const char *what) {
+    static const char *const domains[] = {"input", "around", "ball", "all"};
+    static const char *const kinds[] = {"upper", "limit", "lower"};
+    const cli_screen screen = cli_screen_open();
+    lipsc_status status = LIPSC_OK;
+    say_first(&screen, all, what);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (size_t d = 0; d < sizeof domains / sizeof *domains && !status; d++)
+            status = print_group(&screen, all, domains[d], kinds[k]);
+    if (status) return status;
+    say_refused(&screen, all);
+    if (all->has_regime) putchar('\n');
+    if (all->has_regime) say_regime(&screen, &all->regime, all->n);
+    if (all->has_around) putchar('\n');
+    if (all->has_around) say_around(&screen, &all->around);
+    return LIPSC_OK;
+}
