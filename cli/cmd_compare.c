@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "screen.h"
 
 typedef struct {
     cli_common common;
@@ -42,8 +43,34 @@ static void place_words(const lipsc_change *c, char *room, size_t size) {
         snprintf(room + used, size - (size_t)used, ", head %zu", c->head);
 }
 
+/* What a run is called: its --label, as its command line has it, or its path. */
+static void name_of(const char *path, char *room, size_t size) {
+    lipsc_rows_file file;
+    const char *typed = NULL;
+    snprintf(room, size, "%s", path);
+    if (!lipsc_rows_file_open(path, &file, NULL) && file.command_line)
+        typed = strstr(file.command_line, " --label");
+    if (typed && (typed[8] == ' ' || typed[8] == '=') && typed[9]) {
+        typed += 9;
+        const int quoted = *typed == '\'';
+        typed += quoted;
+        const size_t length = strcspn(typed, quoted ? "'" : " ");
+        snprintf(room, size, "%.*s", (int)length, typed);
+    }
+    lipsc_rows_file_close(&file);
+}
+
+static void say_names(const cli_screen *screen, const char *first, const char *second) {
+    char before[300], after[300];
+    name_of(first, before, sizeof before);
+    name_of(second, after, sizeof after);
+    cli_say(screen, "%s against %s.", after, before);
+}
+
 /* One sentence: what changed most, as far as its interval goes. */
-static void say(size_t count, const lipsc_change *changes, const char *differ) {
+static void say(const cli_screen *screen, size_t count, const lipsc_change *changes,
+                const char *differ) {
+    const char *what = differ ? differ : "nothing that decides a value";
     const lipsc_change *most = NULL;
     size_t larger = 0, smaller = 0;
     char place[64];
@@ -53,20 +80,25 @@ static void say(size_t count, const lipsc_change *changes, const char *differ) {
         smaller += !strcmp(c->verdict, "smaller");
         if (isfinite(c->ratio) && (!most || distance(c) > distance(most))) most = c;
     }
-    printf("The runs differ in %s.  ", differ ? differ : "nothing that decides a value");
     if (!most) {
-        printf("No start has every length on both sides.\n\n");
-        return;
+        cli_say(screen, "The runs differ in %s. No start has every length on both sides.",
+                what);
+    } else {
+        place_words(most, place, sizeof place);
+        if (isfinite(most->ratio_low))
+            cli_say(screen,
+                    "The runs differ in %s. Sigma is larger in %zu and smaller in %zu of "
+                    "%zu; most in %s: %.4g times as large, 95 %% interval [%.4g, %.4g].",
+                    what, larger, smaller, count, place, most->ratio, most->ratio_low,
+                    most->ratio_high);
+        else
+            cli_say(
+                screen,
+                "The runs differ in %s. Most in %s: %.4g times as large; %zu starts, an "
+                "interval needs %d.",
+                what, place, most->ratio, most->starts, LIPSC_COMPARE_STARTS);
     }
-    place_words(most, place, sizeof place);
-    if (isfinite(most->ratio_low))
-        printf("Sigma is larger in %zu and smaller in %zu of %zu;\n"
-               "most in %s: %.4g times as large, 95 %% interval [%.4g, %.4g].\n\n",
-               larger, smaller, count, place, most->ratio, most->ratio_low,
-               most->ratio_high);
-    else
-        printf("Most in %s:\n%.4g times as large; %zu starts, an interval needs %d.\n\n",
-               place, most->ratio, most->starts, LIPSC_COMPARE_STARTS);
+    putchar('\n');
 }
 
 /* ---- Together ------------------------------------------------------------------------ */
@@ -78,14 +110,58 @@ static int has_heads(size_t count, const lipsc_comparison *all) {
     return 0;
 }
 
-/* For people without the column of heads where there are none: 80 columns. */
-static size_t choose_columns(lipsc_format format, int heads, lipsc_column *columns) {
-    const size_t all = lipsc_table_columns(lipsc_change_fields(), 0, format, columns);
-    size_t kept = 0;
-    for (size_t c = 0; c < all; c++)
-        if (heads || format != LIPSC_FORMAT_TABLE || strcmp(columns[c].name, "head"))
-            columns[kept++] = columns[c];
-    return kept;
+/* Three digits, as everywhere for people. */
+static lipsc_status print_table(const cli_screen *screen, int heads, size_t count,
+                                const lipsc_change *changes) {
+    cli_grid_column columns[MOST];
+    size_t used = 0;
+    columns[used++] = (cli_grid_column){"layer", CLI_RIGHT};
+    if (heads) columns[used++] = (cli_grid_column){"head", CLI_RIGHT};
+    columns[used++] = (cli_grid_column){"n", CLI_RIGHT};
+    columns[used++] = (cli_grid_column){"before", CLI_POINT};
+    columns[used++] = (cli_grid_column){"after", CLI_POINT};
+    columns[used++] = (cli_grid_column){"ratio", CLI_POINT};
+    columns[used++] = (cli_grid_column){"(95 %)", CLI_LEFT};
+    columns[used++] = (cli_grid_column){"verdict", CLI_LEFT};
+    cli_grid *g = cli_grid_new(used, columns);
+    for (size_t i = 0; i < count; i++) {
+        const lipsc_change *c = &changes[i];
+        char low[CLI_NUMBER], high[CLI_NUMBER];
+        if (c->layer == LIPSC_NONE)
+            cli_grid_text(g, "model");
+        else
+            cli_grid_text(g, "%zu", c->layer);
+        if (heads && c->head == LIPSC_NONE)
+            cli_grid_text(g, "all");
+        else if (heads)
+            cli_grid_text(g, "%zu", c->head);
+        cli_grid_text(g, "%zu", c->n);
+        cli_grid_number(g, c->before);
+        cli_grid_number(g, c->after);
+        cli_grid_number(g, c->ratio);
+        if (isfinite(c->ratio_low))
+            cli_grid_text(g, "(%s, %s)", cli_digits(c->ratio_low, 3, low),
+                          cli_digits(c->ratio_high, 3, high));
+        else
+            cli_grid_text(g, "%s", "");
+        cli_grid_text(g, "%s", c->verdict);
+    }
+    const lipsc_status status = cli_grid_print(screen, g, 1);
+    cli_grid_free(g);
+    return status;
+}
+
+static int print_people(const cli_command *self, const char *first, size_t count,
+                        const lipsc_comparison *all) {
+    const cli_screen screen = cli_screen_open();
+    lipsc_status status = LIPSC_OK;
+    for (size_t k = 0; k < count && !status; k++) {
+        if (k) putchar('\n');
+        say_names(&screen, first, all[k].changes->run);
+        say(&screen, all[k].count, all[k].changes, *all[k].differ ? all[k].differ : NULL);
+        status = print_table(&screen, has_heads(count, all), all[k].count, all[k].changes);
+    }
+    return status ? cli_failure(self, "out of memory") : CLI_DONE;
 }
 
 static int print(const cli_command *self, const settings *s, size_t count,
@@ -95,28 +171,15 @@ static int print(const cli_command *self, const settings *s, size_t count,
     lipsc_column columns[MOST];
     lipsc_error err = {.text = "out of memory"};
     lipsc_status status = LIPSC_OK;
-    const size_t width = choose_columns(format, has_heads(count, all), columns);
-    lipsc_table *t = NULL;
-    for (size_t k = 0; k < count && !status; k++) {
-        const int people = format == LIPSC_FORMAT_TABLE;
-        if (people) {
-            if (count > 1 && k) putchar('\n');
-            if (count > 1) lipsc_put_plain(stdout, all[k].changes->run);
-            if (count > 1) putchar('\n');
-            say(all[k].count, all[k].changes, *all[k].differ ? all[k].differ : NULL);
-        }
-        if (people || !t)
-            t = lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout, width,
-                                columns);
-        if (!t) return cli_failure(self, "%s", err.text);
+    const size_t width = lipsc_table_columns(fields, 0, format, columns);
+    lipsc_table *t =
+        lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout, width, columns);
+    if (!t) return cli_failure(self, "%s", err.text);
+    for (size_t k = 0; k < count; k++)
         for (size_t i = 0; i < all[k].count; i++)
             lipsc_table_record(t, fields, &all[k].changes[i]);
-        if (people || k + 1 == count) {
-            status = lipsc_table_end(t, &err);
-            lipsc_table_free(t);
-            t = NULL;
-        }
-    }
+    status = lipsc_table_end(t, &err);
+    lipsc_table_free(t);
     return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
 }
 
@@ -149,7 +212,9 @@ static int compare(const cli_command *self, const settings *s, size_t count,
     if (s->out && lipsc_report_write(count, paths, s->out, &err))
         return cli_failure(self, "%s", err.text);
     if (s->out && !s->common.quiet) cli_note(self, "wrote %s", s->out);
-    const int code = print(self, s, count - 1, all);
+    const int code = s->common.format == LIPSC_FORMAT_TABLE
+                         ? print_people(self, paths[0], count - 1, all)
+                         : print(self, s, count - 1, all);
     return code == CLI_DONE ? verdict(self, s, count - 1, all) : code;
 }
 

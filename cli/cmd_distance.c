@@ -6,6 +6,7 @@
 
 #include "args.h"
 #include "gauss.h"
+#include "screen.h"
 
 typedef struct {
     layer_settings from; /* first: see layer_source.h */
@@ -80,6 +81,19 @@ static lipsc_status write_plan(const char *path, const lipsc_distance *found, si
     return status;
 }
 
+/* For people, above the row. */
+static void say(const lipsc_distance *found, const lipsc_ratio *ratio) {
+    const cli_screen screen = cli_screen_open();
+    char distance[CLI_NUMBER], after[CLI_NUMBER], times[CLI_NUMBER];
+    cli_say(&screen, "The measures are %s apart (%s with p = %g, %s).",
+            cli_digits(found->distance, 4, distance), found->conditional ? "d_p" : "W_p",
+            found->p, found->method);
+    if (ratio)
+        cli_say(&screen, "Their images are %s apart, %s times as far.",
+                cli_digits(ratio->after, 4, after), cli_digits(ratio->ratio, 4, times));
+    putchar('\n');
+}
+
 static int print(const cli_command *self, const settings *s, const lipsc_distance *found,
                  const lipsc_ratio *ratio, const lipsc_measure *a, const lipsc_measure *b) {
     static const lipsc_column columns[] = {{"p", LIPSC_COLUMN_REAL},
@@ -99,6 +113,7 @@ static int print(const cli_command *self, const settings *s, const lipsc_distanc
                                            {"d", LIPSC_COLUMN_INTEGER},
                                            {"seconds", LIPSC_COLUMN_REAL}};
     lipsc_error err;
+    if (s->from.common.format == LIPSC_FORMAT_TABLE) say(found, ratio);
     lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->from.common.format,
                                      LIPSC_LAYOUT_UPRIGHT, stdout,
                                      sizeof columns / sizeof *columns, columns);

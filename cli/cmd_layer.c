@@ -6,6 +6,7 @@
 #include "certify.h"
 #include "interrupt.h"
 #include "ranks.h"
+#include "screen.h"
 
 typedef struct {
     cli_common common;
@@ -103,6 +104,22 @@ static lipsc_layer_row_settings ask(const settings *s, const lipsc_layer_file *f
     return set;
 }
 
+/* For people, above the row. */
+static void say(const lipsc_row *row) {
+    const cli_screen screen = cli_screen_open();
+    char sigma[CLI_NUMBER], most[CLI_NUMBER], bound[120] = "";
+    if (isfinite(row->upper))
+        snprintf(bound, sizeof bound,
+                 "; it is proved that none comes out more than %s times",
+                 cli_digits_up(row->upper, most));
+    cli_say(
+        &screen,
+        "sigma is %s: some small change of these %zu tokens comes out that many times as "
+        "large%s.",
+        cli_digits(row->sigma, 4, sigma), row->n, bound);
+    putchar('\n');
+}
+
 static int print(const cli_command *self, const settings *s, const lipsc_row *row) {
     enum { MOST = 32 };
     lipsc_column columns[MOST] = {
@@ -126,6 +143,7 @@ static int print(const cli_command *self, const settings *s, const lipsc_row *ro
         columns[count++] = (lipsc_column){"certify_products", LIPSC_COLUMN_INTEGER};
     }
     lipsc_error err;
+    if (s->common.format == LIPSC_FORMAT_TABLE) say(row);
     lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->common.format,
                                      LIPSC_LAYOUT_UPRIGHT, stdout, count, columns);
     if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));

@@ -128,6 +128,12 @@ static const cli_option options[] = {
      AT(run),
      .help = "keep every finished cell in this file; the same command goes on from there"},
     {.kind = CLI_TEXT,
+     .name = "label",
+     .value = "NAME",
+     AT(label),
+     .help = "what this run is called in its table, on pages and by compare; kept with the "
+             "command line of a new run file"},
+    {.kind = CLI_TEXT,
      .name = "shard",
      .value = "I/K",
      AT(shard),

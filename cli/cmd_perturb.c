@@ -6,6 +6,7 @@
 
 #include "args.h"
 #include "interrupt.h"
+#include "perturb_table.h"
 #include "source.h"
 #include "words.h"
 
@@ -131,87 +132,6 @@ static int print_rows(const cli_command *self, const settings *s,
     return code;
 }
 
-/* ---- A line for each layer ---------------------------------------------------------- */
-
-/* The row with the largest ratio of this change and layer; NULL: none. */
-static const lipsc_perturbed *largest(const lipsc_perturbation_rows *rows, size_t layer,
-                                      lipsc_change_kind change, double least, double most) {
-    const lipsc_perturbed *best = NULL;
-    for (size_t i = 0; i < rows->count; i++) {
-        const lipsc_perturbed *r = &rows->at[i];
-        if (r->layer != layer || r->change != change || !(r->ratio >= 0)) continue;
-        if (!(r->step >= least && r->step <= most)) continue;
-        if (!best || r->ratio > best->ratio) best = r;
-    }
-    return best;
-}
-
-static void print_number(double x) {
-    if (isfinite(x))
-        printf("  %9.4g", x);
-    else
-        printf("  %9s", "-");
-}
-
-static void print_line(const lipsc_perturbation_rows *rows, size_t layer, double size) {
-    const lipsc_perturbed *swap = largest(rows, layer, LIPSC_CHANGE_SWAP, 0, INFINITY);
-    const lipsc_perturbed *noise =
-        largest(rows, layer, LIPSC_CHANGE_NOISE, 0.99 * size, 1.01 * size);
-    const lipsc_perturbed *any = swap ? swap : noise;
-    if (!any) return;
-    if (layer == SIZE_MAX)
-        printf("%-6s", "model");
-    else
-        printf("%-6zu", layer);
-    print_number(any->sigma);
-    print_number(noise ? noise->ratio : NAN);
-    print_number(swap ? swap->step : NAN);
-    print_number(swap ? swap->ratio : NAN);
-    print_number(swap ? swap->first : NAN);
-    print_number(swap ? swap->upper : NAN);
-    putchar('\n');
-}
-
-static void print_lines(const settings *s, const lipsc_perturbation_rows *rows) {
-    const double size = s->noise > 0 ? s->noise : 1e-3;
-    size_t last = SIZE_MAX - 1;
-    printf(
-        "How far changes of finite size are stretched, |f(X') - f(X)| / |X' - X|, beside\n"
-        "sigma, which no small change exceeds.  Of the swaps the one that is stretched\n"
-        "most: its size relative to the input, its ratio, what the derivative predicts,\n"
-        "and the proved bound for every change of that size.\n\n");
-    printf("%-6s  %9s  %9s  %9s  %9s  %9s  %9s\n", "layer", "sigma", "noise", "swap",
-           "ratio", "predicted", "bound");
-    for (size_t i = 0; i < rows->count; i++) {
-        if (rows->at[i].layer == last) continue;
-        last = rows->at[i].layer;
-        print_line(rows, last, size);
-    }
-}
-
-/* Tokens left out and written twice: how far the last hidden states of the others move. */
-static void print_tokens(const lipsc_perturbation_rows *rows,
-                         const lipsc_tokenizer *tokenizer) {
-    int begun = 0;
-    for (size_t i = 0; i < rows->count; i++) {
-        const lipsc_perturbed *r = &rows->at[i];
-        char from[CLI_WORD], to[CLI_WORD];
-        if (r->layer != SIZE_MAX) continue;
-        if (!begun++)
-            printf("\nThrough the whole model, the last hidden states of the other tokens "
-                   "move "
-                   "by\n");
-        cli_word(tokenizer, r->from, from);
-        cli_word(tokenizer, r->to, to);
-        printf("  %6.2f %%  ", 100 * r->others);
-        if (r->change == LIPSC_CHANGE_SWAP)
-            printf("when token %zu, %s, becomes %s\n", r->token, from, to);
-        else
-            printf("when token %zu, %s, is %s\n", r->token, from,
-                   r->change == LIPSC_CHANGE_DROP ? "left out" : "written twice");
-    }
-}
-
 /* ---- The command -------------------------------------------------------------------- */
 
 static int work(const cli_command *self, const char *spec, const settings *s,
@@ -259,8 +179,8 @@ static int work(const cli_command *self, const char *spec, const settings *s,
     if (s->rows || s->common.format != LIPSC_FORMAT_TABLE) {
         code = print_rows(self, s, &rows, tokenizer);
     } else {
-        print_lines(s, &rows);
-        print_tokens(&rows, tokenizer);
+        if (perturb_table(&rows, s->noise > 0 ? s->noise : 1e-3, tokenizer))
+            code = cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
     }
     lipsc_tokenizer_free(tokenizer);
     lipsc_perturbation_free(&rows);

@@ -29,7 +29,7 @@ typedef struct {
     size_t count, max_products;
     int upper, as_released, details, sink, timing, rows;
     uint64_t seed;
-    const char *run, *save_direction;
+    const char *run, *save_direction, *label;
     cli_certify certify;
 } measure_settings;
 

@@ -146,8 +146,9 @@ static void introduce(const view *v, const cli_screen *screen) {
         snprintf(windows, sizeof windows, ", medians over %zu windows", most);
     else if (most > 1)
         snprintf(windows, sizeof windows, ", medians over %zu to %zu windows", least, most);
-    cli_say(screen, "%s on %s: sigma of the map %s, %s%s%s", v->rows[0]->model,
-            source_name(&v->set->source), v->rows[0]->map,
+    cli_say(screen, "%s%s%s on %s: sigma of the map %s, %s%s%s",
+            v->set->label ? v->set->label : "", v->set->label ? ": " : "",
+            v->rows[0]->model, source_name(&v->set->source), v->rows[0]->map,
             mixed                   ? mixed
             : !strcmp(mask, "none") ? "no"
                                     : mask,

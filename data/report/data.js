@@ -112,6 +112,12 @@ const lastOf = path => String(path).replace(/\/+$/, "").replace(/.*\//, "") || S
 const modelName = model => (String(model).startsWith("random:") ? "random " : "") +
     lastOf(String(model).replace(/^random:/, "").replace(/\/model\.(gguf|safetensors)$/, ""));
 
+/* What a run was called by --label; null: nothing. */
+function runName(run) {
+    const typed = /--label[ =]('[^']*'|\S+)/.exec(run.command_line ?? "");
+    return typed ? typed[1].replace(/^'|'$/g, "") : null;
+}
+
 /* The texts by their hashes: as the command that made the run called them. */
 const textNames = new Map();
 for (const run of report.runs) {
@@ -143,6 +149,11 @@ function makeSeries(rows) {
             s.first[name] == null ? s.label : s.label + (s.label && ", ") + show(s.first[name]);
         if (labels < series.length && distinct(series.map(longer)).length > labels)
             for (const s of series) s.label = longer(s);
+    }
+    for (const s of series) {
+        const called = runName(report.runs[s.first.run]);
+        const alone = series.filter(other => other.first.run === s.first.run).length === 1;
+        if (called) s.label = alone || !s.label ? called : called + ", " + s.label;
     }
     for (const s of series)
         s.label ||= s.first.model != null ? modelName(s.first.model) :

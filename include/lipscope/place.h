@@ -76,27 +76,29 @@ LIPSC_API lipsc_status lipsc_place_bounds(lipsc_place *place, int radius_of_norm
 /* ---- Attacks ---------------------------------------------------------------------- */
 
 /* One length.  X(member, kind, part, shown, unit, what it says) */
-#define LIPSC_ATTACK_LIST(X)                                                   \
-    X(n, COUNT, 0, 1, "tokens", "of the input")                                \
-    X(radius, REAL, 0, 1, "", "of the domain")                                 \
-    X(domain, TEXT, 0, 1, "", "ball, sphere, norm or around")                  \
-    X(start, TEXT, 0, 1, "", "where the best climb began")                     \
-    X(sigma, REAL, 0, 1, "", "reached by the input that was written")          \
-    X(lower, REAL, 0, 1, "", "sigma less the rounding of its evaluation")      \
-    X(residual, REAL, 0, 1, "", "of the direction, relative to sigma")         \
-    X(converged, FLAG, LIPSC_ATTACK_STORED, 0, "",                             \
-      "whether the residual met the tolerance")                                \
-    X(best_construction, REAL, 0, 1, "", "sigma of the best known worst case") \
-    X(upper, REAL, 0, 1, "", "proved for the whole domain")                    \
-    X(log_upper, REAL, LIPSC_ATTACK_STORED, 0, "", "its natural logarithm")    \
-    X(evaluations, WHOLE, 0, 1, "", "inputs whose sigma was computed")         \
-    X(input, TEXT, 0, 1, "", "the file that holds it")                         \
-    X(given, REAL, 0, 0, "", "sigma of the input that was given; null: none")  \
-    X(relative, REAL, 0, 0, "", "radius in lengths of its mean token")         \
-    X(moved, REALS, 0, 0, "", "how far each of its tokens was moved")          \
+#define LIPSC_ATTACK_LIST(X)                                                            \
+    X(n, COUNT, 0, 1, "tokens", "of the input")                                         \
+    X(radius, REAL, 0, 1, "", "of the domain")                                          \
+    X(domain, TEXT, 0, 1, "", "ball, sphere, norm or around")                           \
+    X(start, TEXT, 0, 1, "", "where the best climb began")                              \
+    X(sigma, REAL, 0, 1, "", "reached by the input that was written")                   \
+    X(lower, REAL, 0, 1, "", "sigma less the rounding of its evaluation")               \
+    X(residual, REAL, 0, 1, "", "of the direction, relative to sigma")                  \
+    X(converged, FLAG, LIPSC_ATTACK_STORED, 0, "",                                      \
+      "whether the residual met the tolerance")                                         \
+    X(best_construction, REAL, 0, 1, "", "sigma of the best known worst case")          \
+    X(upper, REAL, 0, 1, "", "proved for the whole domain")                             \
+    X(log_upper, REAL, LIPSC_ATTACK_STORED, 0, "", "its natural logarithm")             \
+    X(evaluations, WHOLE, 0, 1, "", "inputs whose sigma was computed")                  \
+    X(input, TEXT, 0, 1, "", "the file that holds it")                                  \
+    X(given, REAL, LIPSC_ATTACK_GIVEN, 0, "",                                           \
+      "sigma of the input that was given; null: none")                                  \
+    X(relative, REAL, LIPSC_ATTACK_GIVEN, 0, "", "radius in lengths of its mean token") \
+    X(moved, REALS, LIPSC_ATTACK_GIVEN, 0, "", "how far each of its tokens was moved")  \
     X(seconds, REAL, LIPSC_ATTACK_STORED, 0, "s", "of the search")
 
-enum { LIPSC_ATTACK_STORED = 1 }; /* in run files, not in tables */
+/* Parts that are in run files, not in tables. */
+enum { LIPSC_ATTACK_STORED = 1, LIPSC_ATTACK_GIVEN = 2 /* beside the input given */ };
 
 typedef struct {
     LIPSC_ATTACK_LIST(LIPSC_FIELD_MEMBER)

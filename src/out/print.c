@@ -181,6 +181,12 @@ static void print_wide(lipsc_table *t, int more) {
         }
 }
 
+static int is_empty(const lipsc_table *t, size_t row, size_t column) {
+    const json_t *cells = json_array_get(t->rows, row);
+    return json_is_null(json_object_get(cells, t->columns[column].name));
+}
+
+/* What is empty has no line. */
 static void print_upright(lipsc_table *t) {
     size_t width = 0;
     for (size_t c = 0; c < t->count; c++) {
@@ -190,6 +196,7 @@ static void print_upright(lipsc_table *t) {
     for (; t->printed < json_array_size(t->rows); t->printed++) {
         if (t->printed) fputc('\n', t->to);
         for (size_t c = 0; c < t->count; c++) {
+            if (is_empty(t, t->printed, c)) continue;
             char *text = row_text(t, t->printed, c);
             fputs(t->columns[c].name, t->to);
             pad(t->to, width - screen_width(t->columns[c].name) + 2);

@@ -278,7 +278,8 @@ static lipsc_status restore(attacks *a, const char *key, const char *path,
 
 static lipsc_status keep(const attacks *a, const char *key, const lipsc_attack_row *row,
                          lipsc_error *err) {
-    json_t *object = lipsc_fields_json(lipsc_attack_fields(), row, LIPSC_ATTACK_STORED);
+    json_t *object = lipsc_fields_json(lipsc_attack_fields(), row,
+                                       LIPSC_ATTACK_STORED | LIPSC_ATTACK_GIVEN);
     const lipsc_status status =
         object ? lipsc_run_put(a->run, key, object, err)
                : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");

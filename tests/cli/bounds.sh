@@ -70,7 +70,7 @@ near "$(field spread)" 2 1e-12
 run 0 bounds G1
 has out "regime mean_field"
 tr '\n' ' ' <out >line
-has line "which differ by at most 2.01 in a row of that head, this input is mean_field"
+has line "which differ by at most 2.00 in a row of that head, this input is mean_field"
 
 # a neighbourhood: between the input and the ball, and it holds at what an attack finds there
 run 0 bounds multi --num-heads 4 --kv-heads 2 --causal --around 0.001 --relative --format tsv

@@ -30,8 +30,8 @@ awk -F'\t' 'NF != 21 { exit 1 } NR == 2 { exit !($3 == "" && $11 == "" && $16 ==
     out || fail "TSV row"
 
 run 0 layer g1
-awk '$1 == "sigma" && $2 == "2.99372" { s = 1 } $1 == "upper" && $2 == "-" { u = 1 }
-     END { exit !(s && u && NR == 21) }' out || fail "table"
+awk 'NR == 1 { first = $0 } $1 == "sigma" && $2 == "2.99372" { s = 1 } $2 == "-" { empty = 1 }
+     END { exit !(s && !empty && first ~ /^sigma is 2.994: /) }' out || fail "table"
 
 # a file name with a tab, a quote, a backslash and bytes that are not UTF-8
 odd=$(printf 'a\t"\\\377')

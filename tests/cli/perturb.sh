@@ -26,7 +26,8 @@ END {
 # for people: a line for each layer, words, nothing wider than a terminal
 # shellcheck disable=SC2086
 run 0 perturb $nano --length 12 --layers 0,3 --tokens 2 --no-bounds --noise 0.01 -q
-has out "layer       sigma      noise       swap      ratio  predicted      bound"
+has out "predicted  bound   step"
+has out "o noise, * swap, | sigma, ] bound"
 has out "is left out"
 has out "is written twice"
 [ "$(awk 'length > 80' out | wc -l)" = 0 ] || fail "wider than 80 columns: $(awk 'length > 80' out)"

@@ -32,8 +32,9 @@ screen() {
     name=$1 code=$2
     shift 2
     for columns in 80 120; do
-        COLUMNS=$columns "$bin" "$@" >out 2>err
+        COLUMNS=$columns "$bin" "$@" >all 2>err
         got=$?
+        sed '/^seconds /d' all >out # no two runs take as long
         [ $got = "$code" ] || { fail "$name: exit $got, not $code"; cat err; }
         kept=$screens/$name-$columns.txt
         [ -z "${UPDATE-}" ] || cp out "$kept"
@@ -53,4 +54,16 @@ screen bounds-around 0 bounds $on --layers 3 --length 8 --around 0.01 --relative
 screen attack 0 attack builtin:gpt2-nano --layer 3 --length 8 --radius layernorm --dtype f64 --restarts 1 --iterations 2
 screen attack-around 0 attack $on --layer 3 --lengths 4,8,16 --domain around --radius 0.01 --relative \
     --dtype f64 --restarts 1 --iterations 2 -o found.safetensors
+screen perturb 0 perturb $on --length 8 --layers 0,3 --tokens 2 --neighbours 1
+"$make" multi multi || exit 1
+screen layer 0 layer multi --num-heads 4 --kv-heads 2 --causal --upper
+for which in causal none; do
+    "$bin" measure $on --lengths 8,16 --windows 6 --layers 0,3 --mask $which --label "mask $which" --run $which.db -q >out ||
+        fail "measure --run $which.db"
+done
+has out "mask none: builtin:gpt2-nano on builtin:lighthouse"
+screen compare 0 compare causal.db none.db
+printf '0,0\n1,0\n0,1\n' >a.csv
+printf '0,0\n2,0\n0,3\n' >b.csv
+screen distance 0 distance a.csv b.csv
 finish
