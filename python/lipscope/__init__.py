@@ -25,8 +25,8 @@ from . import errors
 from ._c import Record, lib, text
 from .errors import (ArgumentError, CallbackError, DeviceError, FileError, FormatError, KindError, LipscopeError, Missing,
                      NoMemory, NotConverged, NotFinite, RangeError, Refused, Stopped, Unusable)
-from .claims import Claims, reproduce
 from .changes import Perturbation, nearest, perturb
+from .claims import Claims, reproduce
 from .derivatives import Jacobian, attention_modules, jacobian
 from .machines import Device, devices
 from .gauss import Gaussians

@@ -3,18 +3,15 @@ from __future__ import annotations
 
 import os
 import sys
-
-from .claims import program
-from .errors import FileError
+from pathlib import Path
 
 
 def main() -> None:
     """Becomes the program that comes with the package."""
-    try:
-        found = str(program())
-    except FileError as missing:
-        sys.exit(f"lipscope: {missing}")
-    os.execv(found, ["lipscope", *sys.argv[1:]])
+    program = Path(__file__).with_name("lipscope")
+    if not program.exists():
+        sys.exit(f"lipscope: the program is not in this installation: {program} is not there")
+    os.execv(str(program), ["lipscope", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

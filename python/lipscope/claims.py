@@ -1,88 +1,110 @@
-"""The paper's experiments and theorems, computed again: what `lipscope reproduce` does."""
+"""The paper's experiments and theorems, computed again and judged: what `lipscope reproduce` does."""
 from __future__ import annotations
 
-import json
 import os
 import pathlib
-import subprocess
-import sys
-import tempfile
-from contextlib import ExitStack
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from . import errors
-from .arrays import whole
+from . import _c, errors, machines
+from ._c import ffi, lib
+from .arrays import choose, flag, path_of, whole
+from .results import ROW, report
+from .studies import progress_bar
 from .tables import Table
 
-PARTS = ("split", "basics", "bounds", "lemmas", "worst", "mean-field", "regimes", "layers", "released", "text", "adversarial")
+PARTS = {name[len("LIPSC_CLAIM_"):].lower().replace("_", "-"): number
+         for number, name in ffi.typeof("lipsc_claim_part").elements.items() if not name.endswith("_PARTS")}
 
 
 class Claims(Table):
-    """A row for each claim, with its source, what it promises, what was found, and whether it holds ("not judged" where its
-    hypotheses do not, with the reason); true when every theorem and every regression that was judged holds.  `folder` has
-    the tables, the page report.html and the run file."""
+    """A row for each claim (lipsc_claim_line): whose it is, what it says, what was measured, and whether it holds ("not
+    judged" where its hypotheses do not, with the reason); true when no theorem and no regression fails, a figure of the
+    paper that comes out otherwise being a finding.  `curves`, `worst` and `fits` are the numbers behind them, `folder` has
+    the run file and the page."""
 
     _shown = ("section", "name", "source", "holds", "measured")
     _left = _shown
 
-    def __init__(self, rows: List[Dict[str, Any]], folder: pathlib.Path, passed: bool):
-        self.rows, self.folder, self._passed = rows, folder, passed
+    def __init__(self, out: Any, folder: pathlib.Path):
+        self.folder = folder
+        self.rows = _records(out.lines, out.line_count, lib.lipsc_claim_line_fields(), lib.LIPSC_CLAIM_SAYS)
+        self.curves = [_c.as_dict(out.curves[i], ROW, out.curves[i].parts) for i in range(out.curve_count)]
+        self.worst = _records(out.worst, out.worst_count, lib.lipsc_claim_worst_fields())
+        self.fits = _records(out.fits, out.fit_count, lib.lipsc_claim_fit_fields())
+        self._figure = _c.text(lib.lipsc_claim_source_name(lib.LIPSC_CLAIM_PAPER_FIGURE))
 
     def __bool__(self) -> bool:
-        return self._passed
+        return not any(row["holds"] == "no" and row["source"] != self._figure for row in self.rows)
 
     def report(self) -> pathlib.Path:
-        """The page, which needs nothing else."""
-        return self.folder / "report.html"
+        """The page of the run, which needs nothing else."""
+        return report([self.folder / "run.db"], self.folder / "report.html")
 
     def _title(self) -> List[str]:
-        return [f"{len(self.rows)} claims; tables and {self.report()} are written"]
+        count = {verdict: sum(row["holds"] == verdict for row in self.rows) for verdict in ("yes", "no", "not judged")}
+        return [f"{len(self.rows)} claims: {count['yes']} hold, {count['no']} do not, {count['not judged']} are not judged"]
 
 
-def program() -> pathlib.Path:
-    """The command line that comes with the package."""
-    found = pathlib.Path(__file__).with_name("lipscope")
-    if not found.exists():
-        raise errors.FileError(f"the program is not in this installation: {found} is not there")
-    return found
+def _records(at: Any, count: int, listed: Any, parts: int = 0) -> List[Dict[str, Any]]:
+    fields = _c.fields(listed)
+    return [_c.as_dict(at[i], fields, parts) for i in range(count)]
 
 
 def reproduce(out: Union[str, "os.PathLike[str]"] = "lipscope-reproduce", *, only: Optional[str] = None, quick: bool = False,
-              bert: Any = None, gpt2: Any = None, texts: Sequence[str] = (), run: Union[str, "os.PathLike[str]", None] = None,
-              seed: int = 1, threads: int = 0, device: Optional[str] = None, progress: Optional[bool] = None) -> Claims:
+              bert: Any = None, gpt2: Any = None, texts: Sequence[str] = (), seed: int = 1, threads: int = 0,
+              device: Any = None, progress: Optional[bool] = None) -> Claims:
     """Every experiment and theorem of "How Smooth Is Attention?" (Castin, Ablin, Peyre, 2024), as defined and as released,
-    and those proved here; tables, a page and the run file go into the folder `out`, from which the same call goes on.
+    and those proved here; the run file is kept in the folder `out`, from which the same call goes on.
 
     only: one part of it; quick: few lengths and windows, which shows that everything runs and concludes nothing.  bert, gpt2:
     folders, or transformers objects, in the place of what is built in; texts: the texts themselves."""
-    if only is not None and only not in PARTS:
-        raise errors.ArgumentError(f"only = {only!r}: there are {', '.join(PARTS)}")
-    with ExitStack() as stack:
-        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lipscope-")))
-        words = [str(program()), "reproduce", "--format", "json", "--out", os.fspath(out), "--seed", str(whole(seed, "seed", 0)),
-                 "--threads", str(whole(threads, "threads", 0))]
-        words += ["--quick"] if quick else []
-        for name, value in (("only", only), ("run", run), ("device", device)):
-            words += [] if value is None else [f"--{name}", os.fspath(value)]
-        for name, model in (("bert", bert), ("gpt2", gpt2)):
-            words += [] if model is None else [f"--{name}", _folder(model, folder / name)]
-        for i, text in enumerate([texts] if isinstance(texts, str) else texts):
-            (folder / f"{i}.txt").write_text(text, encoding="utf-8")
-            words += ["--text", str(folder / f"{i}.txt")]
-        shown = progress if progress is not None else sys.stderr.isatty()
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=None if shown else subprocess.PIPE, text=True, check=False)
+    folder = pathlib.Path(os.fsdecode(path_of(out, "out")))
+    settings = ffi.new("lipsc_claims_settings *")
+    lib.lipsc_claims_defaults(settings)
+    settings.quick, settings.seed = flag(quick, "quick"), whole(seed, "seed", 0)
+    settings.only = -1 if only is None else choose(only, PARTS, "only")
+    place = machines.find(device, threads)
     try:
-        rows = json.loads(done.stdout)["rows"]
-    except ValueError:
-        said = (done.stderr or "it failed").strip().splitlines()
-        raise errors.LipscopeError(said[-1].replace("lipscope reproduce: ", "")) from None
-    return Claims(rows, pathlib.Path(os.fspath(out)), done.returncode == 0)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as wrong:
+        raise errors.FileError(f"{folder}: {wrong.strerror}") from None
+    kept = [ffi.new("char[]", path_of(path)) for path in _texts(texts, folder)]
+    if kept:
+        listed = ffi.new("char *[]", kept)
+        settings.texts.count, settings.texts.at = len(kept), listed
+    for name, model in (("bert", bert), ("gpt2", gpt2)):
+        if model is not None:
+            kept.append(ffi.new("char[]", path_of(_model(model, folder / name))))
+            setattr(settings, name, kept[-1])
+    kept.append(ffi.new("char[]", path_of(folder / "run.db")))
+    settings.run_file = kept[-1]
+    found = ffi.new("lipsc_claims *")
+    try:
+        with machines.pointer(place) as settings.device, progress_bar(progress) as bar, _c.Work(progress=bar) as work:
+            settings.ctx, settings.stop, settings.remark = work.handle, lib.lipsc_py_stop, lib.lipsc_py_remark
+            if bar:
+                settings.progress = lib.lipsc_py_study_progress
+            _c.call(lib.lipsc_claims_run, settings, found)
+        return Claims(found, folder)
+    finally:
+        lib.lipsc_claims_free(found)
 
 
-def _folder(model: Any, place: pathlib.Path) -> str:
+def _texts(texts: Sequence[str], folder: pathlib.Path) -> List[pathlib.Path]:
+    """The texts as files that the same call finds again."""
+    written = []
+    for i, text in enumerate([texts] if isinstance(texts, str) else texts):
+        if not isinstance(text, str) or not text:
+            raise errors.KindError(f"texts holds {text!r}, and texts themselves are needed, strings")
+        written.append(folder / f"text{i}.txt")
+        written[-1].write_text(text, encoding="utf-8")
+    return written
+
+
+def _model(model: Any, place: pathlib.Path) -> Any:
     if isinstance(model, (str, os.PathLike)):
-        return os.fspath(model)
+        return model
     if not hasattr(model, "save_pretrained"):
         raise errors.KindError(f"a {type(model).__name__} is no model: a folder or a transformers object is needed")
     model.save_pretrained(place)
-    return str(place)
+    return place

@@ -119,7 +119,7 @@ def _sizes(values: Any, name: str, kept: List[Any]) -> Tuple[int, Any]:
     return len(listed), kept[-1]
 
 
-class _Bar:
+class progress_bar:
     """A progress bar by tqdm, closed whatever happens; None: where it is installed and somebody looks."""
 
     def __init__(self, wanted: Optional[bool]):
@@ -137,7 +137,7 @@ class _Bar:
             self.bar = self.make(total=total, unit="cell", desc="sigma")
         self.bar.update(done - self.bar.n)
 
-    def __enter__(self) -> Optional[_Bar]:
+    def __enter__(self) -> Optional[progress_bar]:
         return self if self.make else None
 
     def __exit__(self, *_: Any) -> None:
@@ -232,7 +232,7 @@ def _study(model: Model, source: Source, settings: Any, kept: List[Any], run: An
             weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)
         return found
 
-    with machines.pointer(device) as there, _Bar(progress) as bar:
+    with machines.pointer(device) as there, progress_bar(progress) as bar:
         work = _c.Work(progress=bar)
         try:
             with model._handle.use() as opened, work:

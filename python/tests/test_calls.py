@@ -104,7 +104,8 @@ def test_check(tmp_path):
     (lambda: ls.Device("quantum"), "quantum"), (lambda: ls.Device(threads=-1), "threads = -1"), (lambda: ls.bench(0), "n = 0"),
     (lambda: ls.attention(np.ones((2, 2)), *[np.eye(2)] * 3, device=3), "device is a int"),
     (lambda: ls.attention(np.ones((2, 2)), *[np.eye(2)] * 3, device=ls.Device(), threads=2), "threads="),
-    (lambda: ls.reproduce(only="nothing"), "only = 'nothing'"), (lambda: ls.reproduce("/proc/nowhere", quick=True, only="basics"), "/proc/nowhere")], ids=str)
+    (lambda: ls.reproduce(only="nothing"), "only = 'nothing'"), (lambda: ls.reproduce("/proc/nowhere", quick=True), "/proc/nowhere"),
+    (lambda: ls.reproduce("x", gpt2=3), "is no model"), (lambda: ls.reproduce("x", texts=[3]), "texts holds 3")], ids=str)
 def test_bad(call, want, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ls.LipscopeError) as caught:
@@ -322,11 +323,15 @@ def test_bench():
 
 
 def test_reproduce(tmp_path):
-    """One part in its quick form: the claims of the table that the program writes; the same call goes on."""
+    """One part in its quick form: the claims of the program; the same call goes on; a page can be made of it."""
     found = ls.reproduce(tmp_path / "paper", quick=True, only="basics")
-    said = program("reproduce", "--quick", "--only", "basics", "--out", tmp_path / "paper", "-q")["rows"]
-    assert found and found.rows == said and found.report().exists() and "section" in repr(found)
-    assert {row["source"] for row in found} <= {"theorem of the paper", "figure of the paper", "theorem proved here", "regression of our own"}
+    said = program("reproduce", "--quick", "--only", "basics", "--out", tmp_path / "other", "-q")["rows"]
+    assert found and len(found) == len(said) > 0 and "claims" in repr(found)
+    for row, other in zip(found, said):
+        same(row, other, ("says",))
+    assert ls.reproduce(tmp_path / "paper", quick=True, only="basics").rows == found.rows
+    with pytest.raises(ls.LipscopeError, match="seed"):
+        ls.reproduce(tmp_path / "paper", quick=True, only="basics", seed=2)
 
 
 def test_released(rng):
