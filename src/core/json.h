@@ -13,13 +13,34 @@
 static inline void lipsc_json_begin(void) { errno = 0; }
 static inline int lipsc_json_incomplete(void) { return errno == ENOMEM; }
 
+/* A text in pieces that end before what ends a token, so that errno is asked before jansson
+ * clears it for the next number. */
+typedef struct {
+    const char *text;
+    size_t left;
+    int short_of_memory;
+} lipsc_json_pieces;
+
+static inline size_t lipsc_json_piece(void *buffer, size_t room, void *ctx) {
+    lipsc_json_pieces *p = ctx;
+    size_t size = p->left != 0;
+    if (errno == ENOMEM) p->short_of_memory = 1;
+    if (p->short_of_memory) return (size_t)-1;
+    while (size < p->left && size < room && !strchr(",:]}\"", p->text[size])) size++;
+    memcpy(buffer, p->text, size);
+    p->text += size;
+    p->left -= size;
+    return size;
+}
+
 /* As json_loadb.  *short_of_memory: why there is none. */
 static inline json_t *lipsc_json_load(const char *text, size_t size, size_t flags,
                                       json_error_t *bad, int *short_of_memory) {
     const int before = errno;
+    lipsc_json_pieces pieces = {text, size, 0};
     errno = 0;
-    json_t *value = json_loadb(text, size, flags, bad);
-    *short_of_memory = errno == ENOMEM;
+    json_t *value = json_load_callback(lipsc_json_piece, &pieces, flags, bad);
+    *short_of_memory = pieces.short_of_memory || errno == ENOMEM;
     if (*short_of_memory) {
         json_decref(value);
         value = NULL;
