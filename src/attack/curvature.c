@@ -8,14 +8,9 @@
 
 #include "attack/search.h"
 #include "core/mem.h"
+#include "core/vector.h"
 
 enum { ROOM = LIPSC_MEMORY };
-
-static double dot(size_t n, const double *x, const double *y) {
-    double sum = 0.0;
-    for (size_t e = 0; e < n; e++) sum += x[e] * y[e];
-    return sum;
-}
 
 lipsc_status lipsc_curvature_new(size_t size, lipsc_curvature *m) {
     *m = (lipsc_curvature){.size = size};
@@ -43,8 +38,8 @@ void lipsc_curvature_add(lipsc_curvature *m, const double *from, const double *t
         s[e] = to[e] - from[e];
         q[e] = g_from[e] - g_to[e];
     }
-    const double sq = dot(m->size, s, q), qq = dot(m->size, q, q);
-    if (!(sq > 1e-10 * sqrt(qq * dot(m->size, s, s)))) return;
+    const double sq = lipsc_dot(m->size, s, q), qq = lipsc_dot(m->size, q, q);
+    if (!(sq > 1e-10 * sqrt(qq * lipsc_dot(m->size, s, s)))) return;
     m->sq[m->next] = sq;
     m->scale = sq / qq;
     m->next = (m->next + 1) % ROOM;
@@ -57,16 +52,16 @@ int lipsc_curvature_direction(const lipsc_curvature *m, const double *g, double 
     memcpy(p, g, m->size * sizeof *p);
     for (size_t ago = 0; ago < m->count; ago++) {
         const size_t at = slot(m, ago);
-        alpha[ago] = dot(m->size, m->s + at * m->size, p) / m->sq[at];
+        alpha[ago] = lipsc_dot(m->size, m->s + at * m->size, p) / m->sq[at];
         for (size_t e = 0; e < m->size; e++) p[e] -= alpha[ago] * m->q[at * m->size + e];
     }
     for (size_t e = 0; e < m->size; e++) p[e] *= m->scale;
     for (size_t ago = m->count; ago-- > 0;) {
         const size_t at = slot(m, ago);
-        const double beta = dot(m->size, m->q + at * m->size, p) / m->sq[at];
+        const double beta = lipsc_dot(m->size, m->q + at * m->size, p) / m->sq[at];
         for (size_t e = 0; e < m->size; e++)
             p[e] += (alpha[ago] - beta) * m->s[at * m->size + e];
     }
-    const double up = dot(m->size, p, g);
+    const double up = lipsc_dot(m->size, p, g);
     return isfinite(up) && up > 0.0;
 }

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/extreme.h"
+#include "core/vector.h"
 
 lipsc_status lipsc_region_make(const lipsc_attack_settings *set, size_t d,
                                lipsc_region *out, lipsc_error *err) {
@@ -37,20 +38,14 @@ lipsc_status lipsc_region_make(const lipsc_attack_settings *set, size_t d,
     return LIPSC_OK;
 }
 
-static double norm(size_t d, const double *x) {
-    double sum = 0.0;
-    for (size_t c = 0; c < d; c++) sum += x[c] * x[c];
-    return sqrt(sum);
-}
-
 double lipsc_region_reach(const lipsc_region *r) {
     double largest = 0.0;
     if (r->kind == LIPSC_ATTACK_NORM) {
         for (size_t c = 0; c < r->d; c++) largest = lipsc_max(largest, fabs(r->gain[c]));
-        return r->radius * largest + (r->shift ? norm(r->d, r->shift) : 0.0);
+        return r->radius * largest + (r->shift ? lipsc_length(r->d, r->shift) : 0.0);
     }
     for (size_t i = 0; r->centre && i < r->n; i++)
-        largest = lipsc_max(largest, norm(r->d, r->centre + i * r->d));
+        largest = lipsc_max(largest, lipsc_length(r->d, r->centre + i * r->d));
     return r->radius + largest;
 }
 
@@ -95,7 +90,7 @@ static void project(const lipsc_region *r, double *y) {
     for (size_t i = 0; i < r->n; i++) {
         double *token = y + i * r->d;
         centre_token(r, token);
-        const double length = norm(r->d, token);
+        const double length = lipsc_length(r->d, token);
         if (on_sphere(r) ? length > 0.0 : length > 1.0)
             for (size_t c = 0; c < r->d; c++) token[c] /= length;
         else if (on_sphere(r))

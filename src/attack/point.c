@@ -5,6 +5,7 @@
 #include "attack/search.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/vector.h"
 #include "svd/solver.h"
 
 /* ---- sigma -------------------------------------------------------------------------- */
@@ -106,12 +107,6 @@ lipsc_status lipsc_view_branch(lipsc_search *s, const lipsc_view *view, const do
     return status;
 }
 
-static double length(size_t n, const double *x) {
-    double sum = 0.0;
-    for (size_t e = 0; e < n; e++) sum += x[e] * x[e];
-    return sqrt(sum);
-}
-
 /* With orthonormal pairs (u_k, v_k) of one value and unit coefficients c the pair (sum c_k
  * u_k, sum c_k v_k) has gradient sum_kl c_k c_l G_kl.  forms: G_kk, then G_kl + G_lk for
  * k < l, which is 2 G[(u_k + u_l)/sqrt2, ...] - G_kk - G_ll. */
@@ -174,7 +169,7 @@ lipsc_status lipsc_view_gradient(lipsc_search *s, const lipsc_view *view, const 
         choose_coefficients(s->set->seed, sample, pairs, c);
         combine_forms(s, pairs, c, g);
         lipsc_region_tangent(&s->region, y, g);
-        const double slope = length(s->region.size, g);
+        const double slope = lipsc_length(s->region.size, g);
         if (slope > steepest) {
             steepest = slope;
             memcpy(best, c, sizeof c);

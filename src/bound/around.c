@@ -21,6 +21,7 @@
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 enum { BLOCK = 64 }; /* rows between two additions to the columns */
@@ -89,7 +90,7 @@ static void keep_row(const lipsc_around_row *row, size_t place, column_sums *sum
     mine->change = lipsc_max(mine->change, row->query_change);
 }
 
-static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
+static lipsc_status block_rows(const lipsc_head_at *head, const lipsc_reach *reach,
                                size_t first, size_t count, lipsc_around_row *rows,
                                column_sums *sums, lipsc_sink *sink, head_rows *all) {
     lipsc_status status = LIPSC_OK;
@@ -123,7 +124,7 @@ static lipsc_status block_rows(const lipsc_head *head, const lipsc_reach *reach,
 }
 
 /* column_j += (a_i/a_j) hi_ij tau_i^2 ... for a block of rows */
-static void add_block(const lipsc_head *head, const lipsc_reach *reach, size_t first,
+static void add_block(const lipsc_head_at *head, const lipsc_reach *reach, size_t first,
                       size_t count, column_sums *sums) {
     const size_t n = head->n, *lo = head->rows->lo, *hi = head->rows->hi;
     const double *root = head->rows->root_weight;
@@ -146,7 +147,7 @@ static void add_block(const lipsc_head *head, const lipsc_reach *reach, size_t f
         }
 }
 
-static lipsc_status head_pass(const lipsc_head *head, const lipsc_reach *reach,
+static lipsc_status head_pass(const lipsc_head_at *head, const lipsc_reach *reach,
                               lipsc_around_row *rows, column_sums *sums, lipsc_sink *sink,
                               head_rows *all) {
     if (sums->unit == 0.0) sums->unit = head->unit;
@@ -183,8 +184,8 @@ typedef struct {
     double change_sum, alone_sum;
 } layer_sums;
 
-static void add_head(const lipsc_head *head, const column_sums *sums, const head_rows *rows,
-                     int equal, layer_sums *all) {
+static void add_head(const lipsc_head_at *head, const column_sums *sums,
+                     const head_rows *rows, int equal, layer_sums *all) {
     const size_t n = head->n;
     const double out_norm = head->out.norm / head->out_unit;
     double bound[LIPSC_VIEWS];
@@ -234,7 +235,7 @@ static void finish(const layer_sums *all, const column_sums *sums, const double 
     out->change = margin * change;
 }
 
-static lipsc_status rows_new(const lipsc_head *head, lipsc_around_row **rows) {
+static lipsc_status rows_new(const lipsc_head_at *head, lipsc_around_row **rows) {
     const size_t threads = (size_t)head->threads;
     lipsc_status status = LIPSC_OK;
     *rows = lipsc_alloc_zero(threads, sizeof **rows);
@@ -244,7 +245,7 @@ static lipsc_status rows_new(const lipsc_head *head, lipsc_around_row **rows) {
     return status;
 }
 
-static void rows_free(const lipsc_head *head, lipsc_around_row *rows) {
+static void rows_free(const lipsc_head_at *head, lipsc_around_row *rows) {
     for (size_t t = 0; rows && t < (size_t)head->threads; t++)
         lipsc_around_row_free(rows + t);
     lipsc_release(rows);
@@ -253,7 +254,7 @@ static void rows_free(const lipsc_head *head, lipsc_around_row *rows) {
 /* ---- Weights of the keys ------------------------------------------------------------- */
 
 /* weight_j += about what column j of a head comes to */
-static void weigh_keys(const lipsc_head *head, const lipsc_reach *reach,
+static void weigh_keys(const lipsc_head_at *head, const lipsc_reach *reach,
                        lipsc_around_row *rows, column_sums *sums, double *weight) {
     const size_t n = head->n, *lo = head->rows->lo, *hi = head->rows->hi;
     const double *root = head->rows->root_weight;
@@ -282,7 +283,7 @@ static void weigh_keys(const lipsc_head *head, const lipsc_reach *reach,
 }
 
 /* Any weights in (0, 1] hold; near the columns they take care of attention sinks. */
-static lipsc_status find_weights(const lipsc_attn *attn, lipsc_head *head,
+static lipsc_status find_weights(const lipsc_attn *attn, lipsc_head_at *head,
                                  lipsc_around_row *rows, column_sums *sums,
                                  lipsc_reach *reach, double *weight) {
     const double faintest = 1e-3;
@@ -306,8 +307,8 @@ static lipsc_status find_weights(const lipsc_attn *attn, lipsc_head *head,
 
 /* Sink and weights: those of the bound at the point where it is one by all heads together.
  */
-static lipsc_status choose(const lipsc_attn *attn, lipsc_head *head, lipsc_around_row *rows,
-                           column_sums *sums, lipsc_reach *reach,
+static lipsc_status choose(const lipsc_attn *attn, lipsc_head_at *head,
+                           lipsc_around_row *rows, column_sums *sums, lipsc_reach *reach,
                            lipsc_joint_choice *choice) {
     double value;
     size_t head_index;
@@ -326,7 +327,7 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, double rounding,
     const lipsc_layer *layer = &attn->layer;
     const size_t n = attn->rows.n;
     const int equal = lipsc_equal_weights(&attn->input);
-    lipsc_head head;
+    lipsc_head_at head;
     lipsc_reach reach = {0};
     lipsc_around_row *rows = NULL;
     column_sums sums = {0};
@@ -387,21 +388,11 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, double rounding,
 /* ---- With the bounds over the ball
  * ---------------------------------------------------------- */
 
-static double longest_token(const lipsc_attn *attn) {
-    const size_t n = attn->input.n, d = attn->layer.d;
-    double longest = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        double length = 0.0;
-        for (size_t c = 0; c < d; c++) length = hypot(length, attn->input.X[i * d + c]);
-        longest = lipsc_max(longest, length);
-    }
-    return longest;
-}
-
 /* The smallest bound of sigma over the ball that holds the neighbourhood; NaN: none. */
 static lipsc_status bound_ball(const lipsc_zoo_case *z, double r, double *value) {
     lipsc_zoo_case ball = *z;
-    ball.radius = (longest_token(z->attn) + r) * (1.0 + 1e-12);
+    ball.radius =
+        (lipsc_longest_token(z->n, z->layer->d, z->attn->input.X) + r) * (1.0 + 1e-12);
     *value = NAN;
     for (size_t b = 0; b < lipsc_zoo_count; b++) {
         const lipsc_zoo_rule *rule = &lipsc_zoo_rules[b];

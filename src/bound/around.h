@@ -40,8 +40,8 @@ typedef struct {
 lipsc_status lipsc_reach_new(size_t n, lipsc_reach *reach);
 void lipsc_reach_free(lipsc_reach *reach);
 /* After lipsc_head_enter for the same head. */
-lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index, const lipsc_head *head,
-                              double r, lipsc_reach *reach);
+lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index,
+                              const lipsc_head_at *head, double r, lipsc_reach *reach);
 
 /* Room for one row of one thread, and what it gave. */
 typedef struct {
@@ -80,17 +80,17 @@ typedef struct {
     double sink_change, sink_shift, sink_turn;
 } lipsc_around_row;
 
-lipsc_status lipsc_around_row_new(const lipsc_head *head, lipsc_around_row *row);
+lipsc_status lipsc_around_row_new(const lipsc_head_at *head, lipsc_around_row *row);
 void lipsc_around_row_free(lipsc_around_row *row);
 /* p, y and their like of row i. */
-void lipsc_around_attend(const lipsc_head *head, size_t i, lipsc_around_row *row);
+void lipsc_around_attend(const lipsc_head_at *head, size_t i, lipsc_around_row *row);
 /* And everything else down to w, hi and eps. */
-lipsc_status lipsc_around_ends(const lipsc_head *head, const lipsc_reach *reach, size_t i,
-                               lipsc_around_row *row);
+lipsc_status lipsc_around_ends(const lipsc_head_at *head, const lipsc_reach *reach,
+                               size_t i, lipsc_around_row *row);
 /* Only row->p, and in *size about how much this row can do. */
-void lipsc_around_row_weigh(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+void lipsc_around_row_weigh(const lipsc_head_at *head, const lipsc_reach *reach, size_t i,
                             lipsc_around_row *row, double *size);
-lipsc_status lipsc_around_row_make(const lipsc_head *head, const lipsc_reach *reach,
+lipsc_status lipsc_around_row_make(const lipsc_head_at *head, const lipsc_reach *reach,
                                    size_t i, lipsc_around_row *row);
 
 #endif

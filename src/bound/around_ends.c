@@ -22,7 +22,7 @@
 /* ---- The row and what is attached to its keys -------------------------------------------
  */
 
-static void softmax(const lipsc_head *head, size_t i, lipsc_around_row *row) {
+static void softmax(const lipsc_head_at *head, size_t i, lipsc_around_row *row) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
     double *s = row->log_p, total = 0.0;
     row->lo = lo;
@@ -87,7 +87,7 @@ static void bend_of(const lipsc_reach *reach, const lipsc_norm_move *norm, doubl
 }
 
 /* b_j = Dq_i^T g_j */
-static void query_gradients(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+static void query_gradients(const lipsc_head_at *head, const lipsc_reach *reach, size_t i,
                             lipsc_around_row *row) {
     const size_t k = head->k;
     const lipsc_norm_move *norm = reach->query.norm;
@@ -107,7 +107,7 @@ static void query_gradients(const lipsc_head *head, const lipsc_reach *reach, si
 }
 
 /* w_ij */
-static void key_gradients(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+static void key_gradients(const lipsc_head_at *head, const lipsc_reach *reach, size_t i,
                           lipsc_around_row *row) {
     const size_t k = head->k, count = row->count;
     const lipsc_norm_move *norm = reach->key.norm;
@@ -136,7 +136,7 @@ static double largest_term(const double *x, size_t from, size_t count) {
 }
 
 /* How far the scores of row i move, rounding included. */
-static void score_moves(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+static void score_moves(const lipsc_head_at *head, const lipsc_reach *reach, size_t i,
                         lipsc_around_row *row) {
     const lipsc_side *query = &reach->query, *key = &reach->key;
     const double r = reach->r, slope = query->slope[i], q = query->length[i];
@@ -222,13 +222,13 @@ static lipsc_status find_ends(lipsc_around_row *row) {
     return LIPSC_OK;
 }
 
-void lipsc_around_attend(const lipsc_head *head, size_t i, lipsc_around_row *row) {
+void lipsc_around_attend(const lipsc_head_at *head, size_t i, lipsc_around_row *row) {
     softmax(head, i, row);
     centre(row, head->dv, head->z, row->mean, row->y, row->y_length);
 }
 
-lipsc_status lipsc_around_ends(const lipsc_head *head, const lipsc_reach *reach, size_t i,
-                               lipsc_around_row *row) {
+lipsc_status lipsc_around_ends(const lipsc_head_at *head, const lipsc_reach *reach,
+                               size_t i, lipsc_around_row *row) {
     lipsc_around_attend(head, i, row);
     centre(row, head->k, head->key, row->mean, row->g, row->g_length);
     query_gradients(head, reach, i, row);

@@ -49,14 +49,15 @@ static void outer_sum(lipsc_around_row *row, size_t count, const double *weight,
 }
 
 /* What a sum over the row may have lost whose parts have traces of `size` in all. */
-static double sum_slack(const lipsc_head *head, const lipsc_around_row *row, double size) {
+static double sum_slack(const lipsc_head_at *head, const lipsc_around_row *row,
+                        double size) {
     return (2.0 * lipsc_row_loss(row) + 8.0 * (double)(head->d + head->dv) * DBL_EPSILON) *
            size;
 }
 
 /* norm[view] >= |a|^{1/2}, |F a F^T|^{1/2} for every a (dv, dv) within slack of this one.
  */
-static lipsc_status roots_of(const lipsc_head *head, const double *a, double slack,
+static lipsc_status roots_of(const lipsc_head_at *head, const double *a, double slack,
                              int squarings, lipsc_around_row *row, double *norm) {
     const size_t dv = head->dv, rank = head->out.rank;
     double value = 0.0;
@@ -75,14 +76,15 @@ static lipsc_status roots_of(const lipsc_head *head, const double *a, double sla
 }
 
 /* sum_j weight_j y_j y_j^T into row->sum; returns what it may have lost. */
-static double spread_sum(const lipsc_head *head, const double *weight,
+static double spread_sum(const lipsc_head_at *head, const double *weight,
                          lipsc_around_row *row) {
     outer_sum(row, row->all, weight, NULL, head->dv, row->y, head->dv, row->y, row->sum);
     return sum_slack(head, row, lipsc_weighted_squares(row->all, weight, row->y_length));
 }
 
 /* sum_j weight_j V w_ij y_j^T into row->half, (dv, dv) */
-static void mixed_sum(const lipsc_head *head, const double *weight, lipsc_around_row *row) {
+static void mixed_sum(const lipsc_head_at *head, const double *weight,
+                      lipsc_around_row *row) {
     const size_t dv = head->dv, k = head->k;
     if (head->keys_differ) {
         outer_sum(row, row->count, weight, NULL, k, row->w, dv, row->y, row->cross);
@@ -99,7 +101,7 @@ static void mixed_sum(const lipsc_head *head, const double *weight, lipsc_around
 
 /* sum_j weight_j T_ij T_ij^T into row->sum, w_ij wrong by w_error at most; returns what it
  * may have lost. */
-static double value_sum(const lipsc_head *head, const double *weight, double w_error,
+static double value_sum(const lipsc_head_at *head, const double *weight, double w_error,
                         lipsc_around_row *row) {
     const size_t dv = head->dv, count = row->count;
     double mass = 0.0, trace = 0.0, size = 0.0, w = 0.0;
@@ -127,7 +129,7 @@ static double value_sum(const lipsc_head *head, const double *weight, double w_e
  * ------------------------------------------------------------------------- */
 
 /* |F Y^T diag(P) B| for both views, exact */
-static lipsc_status query_here(const lipsc_head *head, lipsc_around_row *row,
+static lipsc_status query_here(const lipsc_head_at *head, lipsc_around_row *row,
                                double *norm) {
     const size_t dv = head->dv, rank = head->Qt.rank, out = head->out.rank;
     outer_sum(row, row->all, row->p, NULL, dv, row->y, rank, row->b, row->cross);
@@ -165,7 +167,7 @@ typedef struct {
     double y_spread, b_spread; /* of P */
 } row_sizes;
 
-static void query_terms(const lipsc_head *head, const double *here, const row_sizes *s,
+static void query_terms(const lipsc_head_at *head, const double *here, const row_sizes *s,
                         lipsc_around_row *row) {
     for (int view = 0; view < LIPSC_VIEWS; view++) {
         const double out = view ? head->out.norm : 1.0;
@@ -182,7 +184,7 @@ static void query_terms(const lipsc_head *head, const double *here, const row_si
 /* ---- One token
  * --------------------------------------------------------------------------------- */
 
-static lipsc_status sizes_of(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+static lipsc_status sizes_of(const lipsc_head_at *head, const lipsc_reach *reach, size_t i,
                              lipsc_around_row *row, row_sizes *s) {
     const size_t count = row->all, rank = head->Qt.rank;
     const lipsc_side *query = &reach->query, *key = &reach->key;
@@ -221,8 +223,8 @@ static lipsc_status sizes_of(const lipsc_head *head, const lipsc_reach *reach, s
 
 /* |sum_j P'_ij y_j|, which is zero for P: by Cauchy's inequality with eps, and to first
  * order in the scores, y moving with the query as the query term says. */
-static void find_drift(const lipsc_head *head, const lipsc_reach *reach, const double *here,
-                       const row_sizes *s, lipsc_around_row *row) {
+static void find_drift(const lipsc_head_at *head, const lipsc_reach *reach,
+                       const double *here, const row_sizes *s, lipsc_around_row *row) {
     const double r = reach->r;
     double mean = 0.0, moves = 0.0, lost = 0.0, bends = 0.0; /* under P */
     for (size_t j = 0; j < row->all; j++) {
@@ -253,7 +255,7 @@ static double largest_of(size_t count, const double *x) {
 
 /* P' T' - P T at the sink: (P' - P) T + P' (T' - T), and T' - T = (what y moves by) w^T +
  * y' (w' - w)^T.  What y moves by is (1 - P') times two tokens, and the drift. */
-static void sink_moves(const lipsc_head *head, const lipsc_reach *reach, double eta,
+static void sink_moves(const lipsc_head_at *head, const lipsc_reach *reach, double eta,
                        double drift, double omega, lipsc_around_row *row) {
     const size_t l = reach->sink - row->lo, dv = head->dv, rank = head->out.rank;
     const double *y = row->y + l * dv;
@@ -274,7 +276,7 @@ static void sink_moves(const lipsc_head *head, const lipsc_reach *reach, double 
 
 /* |sum_j P'_ij (weight_j T_ij w_ij - middle y_j)|, at most, in a view; weight NULL: ones.
  * The sum runs over the keys and, with its middle, over a sink: w is zero there. */
-static double mean_pull(const lipsc_head *head, const lipsc_reach *reach, int view,
+static double mean_pull(const lipsc_head_at *head, const lipsc_reach *reach, int view,
                         const double *weight, double middle, lipsc_around_row *row) {
     const size_t k = head->k, dv = head->dv, rank = head->out.rank;
     const double out = view ? head->out.norm : 1.0;
@@ -308,7 +310,7 @@ static double mean_pull(const lipsc_head *head, const lipsc_reach *reach, int vi
 /* Of sum_j P'_ij (T_ij - a w_ij^T)(..)^T, a = sum_j P'_ij y_j at most drift, root^2 being
  * that of sum_j hi_ij T_ij T_ij^T: with f = sum_j P'_ij (T_ij w_ij - middle y_j) it is
  * sum_j P'_ij T_ij T_ij^T - a f^T - f a^T + (sum_j P'_ij |w_ij|^2 - 2 middle) a a^T. */
-static double drifted_root(const lipsc_head *head, const lipsc_reach *reach, int view,
+static double drifted_root(const lipsc_head_at *head, const lipsc_reach *reach, int view,
                            double root, lipsc_around_row *row) {
     const double drift = row->drift[view], w = largest_of(row->count, row->w_length);
     const double middle = lipsc_weighted_squares(row->count, row->p, row->w_length);
@@ -323,7 +325,7 @@ static double drifted_root(const lipsc_head *head, const lipsc_reach *reach, int
 /* tau_weighted: as tau with the weights hi_ij weight_j.  Here the mixed terms stay, and
  * y_j + eta_j less the mean at X' is y_j up to 2 eta and the drift of the mean, which is
  * the same for all j: its square, and its product with a mean. */
-static lipsc_status weighted_terms(const lipsc_head *head, const lipsc_reach *reach,
+static lipsc_status weighted_terms(const lipsc_head_at *head, const lipsc_reach *reach,
                                    const row_sizes *s, double w_error, double omega,
                                    lipsc_around_row *row) {
     const size_t count = row->count;
@@ -352,8 +354,9 @@ static lipsc_status weighted_terms(const lipsc_head *head, const lipsc_reach *re
 }
 
 /* tau, rho and the changes; row_sizes without y_hi, which is filled in. */
-static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach, size_t i,
-                                const double *here, row_sizes *s, lipsc_around_row *row) {
+static lipsc_status value_terms(const lipsc_head_at *head, const lipsc_reach *reach,
+                                size_t i, const double *here, row_sizes *s,
+                                lipsc_around_row *row) {
     const size_t count = row->count, dv = head->dv;
     const lipsc_side *query = &reach->query, *key = &reach->key;
     const double r = reach->r, q = query->length[i];
@@ -409,7 +412,7 @@ static lipsc_status value_terms(const lipsc_head *head, const lipsc_reach *reach
     return status;
 }
 
-void lipsc_around_row_weigh(const lipsc_head *head, const lipsc_reach *reach, size_t i,
+void lipsc_around_row_weigh(const lipsc_head_at *head, const lipsc_reach *reach, size_t i,
                             lipsc_around_row *row, double *size) {
     const int view = head->out.rank ? 1 : 0;
     const double out = view ? head->out.norm / head->out_unit : 1.0;
@@ -421,7 +424,7 @@ void lipsc_around_row_weigh(const lipsc_head *head, const lipsc_reach *reach, si
         head->unit / head->unit;
 }
 
-lipsc_status lipsc_around_row_make(const lipsc_head *head, const lipsc_reach *reach,
+lipsc_status lipsc_around_row_make(const lipsc_head_at *head, const lipsc_reach *reach,
                                    size_t i, lipsc_around_row *row) {
     double here[LIPSC_VIEWS];
     row_sizes sizes;
@@ -436,7 +439,7 @@ lipsc_status lipsc_around_row_make(const lipsc_head *head, const lipsc_reach *re
 /* ---- Memory
  * ------------------------------------------------------------------------------------- */
 
-lipsc_status lipsc_around_row_new(const lipsc_head *head, lipsc_around_row *row) {
+lipsc_status lipsc_around_row_new(const lipsc_head_at *head, lipsc_around_row *row) {
     const size_t n = head->n + 1, k = head->k, dv = head->dv, m = larger(k, dv);
     double **const arrays[] = {
         &row->log_p,  &row->p,        &row->query,    &row->move,     &row->hi,

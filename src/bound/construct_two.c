@@ -6,13 +6,8 @@
 #include "bound/outlier.h"
 #include "core/error.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
-
-static double dot(size_t d, const double *x, const double *y) {
-    double sum = 0.0;
-    for (size_t c = 0; c < d; c++) sum += x[c] * y[c];
-    return sum;
-}
 
 /* ---- Two outliers -----------------------------------------------------------------------
  */
@@ -26,10 +21,10 @@ static lipsc_status across(const lipsc_head_facts *f, const double *w, double *b
     double *u = lipsc_alloc(d, r * sizeof *u);
     lipsc_status status = M && s && u ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) {
-        const double square = dot(d, w, w);
+        const double square = lipsc_dot(d, w, w);
         for (size_t row = 0; row < f->rank; row++) {
             const double *v = f->value + row * d;
-            const double along = square > 0.0 ? dot(d, v, w) / square : 0.0;
+            const double along = square > 0.0 ? lipsc_dot(d, v, w) / square : 0.0;
             for (size_t c = 0; c < d; c++) M[row * d + c] = v[c] - along * w[c];
         }
         status = lipsc_dense_svd(d, f->rank, M, s, u, NULL); /* M^T column-major */
@@ -65,7 +60,7 @@ static lipsc_status try_bulk(const lipsc_head_facts *f, double R, size_t n, doub
     const size_t d = f->d;
     double *w = room + f->k, *b = w + d, gain = 0.0, delta;
     lipsc_head_facts_score(f, 1, x, room, w);
-    const double size = sqrt(dot(d, w, w)), wx = dot(d, w, x);
+    const double size = sqrt(lipsc_dot(d, w, w)), wx = lipsc_dot(d, w, x);
     if (!(size > 0.0)) return LIPSC_OK;
     const lipsc_status status = across(f, w, b, &gain);
     for (int g = 0; !status && g < (isnan(along) ? GRID : 1); g++) {
@@ -117,7 +112,7 @@ lipsc_status lipsc_construct_two(const lipsc_head_facts *f, double R, size_t n,
     if (!status && best.log_value == -INFINITY) {
         status = lipsc_fail(err, LIPSC_E_REFUSED, "A, V or the radius is zero");
     } else if (!status && !(status = lipsc_worst_new(3, d, 0, out))) {
-        const double size = sqrt(dot(d, best.w, best.w));
+        const double size = sqrt(lipsc_dot(d, best.w, best.w));
         const double b = R * sqrt(1.0 - best.t * best.t);
         for (size_t c = 0; c < d; c++) {
             const double centre = best.t * R * best.w[c] / size;

@@ -14,19 +14,12 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/vector.h"
 #include "linalg/eigen.h"
 #include "linalg/space.h"
 #include "svd/orth.h"
 
 enum { PAIRS = 2, RANDOM_STARTS = 4, STEPS = 400, PATIENCE = 8 };
-
-static double dot(size_t d, const double *x, const double *y) {
-    double sum = 0.0;
-    for (size_t c = 0; c < d; c++) sum += x[c] * y[c];
-    return sum;
-}
-
-static double length(size_t d, const double *x) { return sqrt(dot(d, x, x)); }
 
 /* ---- Directions that belong to A ---------------------------------------------------- */
 
@@ -78,8 +71,8 @@ lipsc_status lipsc_score_eigenvectors(const lipsc_head_facts *f, size_t *count,
     double *g = small + k * k;
     for (size_t r = 0; r < k; r++)
         for (size_t c = 0; c < k; c++) /* column-major */
-            small[r + c * k] =
-                f->scale * (f->K ? dot(d, f->Q + r * d, f->K + c * d) : f->Q[r * d + c]);
+            small[r + c * k] = f->scale * (f->K ? lipsc_dot(d, f->Q + r * d, f->K + c * d)
+                                                : f->Q[r * d + c]);
     size_t found = 0;
     lipsc_status status = lipsc_real_eigenpairs(k, small, &found, lambda, g);
     *count = 0;
@@ -89,7 +82,7 @@ lipsc_status lipsc_score_eigenvectors(const lipsc_head_facts *f, size_t *count,
         for (size_t r = 0; r < k; r++)
             for (size_t c = 0; c < d; c++)
                 u[c] += g[e * k + r] * (f->K ? f->K[r * d + c] : (double)(r == c));
-        const double size = length(d, u);
+        const double size = lipsc_length(d, u);
         if (!(size > 0.0) || lambda[e] == 0.0) continue;
         for (size_t c = 0; c < d; c++) u[c] /= size;
         lambda[(*count)++] = lambda[e];
@@ -115,13 +108,13 @@ typedef struct {
 /* F(x); leaves w = A x + c */
 static double value_at(ascent *s, const double *x) {
     lipsc_head_facts_score(s->f, 1, x, s->room, s->w);
-    return s->R * length(s->f->d, s->w) - dot(s->f->d, s->w, x);
+    return s->R * lipsc_length(s->f->d, s->w) - lipsc_dot(s->f->d, s->w, x);
 }
 
 /* grad F = A^T (R w/|w| - x) - w */
 static void gradient_at(ascent *s, const double *x) {
     const size_t d = s->f->d;
-    const double size = length(d, s->w);
+    const double size = lipsc_length(d, s->w);
     for (size_t c = 0; c < d; c++)
         s->next[c] = (size > 0.0 ? s->R * s->w[c] / size : 0.0) - x[c];
     lipsc_head_facts_score_back(s->f, s->next, s->room, s->gradient);
@@ -129,14 +122,14 @@ static void gradient_at(ascent *s, const double *x) {
 }
 
 static void into_ball(const ascent *s, double *x) {
-    const double size = length(s->f->d, x);
+    const double size = lipsc_length(s->f->d, x);
     if (!(size > s->R) && !(s->sphere && size > 0.0)) return;
     for (size_t c = 0; c < s->f->d; c++) x[c] *= s->R / size;
 }
 
 static void climb(ascent *s, const double *start, double radius) {
     const size_t d = s->f->d;
-    const double size = length(d, start);
+    const double size = lipsc_length(d, start);
     if (!(size > 0.0)) return;
     for (size_t c = 0; c < d; c++) s->x[c] = start[c] * radius / size;
     into_ball(s, s->x);
@@ -229,7 +222,7 @@ static lipsc_status search(const lipsc_head_facts *f, double R, int sphere, doub
     if (R > 0.0 && (f->norm_A > 0.0 || sphere)) status = climb_everywhere(&s);
     if (!status) memcpy(x, s.best, d * sizeof *x);
     s.small_gain = fine;
-    if (!status) climb(&s, x, length(d, x));
+    if (!status) climb(&s, x, lipsc_length(d, x));
     if (!status) memcpy(x, s.best, d * sizeof *x);
     lipsc_release(room);
     return status;
@@ -300,7 +293,7 @@ static lipsc_status outside(const narrow *w, size_t d, double *e) {
         for (size_t r = 0; r < rank; r++) along[r] = -along[r];
         if (!status)
             status = lipsc_space_combine(space, d, rank, w->basis, 1, along, 1.0, e);
-        const double size = length(d, e);
+        const double size = lipsc_length(d, e);
         for (size_t c = 0; c < d; c++) e[c] /= size;
     }
     lipsc_release(along);
@@ -319,7 +312,7 @@ static lipsc_status search_narrow(const lipsc_head_facts *f, double R, int spher
     memset(x, 0, f->d * sizeof *x);
     if (!status && sphere) status = outside(&w, f->d, x);
     if (!status) {
-        const double rest = R * R - dot(rank, y, y);
+        const double rest = R * R - lipsc_dot(rank, y, y);
         for (size_t c = 0; c < f->d; c++) x[c] *= rest > 0.0 ? sqrt(rest) : 0.0;
         status = lipsc_space_combine(lipsc_space_host(LIPSC_F64), f->d, rank, w.basis, 1, y,
                                      1.0, x);
@@ -340,7 +333,7 @@ lipsc_status lipsc_best_delta(const lipsc_head_facts *f, double R, int sphere, d
     if (!room) return LIPSC_E_NOMEM;
     if (!status) {
         lipsc_head_facts_score(f, 1, x, room, room + f->k);
-        *delta = R * length(d, room + f->k) - dot(d, room + f->k, x);
+        *delta = R * lipsc_length(d, room + f->k) - lipsc_dot(d, room + f->k, x);
     }
     lipsc_release(room);
     return status;

@@ -148,8 +148,9 @@ static double copy_scaled(size_t rows, size_t cols, const double *a, size_t ld,
 /* y (n, width) = X W^T + b, then norm and rotation.  W NULL: the identity; raw: what has
  * been found already of X W^T + b, or NULL.  Blocks of tokens, so that the sums do not
  * depend on the number of threads. */
-static void project(const lipsc_head *head, size_t width, const double *W, const double *b,
-                    const double *raw, const lipsc_turn *turn, double eps, double *y) {
+static void project(const lipsc_head_at *head, size_t width, const double *W,
+                    const double *b, const double *raw, const lipsc_turn *turn, double eps,
+                    double *y) {
     const size_t n = head->n, d = head->d;
     const double *X = head->rows->X;
     if (raw || !W) memcpy(y, raw ? raw : X, n * width * sizeof *y);
@@ -186,7 +187,7 @@ static void factor_identity(size_t k, lipsc_factor *factor) {
     factor->norm = 1.0;
 }
 
-lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *head) {
+lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head_at *head) {
     const lipsc_layer *layer = &attn->layer;
     const size_t n = head->n, d = head->d, k = head->k, dv = head->dv;
     const size_t g = index * layer->kv_heads / layer->heads;
@@ -249,7 +250,7 @@ double lipsc_head_rounding(size_t n, size_t d, size_t k, size_t dv) {
     return 8.0 * sqrt((double)n + 1.0) * (double)(n + d + 4 * (k + dv) + 64) * DBL_EPSILON;
 }
 
-void lipsc_head_finish(const lipsc_head *head, size_t i, double *s, double *slope) {
+void lipsc_head_finish(const lipsc_head_at *head, size_t i, double *s, double *slope) {
     const size_t lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
     const double *log_weight = head->rows->log_weight, c = head->cap;
     for (size_t j = 0; j < count; j++) {
@@ -264,7 +265,7 @@ void lipsc_head_finish(const lipsc_head *head, size_t i, double *s, double *slop
     }
 }
 
-double lipsc_head_pull(const lipsc_head *head, const double *g) {
+double lipsc_head_pull(const lipsc_head_at *head, const double *g) {
     const size_t k = head->k, rank = head->Kt.rank;
     const double *F = head->Kt.values;
     double square = 0.0, own = 0.0;
@@ -286,7 +287,7 @@ static double *doubles(size_t a, size_t b, int *failed) {
     return p;
 }
 
-static void rotation_tables(const lipsc_attn *attn, lipsc_head *head) {
+static void rotation_tables(const lipsc_attn *attn, lipsc_head_at *head) {
     const size_t half = attn->layer.rotary_dim / 2;
     for (size_t i = 0; i < head->n; i++)
         for (size_t l = 0; l < half; l++) {
@@ -310,7 +311,7 @@ static void gather(size_t n, size_t heads, size_t k, const double *raw, double *
 }
 
 /* The norm that all heads of queries or keys share: 1/r and |W^T y| / r of every token. */
-static lipsc_status share_norm(const lipsc_head *head, size_t heads, const double *W,
+static lipsc_status share_norm(const lipsc_head_at *head, size_t heads, const double *W,
                                const double *b, const double *raw, double eps,
                                lipsc_turn *turn) {
     const size_t n = head->n, d = head->d, width = heads * head->k;
@@ -342,7 +343,7 @@ static lipsc_status share_norm(const lipsc_head *head, size_t heads, const doubl
     return failed ? LIPSC_E_NOMEM : LIPSC_OK;
 }
 
-lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
+lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head_at *head) {
     const lipsc_layer *layer = &attn->layer;
     const size_t n = attn->rows.n, d = layer->d, k = layer->key_dim, dv = layer->value_dim;
     const size_t half = layer->rotary_dim / 2;
@@ -403,7 +404,7 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head) {
     return status;
 }
 
-void lipsc_head_free(lipsc_head *head) {
+void lipsc_head_free(lipsc_head_at *head) {
     double *const arrays[] = {head->q,
                               head->key,
                               head->z,

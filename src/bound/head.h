@@ -69,22 +69,22 @@ typedef struct {
     double score_size;   /* max |q_i| max |key_j|                                   */
     double rounding;     /* relative error of what is computed here (3.3)           */
     double *scratch;     /* weights to be factored                                  */
-} lipsc_head;
+} lipsc_head_at;
 
 /* Memory for any head of the layer; then one head after the other. */
-lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head *head);
-lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head *head);
-void lipsc_head_free(lipsc_head *head);
+lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head_at *head);
+lipsc_status lipsc_head_enter(const lipsc_attn *attn, size_t index, lipsc_head_at *head);
+void lipsc_head_free(lipsc_head_at *head);
 
 /* Whether all tokens weigh the same: then sigma is that of no weights at all. */
 int lipsc_equal_weights(const lipsc_input *input);
 
 /* s (hi - lo of row i) holds q_i . k_j and becomes the scores: capped, with bias and
  * weight.  slope (or NULL): the derivatives of the cap, 1 without one. */
-void lipsc_head_finish(const lipsc_head *head, size_t i, double *s, double *slope);
+void lipsc_head_finish(const lipsc_head_at *head, size_t i, double *s, double *slope);
 
 /* |K^T g| of a key's gradient g (k), rounding included. */
-double lipsc_head_pull(const lipsc_head *head, const double *g);
+double lipsc_head_pull(const lipsc_head_at *head, const double *g);
 
 /* Relative error of what is summed over n tokens and these dimensions: docs/maths.md 3.3.
  */
@@ -119,13 +119,14 @@ typedef struct {
     double cover; /* largest bound by traces of them: the scale of their rounding errors */
 } lipsc_head_row;
 
-lipsc_status lipsc_head_row_new(const lipsc_head *head, lipsc_head_row *row);
+lipsc_status lipsc_head_row_new(const lipsc_head_at *head, lipsc_head_row *row);
 void lipsc_head_row_free(lipsc_head_row *row);
 
 /* tau2 of token i, and its query term, which raises row->query.  A value that overflows
  * is LIPSC_E_RANGE. */
-lipsc_status lipsc_head_row_columns(const lipsc_head *head, size_t i, lipsc_head_row *row);
+lipsc_status lipsc_head_row_columns(const lipsc_head_at *head, size_t i,
+                                    lipsc_head_row *row);
 /* rho2 of token i */
-lipsc_status lipsc_head_row_rows(const lipsc_head *head, size_t i, lipsc_head_row *row);
+lipsc_status lipsc_head_row_rows(const lipsc_head_at *head, size_t i, lipsc_head_row *row);
 
 #endif

@@ -102,7 +102,7 @@ static lipsc_status factor_out(const lipsc_joint *j, size_t h, double *U, double
 }
 
 /* What a head is made of, from one that lipsc_head_enter has entered. */
-static lipsc_status make_head(const lipsc_joint *j, size_t h, const lipsc_head *from,
+static lipsc_status make_head(const lipsc_joint *j, size_t h, const lipsc_head_at *from,
                               lipsc_joint_head *head) {
     const lipsc_layer *l = &j->attn->layer;
     const size_t n = j->n, d = j->d, k = j->k, dv = j->dv, rank = from->Qt.rank;
@@ -150,7 +150,7 @@ static lipsc_status make_heads(lipsc_joint *j, int threads) {
     lipsc_status status = LIPSC_OK;
 #pragma omp parallel num_threads(threads)
     {
-        lipsc_head head;
+        lipsc_head_at head;
         lipsc_status mine = lipsc_head_new(j->attn, &head);
         head.threads = 1;
         head.sliced = 0; /* factor_out has more of it */

@@ -14,6 +14,7 @@
 
 #include "bound/psd.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 enum { SQUARINGS = 6, BLOCK = 64 };
@@ -54,12 +55,6 @@ static lipsc_status column_new(const lipsc_joint *j, column *c) {
     return LIPSC_OK;
 }
 
-static double dot(size_t n, const double *a, const double *b) {
-    double sum = 0.0;
-    for (size_t l = 0; l < n; l++) sum += a[l] * b[l];
-    return sum;
-}
-
 /* FV, K and delta of every head; returns the size of the positive parts of the Gram
  * matrix, the scale of its rounding errors. */
 static double stack_heads(const lipsc_joint *j, column *c) {
@@ -70,7 +65,7 @@ static double stack_heads(const lipsc_joint *j, column *c) {
         const lipsc_joint_head *head = &j->head[h];
         const size_t g = h * l->kv_heads / l->heads;
         const double *y = head->y + j->sink * dv;
-        const double values = dot(dv * d, head->FV, head->FV);
+        const double values = lipsc_dot(dv * d, head->FV, head->FV);
         memcpy(c->FV + h * dv * d, head->FV, dv * d * sizeof *head->FV);
         for (size_t r = 0; r < k; r++)
             for (size_t e = 0; e < d; e++)
@@ -82,7 +77,7 @@ static double stack_heads(const lipsc_joint *j, column *c) {
             for (size_t e = 0; e < dv; e++) delta[e] = p * (y[e] - o[e]);
             size += p * p *
                     (values + 2.0 * head->length[i] * head->length[i] *
-                                  (dot(dv, y, y) + dot(dv, o, o)));
+                                  (lipsc_dot(dv, y, y) + lipsc_dot(dv, o, o)));
         }
     }
     return size;
@@ -95,7 +90,7 @@ static void pair_of_heads(const lipsc_joint *j, size_t h, size_t g, const pair_r
     const lipsc_joint_head *a = &j->head[h], *b = &j->head[g];
     const double *X = j->gram_U + h * dv + g * dv * H * dv;
     const double *delta_a = c->delta + h * n * dv, *delta_b = c->delta + g * n * dv;
-    const double both = dot(n, a->to_sink, b->to_sink);
+    const double both = lipsc_dot(n, a->to_sink, b->to_sink);
     for (size_t e = 0; e < dv; e++)
         for (size_t r = 0; r < dv; r++)
             c->values[h * dv + r + (g * dv + e) * H * dv] = both * X[r + e * H * dv];
@@ -110,7 +105,7 @@ static void pair_of_heads(const lipsc_joint *j, size_t h, size_t g, const pair_r
     /* sum_i (p_ih delta_ih . X p_ig delta_ig) q_ih q_ig^T */
     lipsc_dense_gemm(0, 0, dv, n, dv, 1.0, X, H * dv, delta_b, dv, 0.0, room->turned, dv);
     for (size_t i = 0; i < n; i++) {
-        const double e = dot(dv, delta_a + i * dv, room->turned + i * dv);
+        const double e = lipsc_dot(dv, delta_a + i * dv, room->turned + i * dv);
         for (size_t l = 0; l < k; l++) room->one[i * k + l] = e * b->q[i * k + l];
     }
     lipsc_dense_gemm(0, 1, k, k, n, 1.0, a->q, k, room->one, k, 0.0,

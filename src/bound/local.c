@@ -65,7 +65,7 @@ double lipsc_softmax_norm(size_t n, const double *p) {
 
 /* p (hi - lo) = row i of P; returns 1 - max_j P_ij as the sum of the others.  *spread is
  * raised to the range of the scores. */
-static double softmax_row(const lipsc_head *head, size_t i, double *p, double *spread) {
+static double softmax_row(const lipsc_head_at *head, size_t i, double *p, double *spread) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
     double total = 0.0, others = 0.0, low = INFINITY, high = -INFINITY;
     size_t top = 0;
@@ -93,7 +93,7 @@ static double softmax_row(const lipsc_head *head, size_t i, double *p, double *s
     return others / total;
 }
 
-static void read_rows(const lipsc_head *head, double *p, double *columns, double *rest,
+static void read_rows(const lipsc_head_at *head, double *p, double *columns, double *rest,
                       lipsc_local *local) {
     const size_t n = head->n;
     const double *root = head->rows->root_weight;
@@ -118,7 +118,7 @@ static void read_rows(const lipsc_head *head, double *p, double *columns, double
 
 lipsc_status lipsc_local_make(const lipsc_attn *attn, lipsc_local *local) {
     const size_t n = attn->rows.n;
-    lipsc_head head;
+    lipsc_head_at head;
     lipsc_status status = lipsc_head_new(attn, &head);
     double *room = lipsc_alloc(n, 3 * sizeof *room);
     if (!room) status = LIPSC_E_NOMEM;

@@ -92,7 +92,7 @@ static void component_sizes(const lipsc_factor *F, const double *gain, size_t ha
         if (!(size[l] > 1e-6 * largest)) size[l] = largest > 0.0 ? 1e-6 * largest : 1.0;
 }
 
-void lipsc_balance(const lipsc_head *head, double *balance) {
+void lipsc_balance(const lipsc_head_at *head, double *balance) {
     const size_t k = head->k, half = head->query_turn.half;
     double *keys = balance + k;
     component_sizes(&head->Qt, head->query_turn.gain, half, balance);
@@ -154,7 +154,7 @@ static lipsc_status token_norm(const stretched *s, const lipsc_norm_of *of, cons
     return status == LIPSC_E_RANGE ? LIPSC_OK : status;
 }
 
-static lipsc_status all_tokens(const lipsc_head *head, const stretched *s,
+static lipsc_status all_tokens(const lipsc_head_at *head, const stretched *s,
                                const lipsc_norm_of *of, const lipsc_turn *turn,
                                const lipsc_norm_move *move, double *norm) {
     const size_t k = head->k;
@@ -175,7 +175,7 @@ static lipsc_status all_tokens(const lipsc_head *head, const stretched *s,
     return status;
 }
 
-lipsc_status lipsc_stretched_norms(const lipsc_head *head, const lipsc_norm_of *of,
+lipsc_status lipsc_stretched_norms(const lipsc_head_at *head, const lipsc_norm_of *of,
                                    const lipsc_turn *turn, const lipsc_norm_move *move,
                                    const double *stretch, double *norm) {
     const size_t k = head->k, rank = of->F->rank;

@@ -42,11 +42,11 @@ double lipsc_norm_bend(const lipsc_norm_move *move, double pull, double along,
 /* balance (k, and room for k more), the same for two components that are turned together,
  * so that |Dk_j^T Dq_i| <= |balance^-1 Dq_i| |balance Dk_j| for any turns: roots of the
  * lengths of gain o W of queries over those of keys. */
-void lipsc_balance(const lipsc_head *head, double *balance);
+void lipsc_balance(const lipsc_head_at *head, double *balance);
 
 /* norm[i] (n) >= scale |diag(stretch) Norm'(y'_i) W| at every input within r; stretch (k)
  * holds the gain.  move NULL: no norm, and Norm' is the identity. */
-lipsc_status lipsc_stretched_norms(const lipsc_head *head, const lipsc_norm_of *of,
+lipsc_status lipsc_stretched_norms(const lipsc_head_at *head, const lipsc_norm_of *of,
                                    const lipsc_turn *turn, const lipsc_norm_move *move,
                                    const double *stretch, double *norm);
 

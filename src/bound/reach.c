@@ -45,7 +45,7 @@ static double fine_error(size_t d, double most, double length) {
     return 2.0 * DBL_EPSILON * length + gamma * gamma * most;
 }
 
-static void side_make(const lipsc_head *head, const projection *p, double r,
+static void side_make(const lipsc_head_at *head, const projection *p, double r,
                       const double *y, lipsc_side *side) {
     const size_t n = head->n, d = head->d, k = head->k;
     const double sizes = p->W ? length_of(k * d, p->W) : 0.0;
@@ -85,7 +85,7 @@ static void side_make(const lipsc_head *head, const projection *p, double r,
 }
 
 /* side->balanced: of the derivatives, seen through diag(balance)^power. */
-static lipsc_status side_balance(const lipsc_head *head, const projection *p, double r,
+static lipsc_status side_balance(const lipsc_head_at *head, const projection *p, double r,
                                  const double *balance, double power, lipsc_side *side) {
     const size_t k = head->k;
     const lipsc_norm_of of = {p->F, p->norm, p->scale, p->eps, r};
@@ -101,7 +101,7 @@ static lipsc_status side_balance(const lipsc_head *head, const projection *p, do
     return status;
 }
 
-static lipsc_status balance_sides(const lipsc_head *head, const projection *query,
+static lipsc_status balance_sides(const lipsc_head_at *head, const projection *query,
                                   const projection *key, lipsc_reach *reach) {
     double *balance = lipsc_alloc(head->k, 2 * sizeof *balance);
     if (!balance) return LIPSC_E_NOMEM;
@@ -113,7 +113,7 @@ static lipsc_status balance_sides(const lipsc_head *head, const projection *quer
 }
 
 /* |A| = scale |F_Q F_K^T| */
-static lipsc_status score_norm(const lipsc_head *head, double *norm) {
+static lipsc_status score_norm(const lipsc_head_at *head, double *norm) {
     const size_t k = head->k, q = head->Qt.rank, c = head->Kt.rank;
     double *product = lipsc_alloc(q, c * sizeof *product);
     if (!product) return LIPSC_E_NOMEM;
@@ -127,7 +127,7 @@ static lipsc_status score_norm(const lipsc_head *head, double *norm) {
 }
 
 /* |V| and |W V| from V V^T, in the units of the head. */
-static lipsc_status value_norms(const lipsc_head *head, double *norm) {
+static lipsc_status value_norms(const lipsc_head_at *head, double *norm) {
     const size_t dv = head->dv, rank = head->out.rank, room = dv * dv;
     double *a = lipsc_alloc(room, 3 * sizeof *a), square = 0.0;
     if (!a) return LIPSC_E_NOMEM;
@@ -150,7 +150,7 @@ static lipsc_status value_norms(const lipsc_head *head, double *norm) {
 }
 
 /* What a computed z_j - z_l may have lost. */
-static void value_errors(const lipsc_head *head, const double *V, lipsc_reach *reach) {
+static void value_errors(const lipsc_head_at *head, const double *V, lipsc_reach *reach) {
     const size_t n = head->n, d = head->d, dv = head->dv;
     const double sizes = head->unit * length_of(dv * d, V);
     double token = 0.0, z = 0.0;
@@ -165,8 +165,8 @@ static void value_errors(const lipsc_head *head, const double *V, lipsc_reach *r
     reach->value_error[1] = head->out.norm * reach->value_error[0];
 }
 
-lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index, const lipsc_head *head,
-                              double r, lipsc_reach *reach) {
+lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index,
+                              const lipsc_head_at *head, double r, lipsc_reach *reach) {
     const lipsc_layer *layer = &attn->layer;
     const size_t d = head->d, k = head->k;
     const size_t group = index * layer->kv_heads / layer->heads;

@@ -51,7 +51,7 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* ---- The softmax row and its means ------------------------------------------------- */
 
-static void softmax_row(const lipsc_head *head, size_t i, lipsc_head_row *row) {
+static void softmax_row(const lipsc_head_at *head, size_t i, lipsc_head_row *row) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
     double *p = row->p;
     lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
@@ -79,7 +79,7 @@ static const double *origin(const lipsc_head_row *row, size_t width, const doubl
 }
 
 /* mean = sum_j P_ij (y_j - y_top), the sink being zero */
-static void row_mean(const lipsc_head *head, size_t i, const lipsc_head_row *row,
+static void row_mean(const lipsc_head_at *head, size_t i, const lipsc_head_row *row,
                      size_t width, const double *y, double *mean) {
     const size_t lo = head->rows->lo[i], hi = head->rows->hi[i];
     const double *y_top = origin(row, width, y);
@@ -107,7 +107,7 @@ static double square_of(size_t width, const double *x) {
  */
 
 /* What rounding can have done to |K^T g|. */
-static double factor_slack(const lipsc_head *head, const double *g) {
+static double factor_slack(const lipsc_head_at *head, const double *g) {
     double square = 0.0;
     for (size_t l = 0; l < head->k; l++) square += g[l] * g[l];
     return head->rounding * head->Kt.norm * sqrt(square);
@@ -115,8 +115,8 @@ static double factor_slack(const lipsc_head *head, const double *g) {
 
 /* Gradients of the scores with respect to the raw keys first .. first+count-1 into pack_k,
  * their lengths |w_ij| = |K^T g| into length. */
-static void turned_gradients(const lipsc_head *head, size_t i, size_t first, size_t count,
-                             lipsc_head_row *row, double *length) {
+static void turned_gradients(const lipsc_head_at *head, size_t i, size_t first,
+                             size_t count, lipsc_head_row *row, double *length) {
     const size_t k = head->k, rank = head->Kt.rank;
     for (size_t j = 0; j < count; j++) {
         const double slope = row->slope[first + j - head->rows->lo[i]];
@@ -137,7 +137,7 @@ static void turned_gradients(const lipsc_head *head, size_t i, size_t first, siz
 }
 
 /* |K^T q_i| */
-static double plain_length(const lipsc_head *head, size_t i, lipsc_head_row *row) {
+static double plain_length(const lipsc_head_at *head, size_t i, lipsc_head_row *row) {
     const size_t k = head->k, rank = head->Kt.rank;
     lipsc_dense_gemm(0, 0, rank, 1, k, 1.0, head->Kt.values, rank, head->q + i * k, k, 0.0,
                      row->vec, rank);
@@ -147,7 +147,7 @@ static double plain_length(const lipsc_head *head, size_t i, lipsc_head_row *row
 }
 
 /* a += x y^T + y x^T with x = V K^T q_i; (dv, dv) */
-static void add_plain_cross(const lipsc_head *head, size_t i, const double *y,
+static void add_plain_cross(const lipsc_head_at *head, size_t i, const double *y,
                             lipsc_head_row *row, double *a) {
     const size_t dv = head->dv, k = head->k;
     double *x = row->vec;
@@ -157,7 +157,7 @@ static void add_plain_cross(const lipsc_head *head, size_t i, const double *y,
 }
 
 /* a += V K^T G + (V K^T G)^T, G = row->cross */
-static void add_turned_cross(const lipsc_head *head, lipsc_head_row *row, double *a) {
+static void add_turned_cross(const lipsc_head_at *head, lipsc_head_row *row, double *a) {
     const size_t dv = head->dv, k = head->k;
     double *x = row->work[0];
     lipsc_dense_gemm(0, 0, dv, dv, k, 1.0, head->VKt, dv, row->cross, k, 0.0, x, dv);
@@ -173,7 +173,7 @@ typedef struct {
 } sum_scale;
 
 /* row->sum = sum_j P_ij^power T_ij T_ij^T, over the keys: a sink has no direction. */
-static sum_scale value_sum(const lipsc_head *head, size_t i, int power,
+static sum_scale value_sum(const lipsc_head_at *head, size_t i, int power,
                            lipsc_head_row *row) {
     const size_t dv = head->dv, k = head->k, lo = head->rows->lo[i], hi = head->rows->hi[i];
     const int crossed = power == 2 || head->keys_differ || row->sink > 0.0;
@@ -233,7 +233,7 @@ static double add_beside(double value, double rounding, double beside) {
 }
 
 /* value[view] = largest eigenvalue of F sum F^T, F the identity or the factor of O */
-static lipsc_status sum_eigenvalues(const lipsc_head *head, sum_scale scale,
+static lipsc_status sum_eigenvalues(const lipsc_head_at *head, sum_scale scale,
                                     lipsc_head_row *row, double *value) {
     const size_t dv = head->dv, rank = head->out.rank;
     double *square = row->work[0], *half = row->work[1];
@@ -255,7 +255,7 @@ static lipsc_status sum_eigenvalues(const lipsc_head *head, sum_scale scale,
  * ---------------------------------------------------------------------- */
 
 /* trace of Cov_i(y) */
-static double spread(const lipsc_head *head, size_t i, const lipsc_head_row *row,
+static double spread(const lipsc_head_at *head, size_t i, const lipsc_head_row *row,
                      size_t width, const double *y, const double *mean, double *room) {
     const size_t lo = head->rows->lo[i], hi = head->rows->hi[i];
     double *squares = room;
@@ -278,7 +278,7 @@ static double spread(const lipsc_head *head, size_t i, const lipsc_head_row *row
 
 /* row->cov = Cov_i(z, key) Rot_i Norm'_i, (dv, k) column-major; returns what
  * lipsc_turn_beside leaves out of its product with Dq_i */
-static double covariance(const lipsc_head *head, size_t i, lipsc_head_row *row) {
+static double covariance(const lipsc_head_at *head, size_t i, lipsc_head_row *row) {
     const size_t dv = head->dv, k = head->k, lo = head->rows->lo[i], hi = head->rows->hi[i];
     for (size_t first = lo; first < hi; first += CHUNK) {
         const size_t count = smaller(CHUNK, hi - first);
@@ -339,7 +339,7 @@ static double whole_stretch(const lipsc_turn *turn, size_t i) {
            sqrt(square_of(turn->width, turn->raw + i * turn->width));
 }
 
-static lipsc_status query_term(const lipsc_head *head, size_t i, lipsc_head_row *row) {
+static lipsc_status query_term(const lipsc_head_at *head, size_t i, lipsc_head_row *row) {
     const size_t dv = head->dv, k = head->k, rank = head->Qt.rank;
     double stretch = fabs(head->scale) * head->Qt.norm; /* of Dq_i, at least */
     if (head->query_turn.gain) {
@@ -373,7 +373,8 @@ static lipsc_status query_term(const lipsc_head *head, size_t i, lipsc_head_row 
 /* ---- One token
  * ------------------------------------------------------------------------------ */
 
-lipsc_status lipsc_head_row_columns(const lipsc_head *head, size_t i, lipsc_head_row *row) {
+lipsc_status lipsc_head_row_columns(const lipsc_head_at *head, size_t i,
+                                    lipsc_head_row *row) {
     softmax_row(head, i, row);
     row_mean(head, i, row, head->dv, head->z, row->mean_z);
     row_mean(head, i, row, head->k, row->key, row->mean_k);
@@ -382,14 +383,14 @@ lipsc_status lipsc_head_row_columns(const lipsc_head *head, size_t i, lipsc_head
     return status ? status : query_term(head, i, row);
 }
 
-lipsc_status lipsc_head_row_rows(const lipsc_head *head, size_t i, lipsc_head_row *row) {
+lipsc_status lipsc_head_row_rows(const lipsc_head_at *head, size_t i, lipsc_head_row *row) {
     softmax_row(head, i, row);
     row_mean(head, i, row, head->dv, head->z, row->mean_z);
     const sum_scale scale = value_sum(head, i, 2, row);
     return sum_eigenvalues(head, scale, row, row->rho2);
 }
 
-lipsc_status lipsc_head_row_new(const lipsc_head *head, lipsc_head_row *row) {
+lipsc_status lipsc_head_row_new(const lipsc_head_at *head, lipsc_head_row *row) {
     const size_t n = head->n, k = head->k, dv = head->dv, m = larger(k, dv);
     double **const arrays[] = {&row->p,       &row->mean_z, &row->mean_k,  &row->pack_z,
                                &row->pack_k,  &row->pack_w, &row->vec,     &row->sum,

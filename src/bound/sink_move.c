@@ -63,7 +63,7 @@ lipsc_status lipsc_sink_new(const lipsc_layer *layer, size_t n, size_t sink,
 
 void lipsc_sink_free(lipsc_sink *sink) { lipsc_release(sink->storage); }
 
-void lipsc_sink_row(const lipsc_head *head, const lipsc_around_row *row, size_t i,
+void lipsc_sink_row(const lipsc_head_at *head, const lipsc_around_row *row, size_t i,
                     lipsc_sink *sink) {
     const double *root = head->rows->root_weight;
     const size_t dv = head->dv;
@@ -81,7 +81,7 @@ void lipsc_sink_row(const lipsc_head *head, const lipsc_around_row *row, size_t 
 /* ---- One head ------------------------------------------------------------------------ */
 
 /* (F V)^T, times ratio, and K^T side by side; returns |F V|_F, |K|_F in sizes. */
-static void make_stack(const lipsc_layer *layer, const lipsc_head *head, double ratio,
+static void make_stack(const lipsc_layer *layer, const lipsc_head_at *head, double ratio,
                        const lipsc_sink *sink, double *stack, double *sizes) {
     const size_t d = sink->d, k = sink->k, dv = head->dv, rank = sink->rank;
     const size_t group = head->index * layer->kv_heads / layer->heads;
@@ -102,7 +102,7 @@ static void make_stack(const lipsc_layer *layer, const lipsc_head *head, double 
 }
 
 /* sum_i x_i^2 q_i q_i^T (k, k) with leading dimension ld; returns its trace. */
-static double key_moments(const lipsc_head *head, const double *x, size_t ld,
+static double key_moments(const lipsc_head_at *head, const double *x, size_t ld,
                           lipsc_sink *sink, double *to) {
     const size_t n = sink->n, k = sink->k;
     double trace = 0.0;
@@ -114,7 +114,7 @@ static double key_moments(const lipsc_head *head, const double *x, size_t ld,
 }
 
 /* change_i F y_i, (n, rank), into pack_a, and its length in place of turn's room. */
-static void turned_values(const lipsc_head *head, double ratio, lipsc_sink *sink,
+static void turned_values(const lipsc_head_at *head, double ratio, lipsc_sink *sink,
                           double *length) {
     const size_t n = sink->n, dv = head->dv, rank = sink->rank;
     if (head->out.rank)
@@ -129,7 +129,7 @@ static void turned_values(const lipsc_head *head, double ratio, lipsc_sink *sink
 }
 
 /* sum_i change_i^2 [I; q_i y_i^T] [..]^T; returns the trace of its part of the keys. */
-static double make_between(const lipsc_head *head, double ratio, double changes,
+static double make_between(const lipsc_head_at *head, double ratio, double changes,
                            lipsc_sink *sink, double *between) {
     const size_t n = sink->n, k = sink->k, rank = sink->rank, m = rank + k;
     double *length = sink->shift; /* done with */
@@ -147,7 +147,7 @@ static double make_between(const lipsc_head *head, double ratio, double changes,
     return trace;
 }
 
-void lipsc_sink_keep(const lipsc_layer *layer, const lipsc_head *head, size_t h,
+void lipsc_sink_keep(const lipsc_layer *layer, const lipsc_head_at *head, size_t h,
                      lipsc_sink *sink) {
     if (sink->heads == 0) return;
     const size_t n = sink->n, k = sink->k, m = sink->rank + k;

@@ -30,10 +30,10 @@ lipsc_status lipsc_sink_new(const lipsc_layer *layer, size_t n, size_t sink,
 void lipsc_sink_free(lipsc_sink *sink);
 
 /* Row i of the head that is passed over. */
-void lipsc_sink_row(const lipsc_head *head, const lipsc_around_row *row, size_t i,
+void lipsc_sink_row(const lipsc_head_at *head, const lipsc_around_row *row, size_t i,
                     lipsc_sink *sink);
 /* All rows of head h are there. */
-void lipsc_sink_keep(const lipsc_layer *layer, const lipsc_head *head, size_t h,
+void lipsc_sink_keep(const lipsc_layer *layer, const lipsc_head_at *head, size_t h,
                      lipsc_sink *sink);
 
 /* *value >= ( sum_hi |F_h (P' T' - P T)_is g|^2 / c_h )^{1/2} for every g of length 1, in

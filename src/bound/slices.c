@@ -49,8 +49,8 @@ lipsc_status lipsc_slices_new(const lipsc_layer *layer, size_t n, lipsc_slices *
 void lipsc_slices_free(lipsc_slices *slices) { lipsc_release(slices->storage); }
 
 /* U_h: left singular vectors of the slice. */
-static lipsc_status find_basis(const lipsc_layer *layer, const lipsc_head *head, size_t h,
-                               double *basis) {
+static lipsc_status find_basis(const lipsc_layer *layer, const lipsc_head_at *head,
+                               size_t h, double *basis) {
     const size_t rows = layer->out_dim, cols = layer->value_dim;
     double *slice = lipsc_alloc(rows, cols * sizeof *slice);
     double *s = lipsc_alloc(smaller(rows, cols), sizeof *s);
@@ -65,8 +65,8 @@ static lipsc_status find_basis(const lipsc_layer *layer, const lipsc_head *head,
     return status;
 }
 
-lipsc_status lipsc_slices_keep(const lipsc_layer *layer, const lipsc_head *head, size_t h,
-                               const double *const column[2], const double *query,
+lipsc_status lipsc_slices_keep(const lipsc_layer *layer, const lipsc_head_at *head,
+                               size_t h, const double *const column[2], const double *query,
                                lipsc_slices *slices) {
     if (slices->heads == 0) return LIPSC_OK;
     if (h == 0) slices->unit = head->unit * head->out_unit;

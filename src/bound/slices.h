@@ -23,8 +23,8 @@ lipsc_status lipsc_slices_new(const lipsc_layer *layer, size_t n, lipsc_slices *
 void lipsc_slices_free(lipsc_slices *slices);
 
 /* Both columns (n) and query (n) of the view after O, in the units of the head. */
-lipsc_status lipsc_slices_keep(const lipsc_layer *layer, const lipsc_head *head, size_t h,
-                               const double *const column[2], const double *query,
+lipsc_status lipsc_slices_keep(const lipsc_layer *layer, const lipsc_head_at *head,
+                               size_t h, const double *const column[2], const double *query,
                                lipsc_slices *slices);
 
 /* *value >= |sum_h U_h F_h J_h|, rounding included.  With a sink column[1] is zero there,

@@ -15,7 +15,7 @@
 
 /* Adds row i of head to the column sums and returns its entropy, in which a sink counts as
  * one more key.  p: room for n. */
-static double add_row(const lipsc_head *head, size_t i, double *p, double *columns) {
+static double add_row(const lipsc_head_at *head, size_t i, double *p, double *columns) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
     double largest = head->sink, mean = 0.0;
     lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
@@ -36,7 +36,7 @@ static double add_row(const lipsc_head *head, size_t i, double *p, double *colum
 
 lipsc_status lipsc_attn_spread(const lipsc_attn *attn, lipsc_spread *out) {
     const size_t n = attn->rows.n, heads = attn->layer.heads;
-    lipsc_head head;
+    lipsc_head_at head;
     lipsc_status status = lipsc_head_new(attn, &head);
     double *p = lipsc_alloc(n, sizeof *p), *columns = lipsc_alloc(n, sizeof *columns);
     if (!p || !columns) status = LIPSC_E_NOMEM;

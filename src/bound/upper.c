@@ -64,7 +64,7 @@ static double larger_of(double a, double b) { return a >= b ? a : (b > a ? b : N
 /* tau of the tokens first .. first+count-1, their rows of P into sums->P, and the query
  * term.  Which thread has which token does not matter: tokens are independent and the
  * query term is a maximum. */
-static lipsc_status columns_of(const lipsc_head *head, size_t first, size_t count,
+static lipsc_status columns_of(const lipsc_head_at *head, size_t first, size_t count,
                                token_sums *sums, double *query, double *cover) {
     lipsc_status status = LIPSC_OK;
 #pragma omp parallel num_threads(head->threads)
@@ -93,7 +93,7 @@ static lipsc_status columns_of(const lipsc_head *head, size_t first, size_t coun
 }
 
 /* column_j += (a_i/a_j) P_ij tau_i^2 */
-static void add_columns(const lipsc_head *head, size_t i, const double *p,
+static void add_columns(const lipsc_head_at *head, size_t i, const double *p,
                         token_sums *sums) {
     const double *log_weight = head->rows->log_weight;
     const size_t lo = head->rows->lo[i], hi = head->rows->hi[i];
@@ -105,7 +105,7 @@ static void add_columns(const lipsc_head *head, size_t i, const double *p,
 }
 
 /* Block by block, so that the sums do not depend on the number of threads. */
-static lipsc_status by_columns(const lipsc_head *head, token_sums *sums, double *query) {
+static lipsc_status by_columns(const lipsc_head_at *head, token_sums *sums, double *query) {
     double cover = 0.0;
     for (int v = 0; v < LIPSC_VIEWS; v++)
         memset(sums->column[v], 0, head->n * sizeof *sums->column[v]);
@@ -122,7 +122,7 @@ static lipsc_status by_columns(const lipsc_head *head, token_sums *sums, double 
 }
 
 /* rho of the tokens first .. first+count-1 */
-static lipsc_status rows_of(const lipsc_head *head, size_t first, size_t count,
+static lipsc_status rows_of(const lipsc_head_at *head, size_t first, size_t count,
                             token_sums *sums) {
     lipsc_status status = LIPSC_OK;
 #pragma omp parallel num_threads(head->threads)
@@ -144,8 +144,8 @@ static lipsc_status rows_of(const lipsc_head *head, size_t first, size_t count,
 
 /* total[v] = sum_i rho_i^2, block by block of a fixed size until it has passed the largest
  * column everywhere. */
-static lipsc_status by_rows(const lipsc_head *head, const double *column, token_sums *sums,
-                            double *total) {
+static lipsc_status by_rows(const lipsc_head_at *head, const double *column,
+                            token_sums *sums, double *total) {
     const int views = head->out.rank ? LIPSC_VIEWS : 1;
     int open = views;
     for (size_t first = 0; first < head->n; first += ROW_BLOCK) {
@@ -163,7 +163,7 @@ static lipsc_status by_rows(const lipsc_head *head, const double *column, token_
     return LIPSC_OK;
 }
 
-static lipsc_status bound_head(const lipsc_head *head, token_sums *sums,
+static lipsc_status bound_head(const lipsc_head_at *head, token_sums *sums,
                                head_bounds *bounds) {
     double query[LIPSC_VIEWS] = {0}, column[LIPSC_VIEWS] = {0}, rows[LIPSC_VIEWS] = {0};
     const int equal = head->equal;
@@ -261,7 +261,7 @@ static lipsc_status rounding_of(lipsc_attn *attn, double enough, double *eps,
 static lipsc_status heads_apart(const lipsc_attn *attn, lipsc_upper *result) {
     const lipsc_layer *layer = &attn->layer;
     const int has_out = layer->O != NULL, equal = lipsc_equal_weights(&attn->input);
-    lipsc_head head;
+    lipsc_head_at head;
     token_sums sums;
     memset(&sums, 0, sizeof sums);
     lipsc_status status = lipsc_head_new(attn, &head);

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 #define PAPER "Castin, Ablin, Peyre 2024"
@@ -190,16 +191,6 @@ const char *lipsc_refuse_unmasked(const lipsc_zoo_case *z) {
 /* ---- The case
  * ---------------------------------------------------------------------------- */
 
-static double largest_token(size_t n, size_t d, const double *X) {
-    double largest = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        double length = 0.0;
-        for (size_t c = 0; c < d; c++) length = hypot(length, X[i * d + c]);
-        largest = lipsc_max(largest, length);
-    }
-    return largest;
-}
-
 /* |X| from above: its largest singular value, or its Frobenius norm when that is large. */
 static lipsc_status token_norm(size_t n, size_t d, const double *X, double *norm) {
     enum { EXACT = 1024 };
@@ -221,7 +212,7 @@ lipsc_status lipsc_zoo_case_make(lipsc_attn *attn, double radius, double p,
     z->norm = norm;
     z->weighted = !lipsc_equal_weights(&attn->input);
     z->out_norm = 1.0;
-    const double largest = largest_token(z->n, layer->d, attn->input.X);
+    const double largest = lipsc_longest_token(z->n, layer->d, attn->input.X);
     z->radius = isnan(radius) ? largest : radius;
     z->head = lipsc_alloc_zero(layer->heads, sizeof *z->head);
     z->local = lipsc_alloc_zero(layer->heads, sizeof *z->local);

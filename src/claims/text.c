@@ -5,6 +5,7 @@
 
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "claims/claims.h"
 
 /* sigma of a layer at tokens X (n, d); NaN where something fails or does not converge. */
@@ -20,16 +21,6 @@ static double sigma_at(const lipsc_layer *layer, size_t n, const double *X) {
         sigma = NAN;
     lipsc_attn_free(attn);
     return sigma;
-}
-
-static double longest_token(size_t n, size_t d, const double *X) {
-    double longest = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        double length = 0.0;
-        for (size_t c = 0; c < d; c++) length = hypot(length, X[i * d + c]);
-        longest = lipsc_max(longest, length);
-    }
-    return longest;
 }
 
 /* ---- LayerNorm ----------------------------------------------------------------------- */
@@ -48,7 +39,7 @@ void repro_layernorm(repro *r) {
             const double *raw = lipsc_acts_block_input(window.place->acts, layer);
             const double at_norm = sigma_at(f, in->n, in->X);
             const double without = sigma_at(f, in->n, raw);
-            const double image = longest_token(in->n, f->d, in->X);
+            const double image = lipsc_longest_token(in->n, f->d, in->X);
             repro_say(
                 r, "layernorm",
                 window.point.norm.sigma / (at_norm * window.point.norm.here),
@@ -57,7 +48,7 @@ void repro_layernorm(repro *r) {
                 layer, in->n, window.point.norm.sigma, at_norm, without);
             repro_say(r, "layernorm-ball", image / window.point.norm.radius,
                       "longest token %.4g, R_LN = %.4g; without the norm %.4g", image,
-                      window.point.norm.radius, longest_token(in->n, f->d, raw));
+                      window.point.norm.radius, lipsc_longest_token(in->n, f->d, raw));
         }
     }
     repro_window_close(r, &window);

@@ -14,6 +14,7 @@
 #include "core/mem.h"
 #include "core/extreme.h"
 #include "core/rng.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 #include "meanfield/meanfield.h"
 
@@ -35,12 +36,6 @@ typedef struct {
     double *ritz;                   /* (n, d)                                      */
 } work;
 
-static double dot(size_t count, const double *x, const double *y) {
-    double sum = 0.0;
-    for (size_t e = 0; e < count; e++) sum += x[e] * y[e];
-    return sum;
-}
-
 static double length(size_t count, const double *x) {
     double largest = 0.0, sum = 0.0;
     for (size_t e = 0; e < count; e++) largest = lipsc_max(largest, fabs(x[e]));
@@ -59,7 +54,7 @@ static double orthogonalise(size_t count, size_t k, const double *basis, size_t 
                             double size, double *x) {
     for (int pass = 0; pass < 2; pass++)
         for (size_t j = 0; j < k; j++) {
-            const double along = dot(count, basis + j * stride, x);
+            const double along = lipsc_dot(count, basis + j * stride, x);
             for (size_t e = 0; e < count; e++) x[e] -= along * basis[j * stride + e];
         }
     const double left = length(count, x);

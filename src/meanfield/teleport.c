@@ -15,6 +15,7 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 #include "meanfield/meanfield.h"
 
@@ -42,12 +43,6 @@ typedef struct {
     double *previous;        /* (count) slopes before a step                          */
 } climb;
 
-static double length(size_t count, const double *x) {
-    double sum = 0.0;
-    for (size_t e = 0; e < count; e++) sum += x[e] * x[e];
-    return sqrt(sum);
-}
-
 static double apart(size_t count, const double *x, const double *y) {
     double sum = 0.0;
     for (size_t e = 0; e < count; e++) sum += (x[e] - y[e]) * (x[e] - y[e]);
@@ -56,7 +51,7 @@ static double apart(size_t count, const double *x, const double *y) {
 
 /* z := the nearest point of the ball */
 static void into_ball(size_t d, double radius, double *z) {
-    const double size = length(d, z);
+    const double size = lipsc_length(d, z);
     for (size_t c = 0; size > radius && c < d; c++) z[c] *= radius / size;
 }
 
@@ -122,7 +117,7 @@ static void start(climb *k, size_t which, size_t atom, const double *direction,
         memcpy(z, k->field->atoms.measure.points + other * d, d * sizeof *z);
     } else {
         for (size_t c = 0; c < d; c++) z[c] = lipsc_rng_normal(seed, stream + c);
-        const double size = length(d, z);
+        const double size = lipsc_length(d, z);
         const double at = k->radius * lipsc_rng_uniform(seed, stream + d) / size;
         for (size_t c = 0; c < d; c++) z[c] *= at;
     }
@@ -157,7 +152,7 @@ static lipsc_status climb_all(climb *k, const lipsc_slope_settings *set, double 
         if (set->stop && set->stop(set->ctx)) return LIPSC_E_STOPPED;
         for (size_t p = 0; p < k->count; p++) {
             double *z = k->queries + (k->n + p) * d;
-            const double *g = k->gradient + p * d, size = length(d, g);
+            const double *g = k->gradient + p * d, size = lipsc_length(d, g);
             const double ahead = size > 0.0 ? k->stride[p] * k->radius / size : 0.0;
             memcpy(z, k->best + p * d, d * sizeof *z);
             for (size_t c = 0; c < d; c++) z[c] += ahead * g[c];
@@ -239,7 +234,7 @@ lipsc_status lipsc_teleport_find(const lipsc_atom_field *field, lipsc_packed *pa
                .width = lipsc_layer_width(&field->layer),
                .radius = set->radius};
     for (size_t i = 0; set->radius == 0.0 && i < mu->n; i++)
-        k.radius = lipsc_max(k.radius, length(mu->d, mu->points + i * mu->d));
+        k.radius = lipsc_max(k.radius, lipsc_length(mu->d, mu->points + i * mu->d));
     out->slope = 0.0;
     if (!(k.radius > 0.0) || set->restarts == 0) return LIPSC_OK;
 
@@ -280,7 +275,7 @@ static double squared_radius(const lipsc_measure *mu, double *middle) {
     }
     for (size_t i = 0; i < mu->n; i++) {
         const double *x = mu->points + i * mu->d, away = apart(mu->d, x, middle);
-        at_zero = lipsc_max(at_zero, length(mu->d, x));
+        at_zero = lipsc_max(at_zero, lipsc_length(mu->d, x));
         at_middle = lipsc_max(at_middle, away);
     }
     const double radius = lipsc_min(at_zero, at_middle);

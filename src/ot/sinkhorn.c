@@ -8,6 +8,7 @@
 #include "ot/sinkhorn.h"
 
 #include "core/mem.h"
+#include "core/vector.h"
 
 #include <math.h>
 #include <omp.h>
@@ -96,12 +97,6 @@ static double *transposed(const lipsc_ot_cost *cost) {
     return y;
 }
 
-static double dot(size_t n, const double *a, const double *b) {
-    double sum = 0.0;
-    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
-}
-
 lipsc_status lipsc_ot_sinkhorn(const lipsc_ot_cost *cost, const double *a, const double *b,
                                double epsilon, double *f, double *g, double *value) {
     const size_t n = cost->n, m = cost->m, d = cost->d, longest = n > m ? n : m;
@@ -125,7 +120,7 @@ lipsc_status lipsc_ot_sinkhorn(const lipsc_ot_cost *cost, const double *a, const
         status =
             worse(status, iterate(&bb, NULL, b, NULL, log_b, epsilon, own, NULL, room));
         for (size_t j = 0; j < m; j++) g[j] -= own[j];
-        *value = dot(n, a, f) + dot(m, b, g);
+        *value = lipsc_dot(n, a, f) + lipsc_dot(m, b, g);
     }
     free_side(&ab);
     free_side(&ba);

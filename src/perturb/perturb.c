@@ -13,6 +13,7 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/vector.h"
 #include "lipscope/bound.h"
 
 const char *lipsc_change_name(lipsc_change_kind kind) {
@@ -121,15 +122,9 @@ static lipsc_status add_windows(work *w) {
 /* ---- Rows ------------------------------------------------------------------------------
  */
 
-static double length_of(size_t count, const double *x) {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += x[i] * x[i];
-    return sqrt(sum);
-}
-
 static double longest_of(size_t n, size_t d, const double *x) {
     double longest = 0;
-    for (size_t i = 0; i < n; i++) longest = lipsc_max(longest, length_of(d, x + i * d));
+    for (size_t i = 0; i < n; i++) longest = lipsc_max(longest, lipsc_length(d, x + i * d));
     return longest;
 }
 
@@ -189,15 +184,15 @@ static lipsc_status open_derivative(work *w, lipsc_map_kind kind, size_t layer,
 static lipsc_status measure_step(work *w, const derivative *of, const double *input,
                                  int bound, lipsc_perturbed *row) {
     const lipsc_op op = lipsc_map_op(of->map);
-    const double step = length_of(w->length, w->step);
+    const double step = lipsc_length(w->length, w->step);
     row->sigma = of->sigma;
-    row->step = step / length_of(w->length, input);
+    row->step = step / lipsc_length(w->length, input);
     row->ratio = row->first = row->upper = NAN;
     if (!(step > 0)) return LIPSC_OK; /* the change does not reach this layer */
     if (op.apply(op.ctx, 0, 1, w->step, w->predicted))
         return lipsc_fail(w->err, LIPSC_E_CALLBACK, "a product with J failed");
-    row->ratio = length_of(w->length, w->moved) / step;
-    row->first = length_of(w->length, w->predicted) / step;
+    row->ratio = lipsc_length(w->length, w->moved) / step;
+    row->first = lipsc_length(w->length, w->predicted) / step;
     if (!bound || !w->set->bounds) return LIPSC_OK;
     lipsc_around around;
     lipsc_error why;
@@ -245,8 +240,8 @@ static lipsc_status see_noise(work *w, const derivative *of, size_t layer, size_
                                   .device = w->set->device};
     const uint64_t stream = w->set->seed + 1000003u * (layer + 1) + which;
     for (size_t i = 0; i < w->length; i++) w->step[i] = lipsc_rng_normal(stream, i);
-    const double size =
-        w->set->noise[which] * length_of(w->length, input) / length_of(w->length, w->step);
+    const double size = w->set->noise[which] * lipsc_length(w->length, input) /
+                        lipsc_length(w->length, w->step);
     for (size_t i = 0; i < w->length; i++) w->moved[i] = input[i] + size * w->step[i];
     subtract(w->length, w->moved, input, w->step); /* what arrives, rounded */
     lipsc_map *moved = NULL;
@@ -259,8 +254,8 @@ static lipsc_status see_noise(work *w, const derivative *of, size_t layer, size_
     lipsc_perturbed row = {.change = LIPSC_CHANGE_NOISE,
                            .layer = layer,
                            .token = SIZE_MAX,
-                           .others = length_of(w->length, w->moved) /
-                                     length_of(w->length, output)};
+                           .others = lipsc_length(w->length, w->moved) /
+                                     lipsc_length(w->length, output)};
     status = measure_step(w, of, input, 1, &row);
     if (!status) add_row(w, &row);
     return status;

@@ -5,13 +5,8 @@
 #include <math.h>
 
 #include "core/extreme.h"
+#include "core/vector.h"
 #include "run/distribution.h"
-
-static double dot(size_t count, const double *x, const double *y) {
-    double sum = 0.0;
-    for (size_t i = 0; i < count; i++) sum += x[i] * y[i];
-    return sum;
-}
 
 /* Each next polynomial is X times the last, made orthogonal twice. */
 size_t lipsc_bends(size_t count, const double *X, double *room, double **P) {
@@ -27,10 +22,10 @@ size_t lipsc_bends(size_t count, const double *X, double *room, double **P) {
         for (size_t i = 0; i < count; i++) row[i] = (X[i] - mean) / spread * row[i - count];
         for (size_t again = 0; again < 2; again++)
             for (size_t j = 0; j < k; j++) {
-                const double part = dot(count, room + j * count, row);
+                const double part = lipsc_dot(count, room + j * count, row);
                 for (size_t i = 0; i < count; i++) row[i] -= part * room[j * count + i];
             }
-        const double size = sqrt(dot(count, row, row));
+        const double size = sqrt(lipsc_dot(count, row, row));
         if (!(size > 1e-6)) break; /* fewer distinct places than degrees */
         for (size_t i = 0; i < count; i++) row[i] /= size;
     }

@@ -14,6 +14,7 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "core/sha256.h"
+#include "core/vector.h"
 #include "io/layer_file.h"
 #include "row/field.h"
 #include "run/growth.h"
@@ -159,16 +160,6 @@ static lipsc_status find_data(attacks *a, size_t n, const double **data, lipsc_e
     return LIPSC_OK;
 }
 
-static double longest_token(size_t n, size_t d, const double *X) {
-    double largest = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        double length = 0.0;
-        for (size_t c = 0; c < d; c++) length = hypot(length, X[i * d + c]);
-        largest = lipsc_max(largest, length);
-    }
-    return largest;
-}
-
 /* The search of length n: domain, centre, data, masses. */
 static lipsc_status aim_at(attacks *a, size_t n, lipsc_attack_settings *aim,
                            lipsc_error *err) {
@@ -196,7 +187,7 @@ static lipsc_status aim_at(attacks *a, size_t n, lipsc_attack_settings *aim,
     }
     aim->radius = wants_norm(a) ? a->norm.radius : s->radius;
     if (s->relative) aim->radius *= lipsc_mean_token(n, d, aim->data);
-    if (isnan(aim->radius) && aim->data) aim->radius = longest_token(n, d, aim->data);
+    if (isnan(aim->radius) && aim->data) aim->radius = lipsc_longest_token(n, d, aim->data);
     if (isnan(aim->radius)) return lipsc_fail(err, LIPSC_E_ARG, "give a radius");
     return LIPSC_OK;
 }

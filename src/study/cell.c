@@ -140,7 +140,7 @@ static lipsc_status certify(const lipsc_study *study, study_cell *cell, lipsc_ma
     cell->passing = status == LIPSC_E_REFUSED;
     if (cell->passing)
         lipsc_study_remark(study,
-                           "%s: %s; --certify-seconds and --certify-memory set the limit",
+                           "%s: %s; certify_seconds and certify_memory set the limit",
                            c.key, err->text);
     else if (status == LIPSC_E_NOCONV)
         lipsc_study_remark(study, "%s: %s", c.key, err->text);

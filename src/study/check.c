@@ -12,6 +12,7 @@
 #include "attn/attn.h"
 #include "core/error.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "io/layer_file.h"
 #include "io/show.h"
 #include "model/ref_map.h"
@@ -36,12 +37,6 @@ static const double agreement = 1e-9;
  * off by some 1e-6, and those of another text by about 1. */
 static double input_limit(const lipsc_layer_record *stored) {
     return stored->dtype && !strcmp(stored->dtype, "f32") ? 1e-3 : agreement;
-}
-
-static double norm(size_t count, const double *x) {
-    double sum = 0.0;
-    for (size_t i = 0; i < count; i++) sum += x[i] * x[i];
-    return sqrt(sum);
 }
 
 /* ---- The model ---- */
@@ -143,7 +138,7 @@ static lipsc_status compare_input(lipsc_model *model, const lipsc_layer_record *
         status = lipsc_fail(err, LIPSC_E_FORMAT, "X has not the size of the model's");
     for (size_t i = 0; !status && i < count; i++)
         difference += (X[i] - given[i]) * (X[i] - given[i]);
-    if (!status) out->input_error = sqrt(difference) / norm(count, X);
+    if (!status) out->input_error = sqrt(difference) / lipsc_length(count, X);
     if (!status && !(out->input_error <= input_limit(stored)))
         status = lipsc_fail(err, LIPSC_E_FORMAT,
                             "X is not what the model gives at the stored tokens: off by "
@@ -202,11 +197,11 @@ static lipsc_status confirm(lipsc_model *model, const lipsc_layer_record *stored
     lipsc_status status = image && back ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) status = products(model, stored, twice, image, back, err);
     if (!status) {
-        const double length = norm(inputs, stored->v);
-        out->sigma = norm(outputs, image) / length;
+        const double length = lipsc_length(inputs, stored->v);
+        out->sigma = lipsc_length(outputs, image) / length;
         const double square = out->sigma * out->sigma;
         for (size_t i = 0; i < inputs; i++) back[i] -= square * stored->v[i];
-        out->residual = norm(inputs, back) / (square * length);
+        out->residual = lipsc_length(inputs, back) / (square * length);
     }
     lipsc_release(image);
     lipsc_release(back);

@@ -42,8 +42,8 @@ static lipsc_status open_tokenizer(const lipsc_source_options *options, const ch
     lipsc_status status = lipsc_tokenizer_open(from, out, &why);
     if (status == LIPSC_E_IO && !options->tokenizer)
         return lipsc_fail(
-            err, status, "%s; --tokenizer PATH names one that lies elsewhere%s", why.text,
-            is_text(options) ? ", --ids FILE gives token ids in place of a text" : "");
+            err, status, "%s; one that lies elsewhere can be named as the tokenizer%s",
+            why.text, is_text(options) ? ", or ids given in place of a text" : "");
     if (status) return lipsc_fail(err, status, "%s", why.text);
     const size_t vocab = lipsc_tokenizer_vocab_size(*out);
     if (vocab <= info->vocab) return LIPSC_OK;
@@ -135,11 +135,10 @@ static lipsc_status check_kind(const lipsc_source_options *options, const char *
                           "%s: no embeddings are stored, only layers: it can read no %s",
                           room, info->has_pixels ? "image" : "text");
     if (info->has_pixels && !is_image(options))
-        return lipsc_fail(err, LIPSC_E_FORMAT, "%s: reads images: give one with --pixels",
-                          room);
+        return lipsc_fail(err, LIPSC_E_FORMAT, "%s: reads images: give one", room);
     if (!info->has_pixels && is_image(options))
-        return lipsc_fail(err, LIPSC_E_FORMAT,
-                          "%s: reads tokens, not images: give a text with --text", room);
+        return lipsc_fail(err, LIPSC_E_FORMAT, "%s: reads tokens, not images: give a text",
+                          room);
     return LIPSC_OK;
 }
 

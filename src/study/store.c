@@ -85,7 +85,7 @@ lipsc_status lipsc_study_take_stride(lipsc_study *study, lipsc_error *err) {
     if (stride <= 0)
         return lipsc_fail(err, LIPSC_E_RANGE,
                           "%s: its windows are tiled, window w of length n starts at token "
-                          "w n: --tiled continues it",
+                          "w n: only tiled ones continue it",
                           s->run_file);
     study->stride = (size_t)stride;
     return LIPSC_OK;

@@ -9,6 +9,7 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "core/vector.h"
 #include "io/safetensors.h"
 #include "lipscope/bound.h"
 #include "lipscope/trial.h"
@@ -32,19 +33,11 @@ static void report(tally *t, const char *name, double error, double tolerance) {
 /* The larger error, and a NaN once there was one. */
 static double worse(double a, double b) { return lipsc_max(a, b); }
 
-static double dot(size_t count, const double *a, const double *b) {
-    double sum = 0.0;
-    for (size_t i = 0; i < count; i++) sum += a[i] * b[i];
-    return sum;
-}
-
-static double norm(size_t count, const double *x) { return sqrt(dot(count, x, x)); }
-
 /* |a - b| / |b| */
 static double distance(size_t count, const double *a, const double *b) {
     double sum = 0.0;
     for (size_t i = 0; i < count; i++) sum += (a[i] - b[i]) * (a[i] - b[i]);
-    return sqrt(sum) / norm(count, b);
+    return sqrt(sum) / lipsc_length(count, b);
 }
 
 static double solve(const lipsc_layer *layer, const lipsc_input *input, lipsc_dtype dtype,
@@ -224,8 +217,8 @@ static operator_errors operator_case(const lipsc_sample *s, vectors *x, lipsc_dt
         !lipsc_ref_apply(&s->layer, &s->input, 1, 1, x->w, x->jtw_ref, NULL)) {
         e.definition =
             worse(distance(x->out, x->jv, x->jv_ref), distance(x->in, x->jtw, x->jtw_ref));
-        e.adjoint = fabs(dot(x->out, x->jv, x->w) - dot(x->in, x->v, x->jtw)) /
-                    (norm(x->out, x->jv) * norm(x->out, x->w));
+        e.adjoint = fabs(lipsc_dot(x->out, x->jv, x->w) - lipsc_dot(x->in, x->v, x->jtw)) /
+                    (lipsc_length(x->out, x->jv) * lipsc_length(x->out, x->w));
         if (!central_difference(s, x, x->jv_ref))
             e.difference = distance(x->out, x->jv, x->jv_ref);
     }

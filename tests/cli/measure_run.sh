@@ -56,7 +56,7 @@ run 0 measure "$nano" --text "$text" --lengths 8,16 --tiled --windows 2 --layer 
 sqlite3 first.db "UPDATE run SET settings = json_remove(settings, '\$.stride', '\$.tiled');
     UPDATE cells SET row = json_remove(row, '\$.start')" || fail "sqlite3"
 run 1 measure "$nano" --text "$text" --lengths 8,16 --windows 2 --layer 0 --run first.db
-has err "first.db: its windows are tiled, window w of length n starts at token w n: --tiled continues it"
+has err "first.db: its windows are tiled, window w of length n starts at token w n: only tiled ones continue it"
 run 0 measure "$nano" --text "$text" --lengths 8,16,32 --tiled --windows 2 --layer 0 --run first.db --format tsv
 [ "$(awk -F'\t' 'NR > 1 { print $21 }' out | tr '\n' ' ')" = "0 8 0 16 0 32 " ] ||
     fail "starts of an old run: $(cut -f21 out)"

@@ -142,7 +142,7 @@ mkdir bare
 ln -s "$nano/config.json" "$nano/model.safetensors" bare/
 run 1 measure bare --text builtin:lighthouse --lengths 8
 has err "bare: no tokenizer.json, no vocab.json with merges.txt and no vocab.txt there"
-has err "--tokenizer PATH names one that lies elsewhere, --ids FILE gives token ids in place of a text"
+has err "one that lies elsewhere can be named as the tokenizer, or ids given in place of a text"
 run 0 measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8 --windows 1 $tiny
 wanted=$(row sigma)
 for path in "$nano" "$nano/tokenizer.json"; do

@@ -19,7 +19,7 @@
 typedef struct {
     test_layer t;
     lipsc_attn *attn;
-    lipsc_head head;
+    lipsc_head_at head;
     lipsc_reach reach;
     lipsc_around_row row;
     double *weight;

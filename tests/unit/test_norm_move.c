@@ -119,7 +119,7 @@ typedef struct {
 } reached;
 
 /* Everything about one side of one token. */
-static void check_side(const side *s, const lipsc_head *head, const lipsc_reach *reach,
+static void check_side(const side *s, const lipsc_head_at *head, const lipsc_reach *reach,
                        int of_keys, size_t i, uint64_t seed, const char *name,
                        reached *best) {
     const lipsc_side *own = of_keys ? &reach->key : &reach->query;
@@ -172,7 +172,7 @@ static void check_derivatives(const test_layer *t, double r, uint64_t seed,
     const lipsc_layer *l = &t->layer;
     const size_t n = t->input.n, d = l->d, k = l->key_dim;
     lipsc_attn *attn = NULL;
-    lipsc_head head;
+    lipsc_head_at head;
     lipsc_reach reach;
     assert_true(k <= 32 && d <= 32);
     assert_int_equal(lipsc_attn_new(l, &t->input, LIPSC_F64, test_device(1), &attn, NULL),

@@ -1,0 +1,32 @@
+/* vector.h - sums over plain vectors of doubles, one after the other: the same bits
+ * everywhere. */
+#ifndef LIPSC_CORE_VECTOR_H
+#define LIPSC_CORE_VECTOR_H
+
+#include <math.h>
+#include <stddef.h>
+
+#include "core/extreme.h"
+
+static inline double lipsc_dot(size_t count, const double *x, const double *y) {
+    double sum = 0.0;
+    for (size_t i = 0; i < count; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+static inline double lipsc_length(size_t count, const double *x) {
+    return sqrt(lipsc_dot(count, x, x));
+}
+
+/* The length of the longest of n tokens; no square overflows. */
+static inline double lipsc_longest_token(size_t n, size_t d, const double *X) {
+    double longest = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        double length = 0.0;
+        for (size_t c = 0; c < d; c++) length = hypot(length, X[i * d + c]);
+        longest = lipsc_max(longest, length);
+    }
+    return longest;
+}
+
+#endif
