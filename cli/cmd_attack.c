@@ -222,7 +222,8 @@ static double seconds_left(const watcher *w) {
         w->done > 0.0 ? (now - w->climbs) * (1.0 - w->done) / w->done : INFINITY;
     const double limit =
         w->set->seconds > 0.0 ? w->set->seconds + w->begin - now : INFINITY;
-    return fmax(0.0, fmin(left, limit));
+    const double least = left < limit ? left : limit;
+    return least > 0.0 ? least : 0.0;
 }
 
 /* One estimate of long work, when the first climbs say how fast it goes. */

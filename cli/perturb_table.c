@@ -94,8 +94,9 @@ static void mark(const scale *s, double x, char sign, char *text) {
 
 static void widen(scale *s, double x) {
     if (!(x > 0) || !isfinite(x)) return;
-    s->low = fmin(s->low, floor(log10(x)));
-    s->high = fmax(s->high, ceil(log10(x)));
+    const double below = floor(log10(x)), above = ceil(log10(x));
+    if (below < s->low) s->low = below;
+    if (above > s->high) s->high = above;
 }
 
 /* What a line has, in the order in which signs cover each other. */
