@@ -18,7 +18,26 @@
 
 typedef struct lipsc_space lipsc_space;
 
-/* What a device does with its vectors; all are required.  self is the space asked. */
+/* One of several that are made together, each with vectors of its own: see gram and combine
+ * below.  a may be b where ka and kb are one. */
+typedef struct {
+    size_t len, ka;
+    const void *a;
+    size_t kb;
+    const void *b;
+    double *c;
+} lipsc_gram;
+typedef struct {
+    size_t len, ka;
+    const void *a;
+    size_t kb;
+    const double *c;
+    double beta;
+    void *b;
+} lipsc_combination;
+
+/* What a device does with its vectors; all but the last two, which are both or none, are
+ * required.  self is the space asked. */
 typedef struct {
     void *(*alloc)(const lipsc_space *self, size_t elements);
     void (*release)(const lipsc_space *self, void *p);
@@ -35,6 +54,9 @@ typedef struct {
                          size_t kb, const void *b, double *c);
     lipsc_status (*combine)(const lipsc_space *self, size_t len, size_t ka, const void *a,
                             size_t kb, const double *c, double beta, void *b);
+    lipsc_status (*grams)(const lipsc_space *self, size_t count, const lipsc_gram *gram);
+    lipsc_status (*combines)(const lipsc_space *self, size_t count,
+                             const lipsc_combination *combination);
 } lipsc_space_ops;
 
 /* Vectors that several ranks share, each with `own` of `rows` rows (backend/ranks): lengths

@@ -12,6 +12,12 @@
 lipsc_status lipsc_model_use(lipsc_model *model, const lipsc_device *device,
                              lipsc_error *err);
 
+/* Makes what products with the attention of a block, and with mlp passing it, need on a
+ * device, with all threads, before many windows ask for it at once and wait for one.  What
+ * cannot be made is said when it is needed. */
+void lipsc_model_warm(lipsc_model *model, size_t layer, int mlp, lipsc_dtype dtype,
+                      const lipsc_device *device);
+
 /* lipsc_acts_new in steps, so that many windows can pass a block together.  A window begins
  * before block 0; it passes blocks until `blocks` of them are behind, which makes their
  * inputs and outputs known; attend finds the input of attention in the block that it stands

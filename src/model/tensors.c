@@ -417,15 +417,19 @@ static void make_random(const lipsc_tensors *t, const lipsc_tensor *tensor, size
                         size_t count, double *out) {
     const uint64_t stream = lipsc_rng_bits(t->seed, hash_name(tensor->name));
     const size_t row = tensor->shape[tensor->ndim - 1];
+    const size_t end = first + count;
 #pragma omp parallel for schedule(static) if (count > 65536)
-    for (size_t i = 0; i < count; i++) {
-        const size_t at = first + i;
-        if (tensor->deviation == 0)
-            out[i] = tensor->constant;
-        else if (tensor->zero_row != LIPSC_NO_TOKEN && at / row == tensor->zero_row)
-            out[i] = 0;
-        else
-            out[i] = (double)(float)(tensor->deviation * lipsc_rng_normal(stream, at));
+    for (size_t j = first / 2; j < (end + 1) / 2; j++) { /* numbers come in pairs */
+        double pair[2] = {0.0, 0.0};
+        if (tensor->deviation != 0) lipsc_rng_normals(stream, j, pair);
+        for (size_t at = 2 * j; at < 2 * j + 2; at++) {
+            if (at < first || at >= end) continue;
+            const int zero =
+                tensor->zero_row != LIPSC_NO_TOKEN && at / row == tensor->zero_row;
+            out[at - first] = tensor->deviation == 0 ? tensor->constant
+                              : zero                 ? 0.0
+                                     : (double)(float)(tensor->deviation * pair[at % 2]);
+        }
     }
 }
 

@@ -132,6 +132,19 @@ lipsc_status lipsc_model_dense(lipsc_model *m, size_t layer, lipsc_dense which,
     return status;
 }
 
+void lipsc_model_warm(lipsc_model *m, size_t layer, int mlp, lipsc_dtype dtype,
+                      const lipsc_device *device) {
+    const int gated = lipsc_config_gated(&m->config);
+    lipsc_packed *packed;
+    const void *made;
+    if (!lipsc_model_packed(m, layer, -1, 1, &packed, NULL) &&
+        !lipsc_packed_weights(packed, device, dtype, &made, NULL))
+        (void)!lipsc_packed_weights(packed, device, LIPSC_F64, &made, NULL);
+    for (int i = LIPSC_DENSE_UP; mlp && !m->config.experts && i < LIPSC_DENSE_UP_BACK; i++)
+        if (gated || i != LIPSC_DENSE_GATE)
+            (void)!lipsc_model_dense(m, layer, (lipsc_dense)i, dtype, &made, NULL);
+}
+
 /* ---- Experts ---------------------------------------------------------------------------
  */
 

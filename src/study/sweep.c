@@ -415,6 +415,7 @@ static size_t move_through(size_t count, group *groups, span at) {
 static void run_together(sweep *s, size_t count, group *groups) {
     lipsc_model *model = s->study->model;
     const size_t layers = s->study->info->layers, step = lipsc_study_layers_ready(&s->kind);
+    const int queued = lipsc_device_table(s->study->set.device)->batch_tokens != 0;
     size_t last = 0;
     for (size_t i = 0; i < count; i++)
         if (groups[i].last > last) last = groups[i].last;
@@ -422,6 +423,8 @@ static void run_together(sweep *s, size_t count, group *groups) {
     for (span at = {0}; at.from <= last; at.from = at.to) {
         at.to = layers - at.from > step ? at.from + step : layers;
         for (size_t l = at.from; l < at.to; l++) lipsc_model_hold(model, l);
+        for (size_t l = at.from; queued && l < at.to && l <= last; l++)
+            lipsc_model_warm(model, l, l < last, s->study->set.dtype, s->study->set.device);
         count = move_through(count, groups, at);
         run_span(s, count, groups, at);
         for (size_t l = at.from; l < at.to; l++) lipsc_model_let_go(model, l);

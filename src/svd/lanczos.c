@@ -71,6 +71,8 @@ typedef struct lipsc_lanczos {
     double scale; /* lower estimate of |A|: what rounding is measured against  */
     double tol;   /* of the estimates: set.tol, or less after they misled      */
     int evaluated;
+    int waits; /* for `orth`, which others may have at the same time */
+    lipsc_orth orth;
 } lipsc_lanczos;
 typedef lipsc_lanczos lanczos;
 
@@ -173,15 +175,34 @@ static lipsc_status start(lanczos *z) {
     return orthonormalise(z, z->n, z->jv, z->V, k, z->jv, &length, &z->next);
 }
 
+/* Waits for what orthonormalise does. */
+static void ask_orth(lanczos *z, size_t len, size_t j, void *basis, size_t k, size_t known,
+                     size_t *rank) {
+    z->orth = (lipsc_orth){.space = z->run->space,
+                           .eps = z->run->eps,
+                           .len = len,
+                           .j = j,
+                           .q = basis,
+                           .k = k,
+                           .known = known,
+                           .scale = &z->scale,
+                           .coef = z->coef,
+                           .ldc = z->ld,
+                           .work = z->small,
+                           .rank = rank};
+    z->waits = 1;
+}
+
 /* From A V_next: columns of B and a new block of U, z->rank its width. */
-static lipsc_status extend_u(lanczos *z) {
-    const size_t ld = z->ld;
+static void ask_u(lanczos *z) {
     for (size_t c = 0; c < z->next; c++)
         for (size_t i = z->s_from; i < z->ju; i++)
-            z->coef[c * ld + i] = z->S[i * z->block + c];
-    const lipsc_status status =
-        orthonormalise(z, z->m, z->ju, z->U, z->next, z->s_from, &z->scale, &z->rank);
-    if (status) return status;
+            z->coef[c * z->ld + i] = z->S[i * z->block + c];
+    ask_orth(z, z->m, z->ju, z->U, z->next, z->s_from, &z->rank);
+}
+
+static void extend_u(lanczos *z) {
+    const size_t ld = z->ld;
     for (size_t c = 0; c < z->next; c++)
         memcpy(z->B + (z->jv + c) * z->cap, z->coef + c * ld,
                (z->ju + z->rank) * sizeof *z->B);
@@ -191,23 +212,22 @@ static lipsc_status extend_u(lanczos *z) {
     memset(z->S, 0, z->block * z->cap * sizeof *z->S);
     z->s_from = z->ju - z->rank;
     z->next = 0;
-    return LIPSC_OK;
 }
 
 /* From A^T of the last `rank` columns of U: S and V_next.  Of V^T A^T U = B^T only the last
  * block of V, `width` columns, is not zero. */
-static lipsc_status extend_v(lanczos *z) {
-    const size_t ld = z->ld, from = z->jv - z->width, first = z->s_from;
+static void ask_v(lanczos *z) {
+    const size_t from = z->jv - z->width;
     for (size_t c = 0; c < z->rank; c++)
         for (size_t i = from; i < z->jv; i++)
-            z->coef[c * ld + i] = z->B[i * z->cap + first + c];
-    const lipsc_status status =
-        orthonormalise(z, z->n, z->jv, z->V, z->rank, from, &z->scale, &z->next);
-    if (status) return status;
+            z->coef[c * z->ld + i] = z->B[i * z->cap + z->s_from + c];
+    ask_orth(z, z->n, z->jv, z->V, z->rank, from, &z->next);
+}
+
+static void extend_v(lanczos *z) {
     for (size_t c = 0; c < z->rank; c++)
-        memcpy(z->S + (first + c) * z->block, z->coef + c * ld + z->jv,
+        memcpy(z->S + (z->s_from + c) * z->block, z->coef + c * z->ld + z->jv,
                z->next * sizeof *z->S);
-    return LIPSC_OK;
 }
 
 /* theta, P, Q and the estimated residuals.  B is filled up with zero rows to a square
@@ -377,25 +397,34 @@ static lipsc_status end_evaluation(lanczos *z) {
     return z->stop ? finish(z, LIPSC_E_STOPPED) : begin_step(z);
 }
 
+/* A product is made. */
 static lipsc_status go_on(lanczos *z) {
     lipsc_svd_run *run = z->run;
-    lipsc_status status;
-    switch (z->at) {
-    case EXTEND_U:
-        status = extend_u(z);
-        if (status) return status;
-        if (z->rank == 0) return end_step(z);
-        z->at = EXTEND_V;
-        lipsc_svd_wish(run, 1, z->rank, column(z, z->U, z->m, z->s_from),
-                       column(z, z->V, z->n, z->jv));
+    if (z->at == EXTEND_U) {
+        ask_u(z);
         return LIPSC_OK;
-    case EXTEND_V:
-        status = extend_v(z);
-        return status ? status : end_step(z);
-    default:
-        status = lipsc_svd_evaluate_next(run);
-        return status || run->wish.k ? status : end_evaluation(z);
     }
+    if (z->at == EXTEND_V) {
+        ask_v(z);
+        return LIPSC_OK;
+    }
+    const lipsc_status status = lipsc_svd_evaluate_next(run);
+    return status || run->wish.k ? status : end_evaluation(z);
+}
+
+/* And what it gave is orthonormal. */
+static lipsc_status take_block(lanczos *z) {
+    if (z->orth.status) return z->orth.status;
+    if (z->at == EXTEND_V) {
+        extend_v(z);
+        return end_step(z);
+    }
+    extend_u(z);
+    if (z->rank == 0) return end_step(z);
+    z->at = EXTEND_V;
+    lipsc_svd_wish(z->run, 1, z->rank, column(z, z->U, z->m, z->s_from),
+                   column(z, z->V, z->n, z->jv));
+    return LIPSC_OK;
 }
 
 static void fail(lanczos *z, lipsc_status status) {
@@ -403,8 +432,15 @@ static void fail(lanczos *z, lipsc_status status) {
     z->run->wish.k = 0;
 }
 
-void lipsc_lanczos_next(lipsc_lanczos *z, lipsc_status made) {
+lipsc_orth *lipsc_lanczos_next(lipsc_lanczos *z, lipsc_status made) {
+    z->waits = 0;
     const lipsc_status status = made ? made : go_on(z);
+    if (status) fail(z, status);
+    return z->waits ? &z->orth : NULL;
+}
+
+void lipsc_lanczos_orthed(lipsc_lanczos *z) {
+    const lipsc_status status = take_block(z);
     if (status) fail(z, status);
 }
 

@@ -13,6 +13,9 @@ typedef struct {
     size_t count;
     size_t *who; /* (count) among the runs */
     lipsc_product *product;
+    size_t waiting;
+    lipsc_orth **orth; /* (waiting) what these products gave, to be made orthonormal */
+    size_t *whose;     /* (waiting) among the runs */
 } turn;
 
 static void collect(size_t count, const lipsc_svd_run *runs, int trans, turn *t) {
@@ -52,14 +55,36 @@ static void begin(lipsc_svd_run *run, lipsc_lanczos **z) {
     run->own_seconds += lipsc_seconds() - start;
 }
 
+/* A run alone, after its product. */
 static void next(lipsc_svd_run *run, lipsc_lanczos *z, lipsc_status made) {
     const double start = lipsc_seconds();
-    lipsc_lanczos_next(z, made);
+    lipsc_orth *orth = lipsc_lanczos_next(z, made);
+    if (orth) {
+        lipsc_svd_orths(1, &orth);
+        lipsc_lanczos_orthed(z);
+    }
     run->own_seconds += lipsc_seconds() - start;
+}
+
+/* All of the turn, their sums together. */
+static void next_together(lipsc_svd_run *runs, lipsc_lanczos **z, turn *t,
+                          lipsc_status made) {
+    const double start = lipsc_seconds();
+    t->waiting = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        t->orth[t->waiting] = lipsc_lanczos_next(z[t->who[i]], made);
+        t->whose[t->waiting] = t->who[i];
+        t->waiting += t->orth[t->waiting] != NULL;
+    }
+    lipsc_svd_orths(t->waiting, t->orth);
+    for (size_t i = 0; i < t->waiting; i++) lipsc_lanczos_orthed(z[t->whose[i]]);
+    const double each = (lipsc_seconds() - start) / (double)t->count;
+    for (size_t i = 0; i < t->count; i++) runs[t->who[i]].own_seconds += each;
 }
 
 static void go(size_t count, lipsc_svd_run *runs, lipsc_lanczos **z, turn *t,
                lipsc_products *products, int threads) {
+    const int together = threads == 1 && lipsc_svd_sums_together(runs->space);
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (threads > 1)
     for (size_t i = 0; i < count; i++) begin(&runs[i], &z[i]);
     for (int trans = 0, idle = 0; idle < 2; trans = !trans) {
@@ -67,6 +92,10 @@ static void go(size_t count, lipsc_svd_run *runs, lipsc_lanczos **z, turn *t,
         idle = t->count ? 0 : idle + 1;
         if (!t->count) continue;
         const lipsc_status made = make(runs, trans, t, products);
+        if (together) {
+            next_together(runs, z, t, made);
+            continue;
+        }
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (threads > 1)
         for (size_t i = 0; i < t->count; i++) next(&runs[t->who[i]], z[t->who[i]], made);
     }
@@ -76,12 +105,16 @@ void lipsc_svd_lockstep(size_t count, lipsc_svd_run *runs, lipsc_products *produ
                         int threads) {
     lipsc_lanczos **z = lipsc_alloc_zero(count, sizeof *z);
     turn t = {.who = lipsc_alloc(count, sizeof *t.who),
-              .product = lipsc_alloc(count, sizeof *t.product)};
-    const int ready = z && t.who && t.product;
+              .product = lipsc_alloc(count, sizeof *t.product),
+              .orth = lipsc_alloc(count + 1, sizeof *t.orth),
+              .whose = lipsc_alloc(count + 1, sizeof *t.whose)};
+    const int ready = z && t.who && t.product && t.orth && t.whose;
     if (ready) go(count, runs, z, &t, products, count > 1 ? threads : 1);
     for (size_t i = 0; i < count; i++)
         runs[i].status = ready && z[i] ? lipsc_lanczos_end(z[i]) : LIPSC_E_NOMEM;
     lipsc_release(z);
     lipsc_release(t.who);
     lipsc_release(t.product);
+    lipsc_release(t.orth);
+    lipsc_release(t.whose);
 }

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/mem.h"
+
 /* More passes than a vector outside the span of Q can need. */
 enum { MAX_PASSES = 5 };
 
@@ -100,4 +102,177 @@ lipsc_status lipsc_svd_orth(const lipsc_space *space, double eps, size_t len, si
         }
     }
     return status;
+}
+
+/* ---- Several together
+ * --------------------------------------------------------------- */
+
+int lipsc_svd_sums_together(const lipsc_space *space) {
+    return space->ops->grams && space->ops->combines;
+}
+
+static lipsc_status alone(const lipsc_orth *o) {
+    return lipsc_svd_orth(o->space, o->eps, o->len, o->j, o->q, o->k, o->known, o->scale,
+                          o->coef, o->ldc, o->work, o->rank);
+}
+
+/* Those that are worked on, one vector each, and what is asked for next. */
+typedef struct {
+    const lipsc_space *space;
+    size_t count;
+    lipsc_orth **orth; /* (count) the active ones, in order */
+    lipsc_gram *gram;
+    lipsc_combination *combination;
+} group;
+
+static void *vector_of(const lipsc_orth *o) { return at(o->space, o->q, o->len, o->j); }
+
+/* x += Q' c for the columns from .. j-1 of Q, c in work. */
+static lipsc_status add_columns(group *g, int known) {
+    size_t asked = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        lipsc_orth *o = g->orth[i];
+        const size_t from = known ? o->known : 0;
+        if (from == o->j) continue;
+        g->combination[asked++] = (lipsc_combination){.len = o->len,
+                                                      .ka = o->j - from,
+                                                      .a = at(o->space, o->q, o->len, from),
+                                                      .kb = 1,
+                                                      .c = o->work,
+                                                      .beta = 1.0,
+                                                      .b = vector_of(o)};
+    }
+    return asked ? g->space->ops->combines(g->space, asked, g->combination) : LIPSC_OK;
+}
+
+/* work = [Q x]^T x, or of x alone. */
+static lipsc_status ask_sums(group *g, int basis) {
+    for (size_t i = 0; i < g->count; i++) {
+        lipsc_orth *o = g->orth[i];
+        g->gram[i] = (lipsc_gram){.len = o->len,
+                                  .ka = basis ? o->j + 1 : 1,
+                                  .a = basis ? o->q : vector_of(o),
+                                  .kb = 1,
+                                  .b = vector_of(o),
+                                  .c = o->work};
+    }
+    return g->count ? g->space->ops->grams(g->space, g->count, g->gram) : LIPSC_OK;
+}
+
+/* What is in work is taken out of x and counted among the coefficients. */
+static void take_out(lipsc_orth *o) {
+    for (size_t i = 0; i < o->j; i++) {
+        o->coef[i] += o->work[i];
+        o->work[i] = -o->work[i];
+    }
+}
+
+static void begin_all(const group *g) {
+    for (size_t i = 0; i < g->count; i++) {
+        lipsc_orth *o = g->orth[i];
+        memset(o->coef, 0, o->known * sizeof *o->coef);
+        o->coef[o->j] = 0.0;
+        for (size_t l = o->known; l < o->j; l++) o->work[l - o->known] = -o->coef[l];
+    }
+}
+
+/* Those whose lengths are not finite leave. */
+static void first_pass(group *g) {
+    size_t left = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        lipsc_orth *o = g->orth[i];
+        o->before = sqrt(o->work[o->j]);
+        o->status = isfinite(o->before) ? LIPSC_OK : LIPSC_E_NONFIN;
+        if (o->status) continue;
+        if (o->before > *o->scale) *o->scale = o->before;
+        take_out(o);
+        g->orth[left++] = o;
+    }
+    g->count = left;
+}
+
+/* Those whose length stayed, or that are rounding, leave. */
+static void judge_lengths(group *g) {
+    size_t left = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        lipsc_orth *o = g->orth[i];
+        const double after = sqrt(o->work[0]);
+        if (!(after > 16.0 * o->eps * *o->scale)) continue;
+        if (after > 0.7 * o->before) {
+            o->length = after;
+            continue;
+        }
+        o->before = after;
+        g->orth[left++] = o;
+    }
+    g->count = left;
+}
+
+static lipsc_status normalise(group *g, size_t count, lipsc_orth *const *orth) {
+    size_t asked = 0;
+    for (size_t i = 0; i < count; i++) {
+        lipsc_orth *o = orth[i];
+        if (o->status || !(o->length > 0.0) || o->j == o->len) continue;
+        o->work[0] = 1.0 / o->length;
+        o->coef[o->j] = o->length;
+        *o->rank = 1;
+        g->combination[asked++] = (lipsc_combination){.len = o->len,
+                                                      .ka = 1,
+                                                      .a = vector_of(o),
+                                                      .kb = 1,
+                                                      .c = o->work,
+                                                      .beta = 0.0,
+                                                      .b = vector_of(o)};
+    }
+    return asked ? g->space->ops->combines(g->space, asked, g->combination) : LIPSC_OK;
+}
+
+/* lipsc_svd_orth for all of the group at once. */
+static lipsc_status together(group *g) {
+    begin_all(g);
+    lipsc_status status = add_columns(g, 1);
+    if (!status) status = ask_sums(g, 1);
+    if (status) return status;
+    first_pass(g);
+    status = add_columns(g, 0);
+    for (int pass = 0; !status && g->count && pass < MAX_PASSES; pass++) {
+        if (pass) status = ask_sums(g, 1);
+        for (size_t i = 0; pass && !status && i < g->count; i++) take_out(g->orth[i]);
+        if (pass && !status) status = add_columns(g, 0);
+        if (!status) status = ask_sums(g, 0);
+        if (!status) judge_lengths(g);
+    }
+    return status;
+}
+
+static int fits(size_t count, lipsc_orth *const *orth) {
+    int ones = lipsc_svd_sums_together(orth[0]->space);
+    for (size_t i = 0; i < count; i++) ones &= orth[i]->k == 1;
+    return ones;
+}
+
+void lipsc_svd_orths(size_t count, lipsc_orth *const *orth) {
+    if (!count) return;
+    if (!fits(count, orth)) {
+        for (size_t i = 0; i < count; i++) orth[i]->status = alone(orth[i]);
+        return;
+    }
+    group g = {.space = orth[0]->space,
+               .count = count,
+               .orth = lipsc_alloc(count, sizeof *g.orth),
+               .gram = lipsc_alloc(count, sizeof *g.gram),
+               .combination = lipsc_alloc(count, sizeof *g.combination)};
+    lipsc_status status = g.orth && g.gram && g.combination ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        orth[i]->status = LIPSC_OK;
+        orth[i]->length = 0.0;
+        *orth[i]->rank = 0;
+        if (!status) g.orth[i] = orth[i];
+    }
+    if (!status) status = together(&g);
+    if (!status) status = normalise(&g, count, orth);
+    for (size_t i = 0; i < count && status; i++) orth[i]->status = status;
+    lipsc_release(g.orth);
+    lipsc_release(g.gram);
+    lipsc_release(g.combination);
 }

@@ -19,4 +19,25 @@ lipsc_status lipsc_svd_orth(const lipsc_space *space, double eps, size_t len, si
                             void *q, size_t k, size_t known, double *scale, double *coef,
                             size_t ldc, double *work, size_t *rank);
 
+/* One of several; the arguments of lipsc_svd_orth. */
+typedef struct {
+    const lipsc_space *space;
+    double eps;
+    size_t len, j;
+    void *q;
+    size_t k, known;
+    double *scale, *coef;
+    size_t ldc;
+    double *work;
+    size_t *rank;
+    lipsc_status status;   /* what became of it */
+    double before, length; /* while it is worked on: of the vector */
+} lipsc_orth;
+
+/* Whether the sums of several can be made together in this space. */
+int lipsc_svd_sums_together(const lipsc_space *space);
+/* All of them, in one space; fills their status.  Each finds what it finds
+ * alone, as far as the space's sums do. */
+void lipsc_svd_orths(size_t count, lipsc_orth *const *orth);
+
 #endif

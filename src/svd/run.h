@@ -7,6 +7,7 @@
 
 #include "linalg/space.h"
 #include "lipscope.h"
+#include "svd/orth.h"
 
 typedef struct {
     const lipsc_linop *op;
@@ -79,12 +80,14 @@ int lipsc_svd_meets(const lipsc_svd_run *run, lipsc_svd_source source, double to
 lipsc_status lipsc_svd_power(lipsc_svd_run *run);
 lipsc_status lipsc_svd_dense(lipsc_svd_run *run);
 
-/* Lanczos in steps: begin, and next after each wish that was granted, with what became of
- * it, until none is left; then end returns what the others return.  NULL after begin: no
- * memory. */
+/* Lanczos in steps: begin, and next after each wish that was granted, with what
+ * became of it, until none is left; where next returns something to be made
+ * orthonormal, orthed once it is; then end returns what the others return. NULL
+ * after begin: no memory. */
 typedef struct lipsc_lanczos lipsc_lanczos;
 lipsc_lanczos *lipsc_lanczos_begin(lipsc_svd_run *run);
-void lipsc_lanczos_next(lipsc_lanczos *z, lipsc_status made);
+lipsc_orth *lipsc_lanczos_next(lipsc_lanczos *z, lipsc_status made);
+void lipsc_lanczos_orthed(lipsc_lanczos *z);
 lipsc_status lipsc_lanczos_end(lipsc_lanczos *z);
 
 /* lockstep.c: Lanczos for all runs side by side; fills their status. */

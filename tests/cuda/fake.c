@@ -187,6 +187,23 @@ static lipsc_status mix(lipsc_cuda_device *device, int wide, size_t len, size_t 
     return plain(lipsc_space_combine(space(device, wide), len, ka, a, kb, c, beta, b), err);
 }
 
+static lipsc_status dots_of(lipsc_cuda_device *device, int wide, size_t sums,
+                            const lipsc_gram *g, lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < sums && !status; i++)
+        status =
+            dots(device, wide, g[i].len, g[i].ka, g[i].a, g[i].kb, g[i].b, g[i].c, err);
+    return status;
+}
+static lipsc_status mix_of(lipsc_cuda_device *device, int wide, size_t mixtures,
+                           const lipsc_combination *m, lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < mixtures && !status; i++)
+        status = mix(device, wide, m[i].len, m[i].ka, m[i].a, m[i].kb, m[i].c, m[i].beta,
+                     m[i].b, err);
+    return status;
+}
+
 /* ---- Attention -------------------------------------------------------------------------
  */
 
@@ -421,6 +438,8 @@ __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cuda_plugin(v
                                  .random = random_numbers,
                                  .dots = dots,
                                  .mix = mix,
+                                 .dots_of = dots_of,
+                                 .mix_of = mix_of,
                                  .linear_new = linear_new,
                                  .linear_free = linear_free,
                                  .linear_apply = linear_apply,

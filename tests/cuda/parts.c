@@ -99,6 +99,14 @@ static void test_sums(int wide, size_t len, size_t ka, size_t kb) {
     must(api->dots(device, wide, len, ka, a.there, kb, b.there, c, &err), &err);
     must(api->dots(device, wide, len, ka, a.there, kb, b.there, again, &err), &err);
     check(memcmp(c, again, ka * kb * sizeof *c) == 0, "dots", "same bits", 1, 0);
+    double one[2] = {NAN, NAN};
+    const lipsc_gram several[3] = {{len, 1, a.there, 1, b.there, &one[0]},
+                                   {len, ka, a.there, kb, b.there, again},
+                                   {0, 1, a.there, 1, b.there, &one[1]}};
+    memset(again, 0xff, ka * kb * sizeof *again);
+    must(api->dots_of(device, wide, 3, several, &err), &err);
+    check(memcmp(c, again, ka * kb * sizeof *c) == 0 && one[0] == c[0] && one[1] == 0.0,
+          "dots of several", "bits of each alone", 1, 0);
     for (size_t j = 0; j < kb; j++)
         for (size_t i = 0; i < ka; i++) {
             long double sum = 0;
@@ -120,6 +128,18 @@ static void test_sums(int wide, size_t len, size_t ka, size_t kb) {
             }
         must(api->mix(device, wide, len, ka, a.there, kb, c, add, into.there, &err), &err);
         expect(wide, "mix", into.there, len * kb, want, 1e-14, 1e-7);
+        pair_free(&into);
+        into = pair_of(wide, 5, len * kb);
+        pair scaled = pair_of(wide, 5, len);
+        const double half = 0.5;
+        const lipsc_combination both[2] = {
+            {len, 1, scaled.there, 1, &half, 0.0, scaled.there},
+            {len, ka, a.there, kb, c, (double)add, into.there}};
+        must(api->mix_of(device, wide, 2, both, &err), &err);
+        expect(wide, "mix of several", into.there, len * kb, want, 1e-14, 1e-7);
+        for (size_t e = 0; e < len; e++) scaled.host[e] *= half;
+        expect(wide, "in place", scaled.there, len, scaled.host, 1e-14, 1e-7);
+        pair_free(&scaled);
         pair_free(&into);
         free(want);
     }

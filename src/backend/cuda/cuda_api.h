@@ -18,7 +18,7 @@
 
 #include "backend/backend.h"
 
-#define LIPSC_CUDA_ABI    3
+#define LIPSC_CUDA_ABI    4
 #define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
 
 /* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
@@ -156,6 +156,11 @@ typedef struct {
     lipsc_status (*mix)(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
                         const void *a, size_t kb, const double *c, double beta, void *b,
                         lipsc_error *err);
+    /* several of them at once, with the bits of each alone; dots_of waits */
+    lipsc_status (*dots_of)(lipsc_cuda_device *device, int wide, size_t count,
+                            const lipsc_gram *gram, lipsc_error *err);
+    lipsc_status (*mix_of)(lipsc_cuda_device *device, int wide, size_t count,
+                           const lipsc_combination *combination, lipsc_error *err);
 
     /* ---- what stands around attention in a model, as in backend.h ---- */
     lipsc_status (*linear_new)(lipsc_cuda_device *device, int wide, size_t in, size_t out,

@@ -514,6 +514,8 @@ extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cu
                                        Space::random,
                                        Space::dots,
                                        Space::mix,
+                                       Space::dots_of,
+                                       Space::mix_of,
                                        Linear::make,
                                        Linear::free,
                                        Linear::apply,

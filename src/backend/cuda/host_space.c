@@ -67,6 +67,17 @@ static lipsc_status combine(const lipsc_space *self, size_t len, size_t ka, cons
     LIPSC_GPU_CALL(mix, there, wide(self), len, ka, a, kb, c, beta, b);
 }
 
+static lipsc_status grams(const lipsc_space *self, size_t count, const lipsc_gram *gram_) {
+    HERE;
+    LIPSC_GPU_CALL(dots_of, there, wide(self), count, gram_);
+}
+
+static lipsc_status combines(const lipsc_space *self, size_t count,
+                             const lipsc_combination *combination) {
+    HERE;
+    LIPSC_GPU_CALL(mix_of, there, wide(self), count, combination);
+}
+
 const lipsc_space_ops lipsc_gpu_space = {.alloc = alloc,
                                          .release = release,
                                          .upload = upload,
@@ -75,4 +86,6 @@ const lipsc_space_ops lipsc_gpu_space = {.alloc = alloc,
                                          .scale = scale,
                                          .random = random_numbers,
                                          .gram = gram,
-                                         .combine = combine};
+                                         .combine = combine,
+                                         .grams = grams,
+                                         .combines = combines};

@@ -308,6 +308,25 @@ lipsc_status dots_queued(lipsc_cuda_device *device, int wide, size_t len, size_t
 lipsc_status mix_queued(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
                         const void *a, size_t kb, const double *c, int add, void *b,
                         lipsc_error *err);
+// the same for several at once: their table in device memory; partial and c as they say
+struct Sum {
+    const void *a, *b;
+    size_t len, partial, out; // where its pieces and its sums begin
+    int ka, kb;
+};
+struct Mixture {
+    const void *a;
+    void *b;
+    size_t len, c; // where its coefficients begin
+    int ka, kb, add;
+};
+size_t pieces_of(size_t len);
+lipsc_status sums_queued(lipsc_cuda_device *device, int wide, size_t count, size_t pieces,
+                         size_t most, const Sum *sum, double *partial, double *c,
+                         lipsc_error *err);
+lipsc_status mixtures_queued(lipsc_cuda_device *device, int wide, size_t count,
+                             size_t pieces, const Mixture *mixture, const double *c,
+                             lipsc_error *err);
 
 // ---- space.cu, linear.cu, rowwise.cu: as cuda_api.h says
 // -----------------------------------------
@@ -328,6 +347,10 @@ struct Space {
                              const void *, double *, lipsc_error *);
     static lipsc_status mix(lipsc_cuda_device *, int, size_t, size_t, const void *, size_t,
                             const double *, double, void *, lipsc_error *);
+    static lipsc_status dots_of(lipsc_cuda_device *, int, size_t, const lipsc_gram *,
+                                lipsc_error *);
+    static lipsc_status mix_of(lipsc_cuda_device *, int, size_t, const lipsc_combination *,
+                               lipsc_error *);
 };
 lipsc_status put_held(lipsc_cuda_device *, int, size_t, const double *, void *,
                       lipsc_error *); // put; the caller has the Hold

@@ -1,6 +1,9 @@
 // space.cu - vectors of any length: from and to the host, random ones, sums, combinations.
 #include "internal.h"
 
+#include <algorithm>
+#include <cstring>
+
 enum { THREADS = 256 };
 
 static unsigned blocks(size_t count) {
@@ -191,4 +194,84 @@ lipsc_status Space::mix(lipsc_cuda_device *device, int wide, size_t len, size_t 
     PASS(send(device, ka * kb * sizeof *c, c, room, err));
     return mix_queued(device, wide, len, ka, a, kb, (const double *)room, beta == 1, b,
                       err);
+}
+
+// ---- Several at once: their table, and what goes with it, in one piece ----
+
+enum { TOGETHER = 65535 }; // rows of a grid
+
+lipsc_status Space::dots_of(lipsc_cuda_device *device, int wide, size_t count,
+                            const lipsc_gram *gram, lipsc_error *err) {
+    if (count > TOGETHER) {
+        PASS(dots_of(device, wide, TOGETHER, gram, err));
+        return dots_of(device, wide, count - TOGETHER, gram + TOGETHER, err);
+    }
+    const Hold hold(device);
+    std::vector<Sum> table;
+    size_t partial = 0, out = 0, pieces = 0, most = 0;
+    for (size_t i = 0; i < count; i++) {
+        const lipsc_gram &g = gram[i];
+        const size_t sums = g.ka * g.kb;
+        if (!sums || !g.len) { // nothing is summed
+            for (size_t s = 0; s < sums; s++) g.c[s] = 0;
+            continue;
+        }
+        table.push_back({g.a, g.b, g.len, partial, out, (int)g.ka, (int)g.kb});
+        partial += pieces_of(g.len) * sums;
+        out += sums;
+        pieces = std::max(pieces, pieces_of(g.len));
+        most = std::max(most, sums);
+    }
+    if (table.empty()) return LIPSC_OK;
+    void *room = nullptr;
+    const size_t bytes = table.size() * sizeof(Sum);
+    PASS(scratch(device, bytes + (partial + out) * sizeof(double), &room, err));
+    double *parts = (double *)((char *)room + bytes), *totals = parts + partial;
+    PASS(send(device, bytes, table.data(), room, err));
+    PASS(sums_queued(device, wide, table.size(), pieces, most, (const Sum *)room, parts,
+                     totals, err));
+    std::vector<double> host(out);
+    PASS(fetch(device, out * sizeof(double), totals, host.data(), err));
+    for (size_t i = 0, next = 0; i < count; i++) {
+        const size_t sums = gram[i].len ? gram[i].ka * gram[i].kb : 0;
+        if (sums) memcpy(gram[i].c, host.data() + next, sums * sizeof(double));
+        next += sums;
+    }
+    return LIPSC_OK;
+}
+
+lipsc_status Space::mix_of(lipsc_cuda_device *device, int wide, size_t count,
+                           const lipsc_combination *combination, lipsc_error *err) {
+    if (count > TOGETHER) {
+        PASS(mix_of(device, wide, TOGETHER, combination, err));
+        return mix_of(device, wide, count - TOGETHER, combination + TOGETHER, err);
+    }
+    const Hold hold(device);
+    std::vector<Mixture> table;
+    size_t out = 0, pieces = 0;
+    for (size_t i = 0; i < count; i++) {
+        const lipsc_combination &m = combination[i];
+        if (m.beta != 0 && m.beta != 1)
+            return fail(err, LIPSC_E_ARG, "beta = %g is neither 0 nor 1", m.beta);
+        if (!m.kb || !m.len) continue;
+        table.push_back({m.a, m.b, m.len, out, (int)m.ka, (int)m.kb, m.beta == 1});
+        out += m.ka * m.kb;
+        pieces = std::max(pieces, pieces_of(m.len));
+    }
+    if (table.empty()) return LIPSC_OK;
+    const size_t bytes = table.size() * sizeof(Mixture);
+    std::vector<char> all(bytes + out * sizeof(double));
+    memcpy(all.data(), table.data(), bytes);
+    size_t next = bytes;
+    for (size_t i = 0; i < count; i++) {
+        const lipsc_combination &m = combination[i];
+        if (!m.kb || !m.len || !m.ka) continue;
+        memcpy(all.data() + next, m.c, m.ka * m.kb * sizeof(double));
+        next += m.ka * m.kb * sizeof(double);
+    }
+    void *room = nullptr;
+    PASS(scratch(device, all.size(), &room, err));
+    PASS(send(device, all.size(), all.data(), room, err));
+    return mixtures_queued(device, wide, table.size(), pieces, (const Mixture *)room,
+                           (const double *)((const char *)room + bytes), err);
 }

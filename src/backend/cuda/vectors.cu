@@ -198,3 +198,101 @@ lipsc_status scale(lipsc_cuda_batch *b, int side, const double *factor, int inve
     TRY(cudaGetLastError(), "scaling vectors");
     return LIPSC_OK;
 }
+
+// ---- Several at once
+// -----------------------------------------------------------------------------
+
+size_t pieces_of(size_t len) { return (len + PIECE - 1) / PIECE; }
+
+template <class V>
+static __global__ void __launch_bounds__(THREADS)
+    pieces_of_sums(const Sum *table, double *partial) {
+    const Sum s = table[blockIdx.y];
+    __shared__ double sums[THREADS / 32];
+    const size_t first = (size_t)blockIdx.x * PIECE;
+    if (first >= s.len) return;
+    const V *a = (const V *)s.a + first, *b = (const V *)s.b + first;
+    const int left = (int)min(s.len - first, (size_t)PIECE);
+    double *out = partial + s.partial + (size_t)blockIdx.x * s.ka * s.kb;
+    for (int j = 0; j < s.kb; j++) {
+        double x[EACH];
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const int i = e * THREADS + threadIdx.x;
+            x[e] = i < left ? (double)b[j * s.len + i] : 0.0;
+        }
+        for (int l = 0; l < s.ka; l++) {
+            double sum = 0;
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                const int i = e * THREADS + threadIdx.x;
+                if (i < left) sum += (double)a[l * s.len + i] * x[e];
+            }
+            sum = warp_sum(sum);
+            if ((threadIdx.x & 31) == 0) sums[threadIdx.x >> 5] = sum;
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                double all = 0;
+                for (int w = 0; w < THREADS / 32; w++) all += sums[w];
+                out[j * s.ka + l] = all;
+            }
+            __syncthreads();
+        }
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    totals_of_sums(const Sum *table, const double *partial, double *c) {
+    __shared__ double sums[THREADS];
+    const Sum s = table[blockIdx.y];
+    const int count = s.ka * s.kb, which = blockIdx.x;
+    if (which >= count) return;
+    const size_t mine = (s.len + PIECE - 1) / PIECE;
+    double sum = 0;
+    for (size_t p = threadIdx.x; p < mine; p += THREADS)
+        sum += partial[s.partial + p * count + which];
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    for (int d = THREADS / 2; d; d >>= 1) {
+        if (threadIdx.x < d) sums[threadIdx.x] += sums[threadIdx.x + d];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) c[s.out + which] = sums[0];
+}
+
+// most: sums of one of them; pieces: of the longest
+lipsc_status sums_queued(lipsc_cuda_device *device, int wide, size_t count, size_t pieces,
+                         size_t most, const Sum *sum, double *partial, double *c,
+                         lipsc_error *err) {
+    const dim3 grid((unsigned)pieces, (unsigned)count);
+    BY_WIDTH(wide,
+             (pieces_of_sums<V><<<grid, THREADS, 0, device->stream()>>>(sum, partial)));
+    totals_of_sums<<<dim3((unsigned)most, (unsigned)count), THREADS, 0, device->stream()>>>(
+        sum, partial, c);
+    TRY(cudaGetLastError(), "dot products");
+    return LIPSC_OK;
+}
+
+template <class V> static __global__ void mix_table(const Mixture *table, const double *c) {
+    const Mixture m = table[blockIdx.y];
+    const V *a = (const V *)m.a;
+    V *b = (V *)m.b;
+    const double *mine = c + m.c;
+    for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < m.len;
+         i += (size_t)gridDim.x * THREADS)
+        for (int j = 0; j < m.kb; j++) {
+            double sum = m.add ? (double)b[j * m.len + i] : 0.0;
+            for (int l = 0; l < m.ka; l++)
+                sum += mine[j * m.ka + l] * (double)a[l * m.len + i];
+            b[j * m.len + i] = (V)sum;
+        }
+}
+
+lipsc_status mixtures_queued(lipsc_cuda_device *device, int wide, size_t count,
+                             size_t pieces, const Mixture *mixture, const double *c,
+                             lipsc_error *err) {
+    const dim3 grid((unsigned)(pieces < 4096 ? pieces * 4 : 16384), (unsigned)count);
+    BY_WIDTH(wide, (mix_table<V><<<grid, THREADS, 0, device->stream()>>>(mixture, c)));
+    TRY(cudaGetLastError(), "combinations of vectors");
+    return LIPSC_OK;
+}
