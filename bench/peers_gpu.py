@@ -74,7 +74,7 @@ def torch_times(lengths):
         for n in lengths:
             try:
                 pair, v = torch_pair(torch, n)
-                compiled = torch.compile(pair, mode="max-autotune-no-cudagraphs")
+                compiled = torch.compile(pair)
                 with torch.no_grad():
                     found["torch.compile " + ("tf32" if tf32 else "f32"), n] = torch_median(torch, lambda: compiled(v))
             except torch.cuda.OutOfMemoryError:
