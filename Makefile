@@ -136,19 +136,19 @@ faults:
 	    python3 -B tests/fault/sweep.py build-asan/lipscope_faults build-asan/faults $(TRIES)
 
 ROWS ?= 1000000
-kills power load: configure
+fault-program: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target lipscope_faults
 
-kills:
+kills: fault-program
 	@python3 -B tests/fault/kill.py $(BUILD)/lipscope_faults $(BUILD)/kills $(KILLS)
 
-power:
+power: fault-program
 	@python3 -B tests/fault/power.py $(BUILD)/lipscope_faults $(BUILD)/power
 
 tsan:
 	@tools/tsan.sh build-tsan $(OPTS)
 
-load:
+load: fault-program
 	@python3 -B tests/fault/load.py $(BUILD)/lipscope_faults $(BUILD)/load $(ROWS)
 
 # Each in its turn, to the end, whatever the others say; .ci/run does the rest.
@@ -233,5 +233,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short faults kills power load tsan nightly fuzz fuzz-api fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short faults fault-program kills power load tsan nightly fuzz fuzz-api fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

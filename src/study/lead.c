@@ -212,7 +212,7 @@ static void *serve(void *ctx) {
     while (l->byes + 1 < l->ranks) {
         lipsc_message word;
         int there = 0;
-        if (!ended && (!l->sweep || lipsc_sweep_ended(l->sweep))) {
+        if (!(ended > 0.0) && (!l->sweep || lipsc_sweep_ended(l->sweep))) {
             ended = lipsc_seconds();
             for (size_t rank = 1; rank < l->ranks; rank++) tell_end(l, rank);
         }
