@@ -115,7 +115,15 @@ def test_run_file(tmp_path):
         ls.Result(tmp_path / "nothing.db")
 
 
-def test_interrupt(tmp_path):
+@pytest.fixture()
+def listening():
+    """Whoever starts the tests in the background may have told them to ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_interrupt(tmp_path, listening):
     """Ctrl-C stops a sweep and keeps the run, which goes on later."""
     path = tmp_path / "a.db"
     options = dict(text="builtin:lighthouse", lengths=[16, 64, 256], windows=8, run=path, dtype="float64")

@@ -82,22 +82,40 @@ static void next_together(lipsc_svd_run *runs, lipsc_lanczos **z, turn *t,
     for (size_t i = 0; i < t->count; i++) runs[t->who[i]].own_seconds += each;
 }
 
+/* Each by a thread of its own, or one after the other and then outside of any region: what
+ * is parallel inside a region, be it one of a single thread, makes its threads anew. */
+static void begin_all(size_t count, lipsc_svd_run *runs, lipsc_lanczos **z, int threads) {
+    if (threads == 1) {
+        for (size_t i = 0; i < count; i++) begin(&runs[i], &z[i]);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (size_t i = 0; i < count; i++) begin(&runs[i], &z[i]);
+}
+
+static void next_all(lipsc_svd_run *runs, lipsc_lanczos **z, const turn *t,
+                     lipsc_status made, int threads) {
+    if (threads == 1) {
+        for (size_t i = 0; i < t->count; i++) next(&runs[t->who[i]], z[t->who[i]], made);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (size_t i = 0; i < t->count; i++) next(&runs[t->who[i]], z[t->who[i]], made);
+}
+
 static void go(size_t count, lipsc_svd_run *runs, lipsc_lanczos **z, turn *t,
                lipsc_products *products, int threads) {
     const int together = threads == 1 && lipsc_svd_sums_together(runs->space);
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (threads > 1)
-    for (size_t i = 0; i < count; i++) begin(&runs[i], &z[i]);
+    begin_all(count, runs, z, threads);
     for (int trans = 0, idle = 0; idle < 2; trans = !trans) {
         collect(count, runs, trans, t);
         idle = t->count ? 0 : idle + 1;
         if (!t->count) continue;
         const lipsc_status made = make(runs, trans, t, products);
-        if (together) {
+        if (together)
             next_together(runs, z, t, made);
-            continue;
-        }
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (threads > 1)
-        for (size_t i = 0; i < t->count; i++) next(&runs[t->who[i]], z[t->who[i]], made);
+        else
+            next_all(runs, z, t, made, threads);
     }
 }
 

@@ -1,6 +1,11 @@
 /* test_lockstep.c - many solves side by side: each finds, to the last bit, what it finds
  * alone, whatever its neighbours do, and so does its evaluation in double; and LAPACK
- * agrees with it. */
+ * agrees with it.  A solve by two threads is not for ever making them. */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "attn/attn.h"
 #include "core/extreme.h"
 #include "layers.h"
@@ -197,6 +202,46 @@ static void test_values(void **state) {
     }
 }
 
+/* ---- Threads ------------------------------------------------------------------------- */
+
+static atomic_int made;
+
+/* In the place of the library's: OpenMP's threads are counted where they are made. */
+__attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
+                                                          const pthread_attr_t *attr,
+                                                          void *(*run)(void *), void *ctx) {
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    atomic_fetch_add(&made, 1);
+    return real(thread, attr, run, ctx);
+}
+
+/* Long enough that vector sums are worth two threads. */
+static void test_threads(void **state) {
+    (void)state;
+    test_layer all = random_layer_of(1, 0, (layer_sizes){.n = 64, .d = 768, .heads = 4});
+    lipsc_svd_settings set;
+    lipsc_svd_defaults(&set);
+    lipsc_packed *packed;
+    lipsc_attn *attn;
+    lipsc_error err = {0};
+    double sigma;
+    if (lipsc_packed_new(&all.layer, 2, &packed, &err) ||
+        lipsc_attn_at(packed, NULL, &all.input, LIPSC_F32, lipsc_cpu_of(2), &attn, &err))
+        fail_msg("%s", err.text);
+    int before = 0;
+    for (int time = 0; time < 2; time++) { /* the first solve may make its threads */
+        before = atomic_load(&made);
+        const lipsc_status status = lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, NULL);
+        assert_true(status == LIPSC_OK || status == LIPSC_E_NOCONV);
+    }
+    assert_true(before > 0);
+    assert_int_equal(atomic_load(&made), before);
+    lipsc_attn_free(attn);
+    lipsc_packed_free(packed);
+    test_layer_free(&all);
+}
+
 /* Settings that no solve can have are refused for all. */
 static void test_refused(void **state) {
     (void)state;
@@ -214,6 +259,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
