@@ -35,7 +35,7 @@ for header in "$include"/jansson*.h "$include"/*/jansson*.h "$include"/sqlite3.h
 done
 data='-DLIPSCOPE_DATA_BESIDE_BIN="." -DLIPSCOPE_DATA_BESIDE_LIB="." -DLIPSCOPE_DATA_INSTALLED="." -DLIPSC_ISA=generic -DLIPSC_ISA_generic'
 bad=0
-for file in $(find src cli -name '*.c' -not -path '*/cuda/*'); do
+for file in $(find src cli -name '*.c' -not -path '*/cuda/*' -not -path '*/mpi/*'); do
     # shellcheck disable=SC2086 # lists of words
     musl-gcc -std=c11 -fsyntax-only -fopenmp -Werror=implicit-function-declaration -Iinclude -Isrc -Icli -I"$headers" $data "$file" || bad=1
 done

@@ -6,6 +6,7 @@
 
 #include "args.h"
 #include "core/mem.h"
+#include "ranks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,7 +16,18 @@ lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out
     (void)name, (void)threads, (void)out, (void)err;
     abort();
 }
+lipsc_status lipsc_device_share(lipsc_ranks *ranks, int threads, lipsc_device **out,
+                                lipsc_error *err) {
+    (void)ranks, (void)threads, (void)out, (void)err;
+    abort();
+}
 void lipsc_device_close(lipsc_device *device) { (void)device; }
+lipsc_ranks *cli_ranks(void) { return NULL; }
+int cli_ranks_threads(void) { return 0; }
+const char *cli_ranks_device(const char *name, char room[32]) {
+    (void)room;
+    return name;
+}
 
 typedef struct {
     int flag, choice;

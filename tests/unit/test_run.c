@@ -136,7 +136,7 @@ static void test_store_and_resume(void **state) {
  */
 static void test_read_some(void **state) {
     (void)state;
-    char path[256], key[32];
+    char path[256], key[48];
     lipsc_run *run;
     lipsc_error err;
     json_t *head, *rows;
