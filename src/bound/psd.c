@@ -50,7 +50,7 @@ static double next_trace(size_t size, const double *a, double trace) {
 /* to = (from / trace)^2: below the diagonal by products, above it mirrored. */
 static void square(int threads, size_t size, const double *from, double trace, double *to) {
     const double factor = 1.0 / (trace * trace);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (size_t c = 0; c < size; c += BLOCK) {
         const size_t width = size - c < BLOCK ? size - c : BLOCK;
         lipsc_dense_gemm(0, 0, size - c, width, size, factor, from + c, size,

@@ -357,17 +357,25 @@ void lipsc_cpu_stage_rows(const lipsc_cpu_batch *b, const lipsc_cpu_member *of, 
             (const char *)src + k * vector, (char *)dst + k * vector);
 }
 
-/* All pieces between the caller's memory and rows (the rows of the pass). */
+static void stage_piece(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p, int trans,
+                        int outgoing, size_t width, char *rows) {
+    char *at = rows + p->base * width * pass->batch->w->kernels->item;
+    lipsc_cpu_stage_rows(pass->batch, p->of, trans, outgoing, p->dirs, width,
+                         outgoing ? at : p->x, outgoing ? p->y : at);
+}
+
+/* All pieces between the caller's memory and rows (the rows of the pass).  No region that
+ * has both num_threads and if: where the condition fails, clang's OpenMP keeps the number
+ * for the next region, be it one of BLAS, which then waits for ever for the others. */
 static void stage(const lipsc_cpu_pass *pass, int trans, int outgoing, size_t width,
                   char *rows) {
-    const lipsc_cpu_batch *b = pass->batch;
-#pragma omp parallel for num_threads(b->threads) schedule(dynamic, 1) if (pass->pieces > 1)
-    for (size_t i = 0; i < pass->pieces; i++) {
-        const lipsc_cpu_piece *p = &pass->piece[i];
-        char *at = rows + p->base * width * b->w->kernels->item;
-        lipsc_cpu_stage_rows(b, p->of, trans, outgoing, p->dirs, width,
-                             outgoing ? at : p->x, outgoing ? p->y : at);
+    if (pass->pieces == 1) {
+        stage_piece(pass, pass->piece, trans, outgoing, width, rows);
+        return;
     }
+#pragma omp parallel for num_threads(pass->batch->threads) schedule(dynamic, 1)
+    for (size_t i = 0; i < pass->pieces; i++)
+        stage_piece(pass, &pass->piece[i], trans, outgoing, width, rows);
 }
 
 /* Whether the rows of all pieces follow each other in the caller's memory, in and out. */
