@@ -93,7 +93,7 @@ test-travel:
 	@tools/travel.sh build-travel
 
 # Half of the time of asan goes into these, which compute with what the others reach.
-asan-short: ASAN_WITHOUT = -E '^cli\.(reproduce|demo|layer_file|measure_run)$$'
+asan-short: ASAN_WITHOUT = -E '^cli\.(reproduce|demo|layer_file|measure_run|screens)$$'
 asan asan-short:
 	@tools/deps.sh build test
 	@$(CONFIGURE) -B build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo \
