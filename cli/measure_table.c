@@ -342,7 +342,7 @@ static void put_sigmas(cli_grid *g, const view *v, const line *l) {
                 v->values[count++] = v->rows[i]->sigmas.at[k];
         const size_t used = strlen(text);
         if (used + CLI_NUMBER + 8 > sizeof text) {
-            strcpy(text + used, " ...");
+            snprintf(text + used, sizeof text - used, " ...");
             break;
         }
         snprintf(text + used, sizeof text - used, "%s%s", k ? "  " : "",

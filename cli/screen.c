@@ -37,7 +37,7 @@ cli_screen cli_screen_open(void) {
 static int power_of(double x, int digits) {
     char text[CLI_NUMBER];
     snprintf(text, sizeof text, "%.*e", digits - 1, x);
-    return atoi(strchr(text, 'e') + 1);
+    return (int)strtol(strchr(text, 'e') + 1, NULL, 10);
 }
 
 const char *cli_digits(double x, int digits, char text[CLI_NUMBER]) {

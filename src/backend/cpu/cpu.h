@@ -155,6 +155,12 @@ static inline lipsc_cpu_norm_heads lipsc_cpu_norm_at(const lipsc_layer *l, size_
 /* Norm and rotation of the projected directions, or their transposes in reverse order. */
 void lipsc_cpu_turn(const lipsc_cpu_pass *pass, int trans, void *dq, void *dk);
 
+/* Directions and results of head h where a pass has `rows` rows and the piece begins at the
+ * row `base`; the scratch of the calling thread. */
+lipsc_head_dirs lipsc_cpu_head_dirs(const lipsc_cpu_batch *b, size_t rows, size_t base,
+                                    size_t dirs, size_t h);
+void *lipsc_cpu_thread_scratch(const lipsc_cpu_batch *b);
+
 /* Between the caller's order and the back end's, for D^{1/2} J D^{-1/2}: rows come in
  * divided by the roots and leave multiplied by them, and the transpose the other way round.
  */

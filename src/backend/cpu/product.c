@@ -205,18 +205,17 @@ void lipsc_cpu_turn(const lipsc_cpu_pass *pass, int trans, void *dq, void *dk) {
 /* ---- the core --------------------------------------------------------------------------
  */
 
-static lipsc_head_dirs head_dirs(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,
-                                 size_t h) {
-    const lipsc_cpu_batch *b = pass->batch;
+lipsc_head_dirs lipsc_cpu_head_dirs(const lipsc_cpu_batch *b, size_t rows, size_t base,
+                                    size_t dirs, size_t h) {
     const lipsc_cpu_weights *w = b->w;
     const size_t item = w->kernels->item;
     const size_t g = h * w->layer->kv_heads / w->layer->heads;
-    const size_t row = h * pass->rows + p->base, key = g * pass->rows + p->base;
+    const size_t row = h * rows + base, key = g * rows + base;
     char *dq = (char *)b->dq + row * w->kw * item;
     char *dk = (char *)b->dk + key * w->kw * item;
     char *dz = (char *)b->dz + key * w->vw * item;
     char *heads = (char *)b->heads + row * w->vw * item;
-    return (lipsc_head_dirs){.dirs = p->dirs,
+    return (lipsc_head_dirs){.dirs = dirs,
                              .dq = dq,
                              .dk = dk,
                              .dz = dz,
@@ -229,7 +228,12 @@ static lipsc_head_dirs head_dirs(const lipsc_cpu_pass *pass, const lipsc_cpu_pie
                              .mean = (char *)b->mean + row * item};
 }
 
-static void *thread_scratch(const lipsc_cpu_batch *b) {
+static lipsc_head_dirs head_dirs(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,
+                                 size_t h) {
+    return lipsc_cpu_head_dirs(pass->batch, pass->rows, p->base, p->dirs, h);
+}
+
+void *lipsc_cpu_thread_scratch(const lipsc_cpu_batch *b) {
     return b->scratch + (size_t)omp_get_thread_num() * b->scratch_bytes;
 }
 
@@ -281,7 +285,7 @@ static void core_forward(lipsc_cpu_pass *pass) {
         const lipsc_head head = lipsc_cpu_head(b, p->of, h);
         const lipsc_head_dirs d = head_dirs(pass, p, h);
         b->w->kernels->forward(&head, &d, i0, min_size(i0 + cut.size, p->of->n),
-                               thread_scratch(b));
+                               lipsc_cpu_thread_scratch(b));
     }
 }
 
@@ -312,7 +316,7 @@ static void adjoint_task(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p, c
             if (!s) clear_rows(w, n, p->dirs, w->vw, i0, i1, d.gz);
             w->kernels->adjoint_rows(&head, &d, i0, i1);
         }
-        w->kernels->adjoint(&head, &d, i0, i1, j0, j1, thread_scratch(b));
+        w->kernels->adjoint(&head, &d, i0, i1, j0, j1, lipsc_cpu_thread_scratch(b));
     }
 }
 

@@ -7,7 +7,6 @@
  * Each row of J x is found by one rank, with the very operations of a CPU that has all of
  * them: the same bits.  J^T adds up in another order.  Projections, queries and outputs are
  * those of own rows; of keys and values every rank has all. */
-#include <omp.h>
 #include <string.h>
 
 #include "backend/ranks/split.h"
@@ -66,28 +65,7 @@ static void weigh(const shared *s, const void *factors, size_t width, const void
 /* ---- The core ------------------------------------------------------------------------ */
 
 static lipsc_head_dirs head_dirs(const shared *s, size_t h) {
-    const lipsc_cpu_batch *b = batch_of(s);
-    const lipsc_cpu_weights *w = b->w;
-    const size_t item = w->kernels->item, rows = s->pass.rows;
-    const size_t row = h * rows, key = h * w->layer->kv_heads / w->layer->heads * rows;
-    char *dq = (char *)b->dq + row * w->kw * item, *dk = (char *)b->dk + key * w->kw * item,
-         *dz = (char *)b->dz + key * w->vw * item,
-         *heads = (char *)b->heads + row * w->vw * item;
-    return (lipsc_head_dirs){.dirs = s->dirs,
-                             .dq = dq,
-                             .dk = dk,
-                             .dz = dz,
-                             .out = heads,
-                             .g = heads,
-                             .gq = dq,
-                             .gk = dk,
-                             .gz = dz,
-                             .shift = (char *)b->shift + row * item,
-                             .mean = (char *)b->mean + row * item};
-}
-
-static void *scratch(const lipsc_cpu_batch *b) {
-    return b->scratch + (size_t)omp_get_thread_num() * b->scratch_bytes;
+    return lipsc_cpu_head_dirs(batch_of(s), s->pass.rows, 0, s->dirs, h);
 }
 
 /* Cuts of own rows, none of more than `size`: how many, and the c-th. */
@@ -111,7 +89,7 @@ static void core_forward(const shared *s) {
         cut_at(s->split->own, CUT, cuts - 1 - task / heads, &i0, &i1); /* long ones first */
         const lipsc_head head = lipsc_cpu_head(b, s->pass.piece->of, task % heads);
         const lipsc_head_dirs d = head_dirs(s, task % heads);
-        b->w->kernels->forward(&head, &d, i0, i1, scratch(b));
+        b->w->kernels->forward(&head, &d, i0, i1, lipsc_cpu_thread_scratch(b));
     }
 }
 
@@ -125,7 +103,7 @@ static void adjoint_task(const shared *s, size_t size, size_t a, size_t c, size_
     for (size_t h = g * share; h < (g + 1) * share; h++) {
         const lipsc_head head = lipsc_cpu_head(b, s->pass.piece->of, h);
         const lipsc_head_dirs d = head_dirs(s, h);
-        b->w->kernels->adjoint(&head, &d, i0, i1, j0, j1, scratch(b));
+        b->w->kernels->adjoint(&head, &d, i0, i1, j0, j1, lipsc_cpu_thread_scratch(b));
     }
 }
 
