@@ -10,6 +10,7 @@
 #include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
+#include "svd/solver.h"
 
 enum {
     SMALL_SIDE = 512,   /* up to here the assembled matrix costs next to nothing */
@@ -47,23 +48,23 @@ static double norm(size_t n, const double *x) {
 }
 
 /* A lower bound by the direction v: |J v| / |v|, less what the product is off by. */
-static lipsc_status lower_of(const lipsc_op *op, const double *v, double rounding,
+static lipsc_status lower_of(const lipsc_linop *op, const double *v, double rounding,
                              double *lower) {
     double *image = lipsc_alloc(op->m, sizeof *image);
     if (!image) return LIPSC_E_NOMEM;
-    const int failed = op->apply(op->ctx, 0, 1, v, image);
+    const lipsc_status status = lipsc_linop_host(op, 0, 1, v, image);
     const double above = lipsc_up(norm(op->n, v), 2 * op->n);
-    const double below = lipsc_down(norm(op->m, image), 2 * op->m);
+    const double below = status ? NAN : lipsc_down(norm(op->m, image), 2 * op->m);
     int finite = isfinite(above) && above > 0.0;
-    for (size_t e = 0; e < op->m; e++) finite &= isfinite(image[e]) != 0;
+    for (size_t e = 0; !status && e < op->m; e++) finite &= isfinite(image[e]) != 0;
     lipsc_release(image);
-    if (failed) return LIPSC_E_CALLBACK;
+    if (status) return status;
     if (!finite) return LIPSC_E_NONFIN;
     *lower = lipsc_max(0.0, lipsc_down(lipsc_down(below / above, 4) - rounding, 4));
     return LIPSC_OK;
 }
 
-static lipsc_status check(const lipsc_op *op, const double *v,
+static lipsc_status check(const lipsc_linop *op, const double *v,
                           const lipsc_certify_settings *set) {
     if (!op || !op->apply || !op->m || !op->n || !set) return LIPSC_E_ARG;
     if (!(set->eps > 0.0) || !(set->rounding >= 0.0) || !(set->lower >= 0.0))
@@ -108,8 +109,8 @@ static lipsc_certify_plan price_moments(const lipsc_certifier *c, int power) {
     return (lipsc_certify_plan){.rung = moment_names[power],
                                 .products = 0.5 * side * power,
                                 .seconds = side * power * vector_seconds(c),
-                                .bytes =
-                                    2 * LIPSC_CERTIFY_BLOCK * longest * sizeof(double)};
+                                .bytes = (3 * LIPSC_CERTIFY_BLOCK + 1) * longest *
+                                         sizeof(double)};
 }
 
 static lipsc_certify_plan price_dense(const lipsc_certifier *c, double rate) {
@@ -262,7 +263,7 @@ static lipsc_status not_closed(const lipsc_certificate *out,
 }
 
 /* Scales, climbs, and scales back. */
-static lipsc_status prove(const lipsc_op *op, const lipsc_certify_settings *set, int way,
+static lipsc_status prove(const lipsc_linop *op, const lipsc_certify_settings *set, int way,
                           lipsc_certificate *out, lipsc_error *err) {
     const double scale = power_of_two_near(out->lower);
     lipsc_certifier c = {.op = op,
@@ -284,7 +285,7 @@ static lipsc_status prove(const lipsc_op *op, const lipsc_certify_settings *set,
 }
 
 /* A zero operator is the one that needs no direction: every product is exactly zero. */
-static lipsc_status prove_zero(const lipsc_op *op, const lipsc_certify_settings *set,
+static lipsc_status prove_zero(const lipsc_linop *op, const lipsc_certify_settings *set,
                                lipsc_certificate *out) {
     lipsc_certifier c = {.op = op,
                          .set = set,
@@ -312,6 +313,14 @@ lipsc_status lipsc_certify(const lipsc_op *op, const double *v,
 lipsc_status lipsc_certify_by(const lipsc_op *op, const double *v,
                               const lipsc_certify_settings *set, int way,
                               lipsc_certificate *out, lipsc_error *err) {
+    if (!op || !op->apply) return lipsc_fail(err, LIPSC_E_ARG, "there is no operator");
+    const lipsc_linop there = lipsc_svd_callback(op);
+    return lipsc_certify_linop(&there, v, set, way, out, err);
+}
+
+lipsc_status lipsc_certify_linop(const lipsc_linop *op, const double *v,
+                                 const lipsc_certify_settings *set, int way,
+                                 lipsc_certificate *out, lipsc_error *err) {
     const double start = lipsc_seconds();
     lipsc_status status = check(op, v, set);
     if (status || !out) return lipsc_fail(err, LIPSC_E_ARG, "a setting is out of range");

@@ -7,7 +7,8 @@
  *     dense.c     the assembled matrix: one Cholesky factorisation proves it
  *     below.c     a Cholesky factorisation as a proof
  *
- * The mathematics is in docs/maths.md 7.8.  Nothing here knows of attention.  Everything is
+ * The mathematics is in docs/maths.md 7.8.  Nothing here knows of attention, nor where the
+ * vectors are: they are touched through their space alone (linalg/space.h).  Everything is
  * scaled by a power of two so that sigma is about 1: squares neither overflow nor vanish.
  */
 #ifndef LIPSC_CERTIFY_CERTIFY_H
@@ -15,6 +16,7 @@
 
 #include <float.h>
 
+#include "linalg/space.h"
 #include "lipscope.h"
 
 /* The singular values' powers: sum of sigma^(2p) for p = 1 .. LIPSC_MOST_POWER. */
@@ -22,7 +24,7 @@ enum { LIPSC_MOST_POWER = 8, LIPSC_CERTIFY_BLOCK = 32 };
 
 /* One certificate in the making.  J is the operator over `scale`. */
 typedef struct {
-    const lipsc_op *op;
+    const lipsc_linop *op; /* in f64, vectors whole                               */
     const lipsc_certify_settings *set;
     double scale; /* a power of two                                               */
     double eta;   /* |fl(J x) - J x| <= eta |x|, and of J^T                       */
@@ -51,17 +53,33 @@ enum { LIPSC_ANY_WAY = -1, LIPSC_CHOLESKY_WAY = 0 };
 lipsc_status lipsc_certify_by(const lipsc_op *op, const double *v,
                               const lipsc_certify_settings *set, int way,
                               lipsc_certificate *out, lipsc_error *err);
+/* lipsc_certify of an operator in f64 on vectors of any device, which are whole; v is in
+ * host memory. */
+lipsc_status lipsc_certify_linop(const lipsc_linop *op, const double *v,
+                                 const lipsc_certify_settings *set, int way,
+                                 lipsc_certificate *out, lipsc_error *err);
 
 /* ---- product.c ---- */
 
 size_t lipsc_certify_length(const lipsc_certifier *c, int trans, int image);
-/* y = J x or J^T x for k vectors; LIPSC_E_STOPPED when asked to stop, LIPSC_E_NONFIN. */
-lipsc_status lipsc_certify_apply(lipsc_certifier *c, int trans, size_t k, const double *x,
-                                 double *y);
+/* y = J x or J^T x for k vectors, *square (or NULL) the sum of its squares, whose relative
+ * error is that of one rounding per element; LIPSC_E_STOPPED when asked to stop,
+ * LIPSC_E_NONFIN. */
+lipsc_status lipsc_certify_apply(lipsc_certifier *c, int trans, size_t k, const void *x,
+                                 void *y, double *square);
+/* k vectors of length len, and the sum of their squares as above. */
+lipsc_status lipsc_certify_vectors(const lipsc_certifier *c, size_t len, size_t k,
+                                   void **out);
+lipsc_status lipsc_certify_square(const lipsc_certifier *c, size_t len, size_t k,
+                                  const void *x, double *square);
+/* Unit vectors of the shorter side, any LIPSC_CERTIFY_BLOCK that follow each other: one
+ * array, of which they are a view. */
+lipsc_status lipsc_units_new(const lipsc_certifier *c, void **units);
+const void *lipsc_units_from(const lipsc_certifier *c, const void *units, size_t first);
 /* Tells how much of the work that was announced is done. */
 void lipsc_certify_tell(lipsc_certifier *c, double done);
-double lipsc_sum_squares(size_t count,
-                         const double *x); /* relative error: count roundings */
+/* of host numbers; relative error: count roundings */
+double lipsc_sum_squares(size_t count, const double *x);
 
 /* ---- below.c ---- */
 
@@ -88,10 +106,12 @@ double lipsc_moments_bound(const lipsc_moments *moments);
 /* k Ritz vectors and what products with them gave. */
 typedef struct {
     size_t k;
-    double *V, *W, *R; /* (n, k), (m, k) = J V, (n, k) = J^T W - V (W^T W); column-major  */
-    double defect;     /* above |V^T V - I|                                              */
-    double size;       /* above |V|_F                                                    */
-    double *value;     /* (k) |J v_i|, descending                                        */
+    const lipsc_space *space;
+    void *V, *W, *R; /* (n, k), (m, k) = J V, (n, k) = J^T W - V (W^T W); column-major    */
+    double W_square; /* sum of squares of W                                              */
+    double defect;   /* above |V^T V - I|                                              */
+    double size;     /* above |V|_F                                                    */
+    double *value;   /* (k) |J v_i|, descending                                        */
     double W_error, R_error;           /* Frobenius, above                               */
     double kept[LIPSC_MOST_POWER + 1]; /* below the root of the part of the p-th moment
                                         * that the vectors hold, for p up to `powers`    */

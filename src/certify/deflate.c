@@ -9,20 +9,20 @@
 #include "certify/certify.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "core/extreme.h"
 #include "core/mem.h"
-#include "core/rng.h"
-#include "linalg/dense.h"
+#include "svd/solver.h"
 
 enum { PROBES = 8 };
 static const double smallest_value = 1e-6; /* of the largest: below, a vector is useless */
 
 /* ---- The vectors ------------------------------------------------------------------- */
 
-static int apply_scaled(void *ctx, int trans, size_t k, const double *x, double *y) {
-    return lipsc_certify_apply(ctx, trans, k, x, y) != LIPSC_OK;
+/* A stop is told apart by whoever asked. */
+static lipsc_status apply_scaled(void *ctx, int trans, size_t k, const void *x, void *y) {
+    const lipsc_status status = lipsc_certify_apply(ctx, trans, k, x, y, NULL);
+    return status == LIPSC_E_STOPPED ? LIPSC_E_CALLBACK : status;
 }
 
 /* Leading vectors that are good for something. */
@@ -33,14 +33,18 @@ static size_t useful(size_t k, const double *value) {
 }
 
 static lipsc_status solve(lipsc_certifier *c, size_t k, lipsc_ritz *out) {
-    const lipsc_op op = {.m = c->op->m, .n = c->op->n, .apply = apply_scaled, .ctx = c};
+    const lipsc_linop op = {.m = c->op->m,
+                            .n = c->op->n,
+                            .space = c->op->space,
+                            .apply = apply_scaled,
+                            .ctx = c};
     lipsc_svd_settings set;
     lipsc_svd_defaults(&set);
     set.count = k;
     set.seed = c->set->seed;
     set.tol = lipsc_min(1e-2, 0.3 * sqrt(c->set->eps));
     set.max_products = 200 + 20 * (long)k;
-    lipsc_status status = lipsc_svd(&op, &set, out->value, NULL, out->V, NULL);
+    lipsc_status status = lipsc_svd_linop(&op, &set, out->value, NULL, out->V, NULL);
     if (status == LIPSC_E_NOCONV) status = LIPSC_OK;
     if (status == LIPSC_E_CALLBACK && c->set->stop && c->set->stop(c->set->ctx))
         status = LIPSC_E_STOPPED;
@@ -51,59 +55,63 @@ static lipsc_status solve(lipsc_certifier *c, size_t k, lipsc_ritz *out) {
 /* Above |V^T V - I|. */
 static lipsc_status find_defect(const lipsc_certifier *c, lipsc_ritz *out) {
     const size_t n = c->op->n, k = out->k;
-    double *gram = lipsc_alloc(k * k, sizeof *gram);
+    double *gram = lipsc_alloc(k * k, sizeof *gram), square = NAN;
     if (!gram) return LIPSC_E_NOMEM;
-    lipsc_dense_gemm(1, 0, k, k, n, 1.0, out->V, n, out->V, n, 0.0, gram, k);
-    for (size_t i = 0; i < k; i++) gram[i * k + i] -= 1.0;
-    out->size = lipsc_up(sqrt(lipsc_sum_squares(n * k, out->V)), n + k);
-    out->defect = lipsc_up(sqrt(lipsc_sum_squares(k * k, gram)), k * k) +
-                  2.0 * (double)n * DBL_EPSILON * out->size * out->size;
+    lipsc_status status = lipsc_space_gram(out->space, n, k, out->V, k, out->V, gram);
+    if (!status) status = lipsc_certify_square(c, n, k, out->V, &square);
+    for (size_t i = 0; !status && i < k; i++) gram[i * k + i] -= 1.0;
+    out->size = lipsc_up(sqrt(square), n + k);
+    if (!status)
+        out->defect = lipsc_up(sqrt(lipsc_sum_squares(k * k, gram)), k * k) +
+                      2.0 * (double)n * DBL_EPSILON * out->size * out->size;
     lipsc_release(gram);
-    return LIPSC_OK;
+    return status;
 }
 
 lipsc_status lipsc_ritz_find(lipsc_certifier *c, size_t k, lipsc_ritz *out,
                              long *products) {
     const size_t m = c->op->m, n = c->op->n, before = c->applied[0];
-    *out = (lipsc_ritz){0};
-    out->V = lipsc_alloc(n, k * sizeof *out->V);
-    out->W = lipsc_alloc(m, k * sizeof *out->W);
-    out->R = lipsc_alloc(n, k * sizeof *out->R);
+    *out = (lipsc_ritz){.space = c->op->space};
     out->value = lipsc_alloc_zero(k, sizeof *out->value);
-    lipsc_status status =
-        out->V && out->W && out->R && out->value ? LIPSC_OK : LIPSC_E_NOMEM;
+    lipsc_status status = out->value ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = lipsc_certify_vectors(c, n, k, &out->V);
+    if (!status) status = lipsc_certify_vectors(c, m, k, &out->W);
+    if (!status) status = lipsc_certify_vectors(c, n, k, &out->R);
     if (!status) status = solve(c, k, out);
     if (!status && out->k) status = find_defect(c, out);
-    if (!status && out->k) status = lipsc_certify_apply(c, 0, out->k, out->V, out->W);
+    if (!status && out->k)
+        status = lipsc_certify_apply(c, 0, out->k, out->V, out->W, &out->W_square);
     *products = (long)(c->applied[0] - before);
     if (status) lipsc_ritz_free(out);
     return status;
 }
 
 void lipsc_ritz_free(lipsc_ritz *ritz) {
-    lipsc_release(ritz->V);
-    lipsc_release(ritz->W);
-    lipsc_release(ritz->R);
+    void *const all[] = {ritz->V, ritz->W, ritz->R};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]) lipsc_space_release(ritz->space, all[i]);
     lipsc_release(ritz->value);
     *ritz = (lipsc_ritz){0};
 }
 
 /* ---- Their part of the moments ----------------------------------------------------- */
 
-/* R = Z - V (W^T W), Z in R already, whose error is z_error. */
-static lipsc_status make_residual(const lipsc_certifier *c, double z_error,
+/* R = Z - V (W^T W), Z in R already, whose error is z_error and sum of squares z_square. */
+static lipsc_status make_residual(const lipsc_certifier *c, double z_error, double z_square,
                                   lipsc_ritz *ritz) {
     const size_t m = c->op->m, n = c->op->n, k = ritz->k;
     double *A = lipsc_alloc(k * k, sizeof *A);
     if (!A) return LIPSC_E_NOMEM;
-    const double z = sqrt(lipsc_sum_squares(n * k, ritz->R));
-    lipsc_dense_gemm(1, 0, k, k, m, 1.0, ritz->W, m, ritz->W, m, 0.0, A, k);
-    lipsc_dense_gemm(0, 0, n, k, k, -1.0, ritz->V, n, A, k, 1.0, ritz->R, n);
-    const double a = sqrt(lipsc_sum_squares(k * k, A));
-    ritz->R_error = lipsc_up(
-        z_error + 2.0 * ((double)k + 4.0) * DBL_EPSILON * (z + ritz->size * a), n * k);
+    lipsc_status status = lipsc_space_gram(ritz->space, m, k, ritz->W, k, ritz->W, A);
+    for (size_t e = 0; !status && e < k * k; e++) A[e] = -A[e];
+    if (!status)
+        status = lipsc_space_combine(ritz->space, n, k, ritz->V, k, A, 1.0, ritz->R);
+    const double a = status ? 0.0 : sqrt(lipsc_sum_squares(k * k, A));
+    ritz->R_error = lipsc_up(z_error + 2.0 * ((double)k + 4.0) * DBL_EPSILON *
+                                           (sqrt(z_square) + ritz->size * a),
+                             n * k);
     lipsc_release(A);
-    return LIPSC_OK;
+    return status;
 }
 
 lipsc_status lipsc_ritz_powers(lipsc_certifier *c, int power, double norm,
@@ -111,63 +119,69 @@ lipsc_status lipsc_ritz_powers(lipsc_certifier *c, int power, double norm,
     const size_t m = c->op->m, n = c->op->n, k = ritz->k, roundings = (m + n) * k;
     const size_t longest = m > n ? m : n;
     if (power < 2) power = 2; /* R is needed in any case */
-    double *x = lipsc_alloc(longest, k * sizeof *x),
-           *y = lipsc_alloc(longest, k * sizeof *y);
-    lipsc_status status = x && y ? LIPSC_OK : LIPSC_E_NOMEM;
-    double size = lipsc_up(sqrt(lipsc_sum_squares(m * k, ritz->W)), roundings);
+    void *room[2] = {NULL, NULL};
+    const void *x = ritz->W;
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < 2 && !status; i++)
+        status = lipsc_certify_vectors(c, longest, k, &room[i]);
+    double size = lipsc_up(sqrt(ritz->W_square), roundings);
     double error = ritz->W_error = lipsc_up(c->eta * ritz->size, 4);
     ritz->powers = 0;
-    if (!status) memcpy(x, ritz->W, m * k * sizeof *x);
     for (int p = 1; p <= power && !status; p++) {
+        void *y = room[p & 1];
+        double square;
         ritz->kept[p] =
             lipsc_max(0.0, lipsc_down((lipsc_down(size, 2 * roundings + 16) - error) /
                                           lipsc_up(sqrt(1.0 + ritz->defect), 4),
                                       8));
         ritz->powers = p;
         if (p == power) break;
-        status = lipsc_certify_apply(c, p & 1, k, x, y);
+        status = lipsc_certify_apply(c, p & 1, k, x, y, &square);
         if (status) break;
         error = lipsc_up(c->eta * size + norm * error, 8);
-        size = lipsc_up(sqrt(lipsc_sum_squares(k * (p & 1 ? n : m), y)), roundings);
+        size = lipsc_up(sqrt(square), roundings);
         if (p == 1) {
-            memcpy(ritz->R, y, n * k * sizeof *y);
-            status = make_residual(c, error, ritz);
+            status = lipsc_space_copy(ritz->space, n * k, y, ritz->R);
+            if (!status) status = make_residual(c, error, square, ritz);
         }
-        double *swap = x;
         x = y;
-        y = swap;
     }
-    lipsc_release(x);
-    lipsc_release(y);
+    for (size_t i = 0; i < 2; i++)
+        if (room[i]) lipsc_space_release(ritz->space, room[i]);
     return status;
 }
 
 /* ---- What may be expected ---------------------------------------------------------- */
 
+/* Random vectors less what V holds of them. */
+static lipsc_status draw_rest(const lipsc_certifier *c, const lipsc_ritz *ritz, void *x) {
+    const lipsc_space *space = c->op->space;
+    const size_t n = c->op->n, k = ritz->k;
+    double *part = lipsc_alloc(k, PROBES * sizeof *part);
+    lipsc_status status = part || !k ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = lipsc_space_random(space, c->set->seed + 1, 0, PROBES * n, x);
+    if (!status && k) status = lipsc_space_gram(space, n, k, ritz->V, PROBES, x, part);
+    for (size_t e = 0; !status && e < k * PROBES; e++) part[e] = -part[e];
+    if (!status && k)
+        status = lipsc_space_combine(space, n, k, ritz->V, PROBES, part, 1.0, x);
+    lipsc_release(part);
+    return status;
+}
+
 lipsc_status lipsc_ritz_rest(lipsc_certifier *c, const lipsc_ritz *ritz, int power,
                              double *estimate) {
-    const size_t m = c->op->m, n = c->op->n, k = ritz->k, longest = m > n ? m : n;
-    double *x = lipsc_alloc(longest, PROBES * sizeof *x);
-    double *y = lipsc_alloc(longest, PROBES * sizeof *y);
-    double *part = lipsc_alloc(k, PROBES * sizeof *part);
-    lipsc_status status = x && y && part ? LIPSC_OK : LIPSC_E_NOMEM;
-    for (size_t e = 0; !status && e < PROBES * n; e++)
-        x[e] = lipsc_rng_normal(c->set->seed + 1, e);
-    if (!status) {
-        lipsc_dense_gemm(1, 0, k, PROBES, n, 1.0, ritz->V, n, x, n, 0.0, part, k);
-        lipsc_dense_gemm(0, 0, n, PROBES, k, -1.0, ritz->V, n, part, k, 1.0, x, n);
-    }
+    const size_t longest = c->op->m > c->op->n ? c->op->m : c->op->n;
+    void *room[2] = {NULL, NULL};
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < 2 && !status; i++)
+        status = lipsc_certify_vectors(c, longest, PROBES, &room[i]);
+    if (!status) status = draw_rest(c, ritz, room[0]);
     for (int p = 1; p <= power && !status; p++) {
-        const int trans = (p - 1) & 1;
-        status = lipsc_certify_apply(c, trans, PROBES, x, y);
-        if (!status) estimate[p] = lipsc_sum_squares(PROBES * (trans ? n : m), y) / PROBES;
-        double *swap = x;
-        x = y;
-        y = swap;
+        status = lipsc_certify_apply(c, (p - 1) & 1, PROBES, room[(p - 1) & 1], room[p & 1],
+                                     &estimate[p]);
+        estimate[p] /= PROBES;
     }
-    lipsc_release(x);
-    lipsc_release(y);
-    lipsc_release(part);
+    for (size_t i = 0; i < 2; i++) lipsc_space_release(c->op->space, room[i]);
     return status;
 }
 
@@ -192,14 +206,19 @@ static lipsc_status respond(const lipsc_certifier *c, const lipsc_ritz *ritz, do
     const double gap = lipsc_down(lambda - rest, 2), over = 1.0 / gap;
     *out = INFINITY;
     if (!(gap > 0.0) || !(ritz->defect < 0.5)) return LIPSC_OK;
-    lipsc_dense_gemm(1, 0, k, k, m, 1.0, ritz->W, m, ritz->W, m, 0.0, S, k);
-    lipsc_dense_gemm(1, 0, k, k, n, over, ritz->R, n, ritz->R, n, 1.0, S, k);
-    for (size_t i = 0; i < k; i++) /* gemm may round both triangles differently */
+    double *T = lipsc_alloc(k * k, sizeof *T), w = NAN, r = NAN;
+    lipsc_status status = T ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = lipsc_space_gram(ritz->space, m, k, ritz->W, k, ritz->W, S);
+    if (!status) status = lipsc_space_gram(ritz->space, n, k, ritz->R, k, ritz->R, T);
+    if (!status) status = lipsc_certify_square(c, m, k, ritz->W, &w);
+    if (!status) status = lipsc_certify_square(c, n, k, ritz->R, &r);
+    for (size_t e = 0; !status && e < k * k; e++) S[e] += over * T[e];
+    for (size_t i = 0; i < k; i++) /* sums may round both triangles differently */
         for (size_t j = 0; j < i; j++) S[i * k + j] = S[j * k + i];
-    const double w = lipsc_sum_squares(m * k, ritz->W);
-    const double r = over * lipsc_sum_squares(n * k, ritz->R);
+    lipsc_release(T);
+    r *= over;
     double largest;
-    const lipsc_status status = lipsc_eigen_below(k, S, &largest);
+    if (!status) status = lipsc_eigen_below(k, S, &largest);
     if (status || !isfinite(largest)) return status;
     largest += 2.0 * ((double)(m + n) + 8.0) * DBL_EPSILON * (w + r);
     const double error =

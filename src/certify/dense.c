@@ -4,7 +4,6 @@
 #include "certify/certify.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "core/extreme.h"
 #include "core/mem.h"
@@ -25,17 +24,22 @@ size_t lipsc_dense_proof_bytes(const lipsc_certifier *c) {
 }
 
 /* Columns of A = J or J^T, rows x side.  Half of the announced work, a little more. */
-static lipsc_status assemble(lipsc_certifier *c, size_t rows, double *x, double *A) {
-    lipsc_status status = LIPSC_OK;
+static lipsc_status assemble(lipsc_certifier *c, size_t rows, double *A) {
+    void *units = NULL, *y = NULL;
+    lipsc_status status = lipsc_units_new(c, &units);
+    if (!status) status = lipsc_certify_vectors(c, rows, LIPSC_CERTIFY_BLOCK, &y);
     for (size_t first = 0; first < c->side && !status; first += LIPSC_CERTIFY_BLOCK) {
         const size_t left = c->side - first;
         const size_t k = left < LIPSC_CERTIFY_BLOCK ? left : LIPSC_CERTIFY_BLOCK;
-        memset(x, 0, k * c->side * sizeof *x);
-        for (size_t j = 0; j < k; j++) x[j * c->side + first + j] = 1.0;
-        status = lipsc_certify_apply(c, c->flip, k, x, A + first * rows);
+        status =
+            lipsc_certify_apply(c, c->flip, k, lipsc_units_from(c, units, first), y, NULL);
+        if (!status)
+            status = lipsc_space_download(c->op->space, k * rows, y, A + first * rows);
         if (!status)
             lipsc_certify_tell(c, 0.5 * c->total * (double)(first + k) / (double)c->side);
     }
+    lipsc_space_release(c->op->space, units);
+    lipsc_space_release(c->op->space, y);
     return status;
 }
 
@@ -71,11 +75,10 @@ lipsc_status lipsc_dense_prove(lipsc_certifier *c, double *bound) {
     int definite = 0;
     *bound = INFINITY;
     if (lipsc_dense_proof_bytes(c) == SIZE_MAX) return LIPSC_E_RANGE;
-    double *x = lipsc_alloc(side, LIPSC_CERTIFY_BLOCK * sizeof *x);
     double *A = lipsc_alloc(rows * side, sizeof *A),
            *G = lipsc_alloc(side * side, sizeof *G);
-    lipsc_status status = x && A && G ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) status = assemble(c, rows, x, A);
+    lipsc_status status = A && G ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = assemble(c, rows, A);
     if (!status) {
         const double square = lipsc_up(lipsc_sum_squares(rows * side, A), rows * side);
         const double mu = largest_mu(c, rows, square);
@@ -89,7 +92,6 @@ lipsc_status lipsc_dense_prove(lipsc_certifier *c, double *bound) {
         if (!status && mu > 0.0) status = lipsc_dense_cholesky(side, G, &definite);
     }
     if (!status && definite) *bound = c->goal;
-    lipsc_release(x);
     lipsc_release(A);
     lipsc_release(G);
     return status;

@@ -6,26 +6,18 @@
 #include "certify/certify.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "core/extreme.h"
-#include "core/mem.h"
 
-/* The squares of x_1 .. x_power for unit vectors first .. first+k-1, added to square. */
-static lipsc_status add_block(lipsc_certifier *c, int power, size_t first, size_t k,
-                              double *x, double *y, double *square) {
-    const size_t length = c->side;
+/* The squares of x_1 .. x_power for the k vectors x, added to square.  room: two blocks */
+static lipsc_status add_block(lipsc_certifier *c, int power, size_t k, const void *x,
+                              void *const room[2], double *square) {
     lipsc_status status = LIPSC_OK;
-    memset(x, 0, k * length * sizeof *x);
-    for (size_t j = 0; j < k; j++) x[j * length + first + j] = 1.0;
     for (int p = 1; p <= power && !status; p++) {
-        const int trans = c->flip ^ ((p - 1) & 1);
-        status = lipsc_certify_apply(c, trans, k, x, y);
-        if (!status)
-            square[p] += lipsc_sum_squares(k * lipsc_certify_length(c, trans, 1), y);
-        double *swap = x;
-        x = y;
-        y = swap;
+        double sum;
+        status = lipsc_certify_apply(c, c->flip ^ ((p - 1) & 1), k, x, room[p & 1], &sum);
+        if (!status) square[p] += sum;
+        x = room[p & 1];
     }
     return status;
 }
@@ -46,20 +38,21 @@ static void bound_roots(const lipsc_certifier *c, int power, const double *squar
 lipsc_status lipsc_moments_find(lipsc_certifier *c, int power, lipsc_moments *out) {
     const size_t longest = c->op->m > c->op->n ? c->op->m : c->op->n;
     double square[LIPSC_MOST_POWER + 1] = {0};
-    double *x = lipsc_alloc(longest, LIPSC_CERTIFY_BLOCK * sizeof *x);
-    double *y = lipsc_alloc(longest, LIPSC_CERTIFY_BLOCK * sizeof *y);
-    lipsc_status status = x && y ? LIPSC_OK : LIPSC_E_NOMEM;
+    void *units = NULL, *room[2] = {NULL, NULL};
+    lipsc_status status = lipsc_units_new(c, &units);
     for (int p = 0; p <= LIPSC_MOST_POWER; p++) out->root[p] = INFINITY;
+    for (size_t i = 0; i < 2 && !status; i++)
+        status = lipsc_certify_vectors(c, longest, LIPSC_CERTIFY_BLOCK, &room[i]);
     for (size_t first = 0; first < c->side && !status; first += LIPSC_CERTIFY_BLOCK) {
         const size_t left = c->side - first;
         const size_t k = left < LIPSC_CERTIFY_BLOCK ? left : LIPSC_CERTIFY_BLOCK;
-        status = add_block(c, power, first, k, x, y, square);
+        status = add_block(c, power, k, lipsc_units_from(c, units, first), room, square);
         if (!status)
             lipsc_certify_tell(c, c->done + c->total * (double)k / (double)c->side);
     }
     if (!status) bound_roots(c, power, square, out);
-    lipsc_release(x);
-    lipsc_release(y);
+    lipsc_space_release(c->op->space, units);
+    for (size_t i = 0; i < 2; i++) lipsc_space_release(c->op->space, room[i]);
     return status;
 }
 

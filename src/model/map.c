@@ -3,6 +3,7 @@
 #include "model/block.h"
 #include "model/rounding.h"
 
+#include "certify/certify.h"
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
@@ -452,14 +453,16 @@ lipsc_status lipsc_map_certify(lipsc_map *map, const double *v,
     lipsc_map *twin;
     lipsc_status status = open_twin(map, &twin);
     if (status) return lipsc_fail(err, status, "%s", lipsc_strerror(status));
-    const size_t length = map->n * map->model->config.d;
-    const lipsc_op op = {.m = length, .n = length, .apply = op_apply, .ctx = twin};
+    const lipsc_linop there = lipsc_map_linop(twin);
+    const lipsc_op host = lipsc_map_op(twin); /* for vectors that ranks share */
     lipsc_certify_settings used = *set;
     status = find_rounding(twin, &used.rounding);
     if (status)
         lipsc_fail(err, status, "%s", lipsc_strerror(status));
+    else if (there.space->split)
+        status = lipsc_certify(&host, v, &used, out, err);
     else
-        status = lipsc_certify(&op, v, &used, out, err);
+        status = lipsc_certify_linop(&there, v, &used, LIPSC_ANY_WAY, out, err);
     return status;
 }
 

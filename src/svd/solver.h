@@ -5,6 +5,10 @@
 #include "linalg/space.h"
 #include "lipscope.h"
 
+/* A callback on host doubles as an operator on the f64 space of the host; op outlives it.
+ */
+lipsc_linop lipsc_svd_callback(const lipsc_op *op);
+
 /* set: checked, no zero left that means "default" except count, basis and block.
  * u, v: set->count vectors in back-end memory (of op->m and op->n), or NULL.
  * sigma and info as lipsc_svd says. */

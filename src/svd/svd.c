@@ -195,20 +195,22 @@ lipsc_status lipsc_svd_linop_from(const lipsc_linop *op, const lipsc_svd_setting
     return task.status;
 }
 
-/* A callback on host doubles is an operator on the f64 space of the host. */
 static lipsc_status apply_callback(void *ctx, int trans, size_t k, const void *x, void *y) {
     const lipsc_op *op = ctx;
     return op->apply(op->ctx, trans, k, x, y) ? LIPSC_E_CALLBACK : LIPSC_OK;
 }
 
+lipsc_linop lipsc_svd_callback(const lipsc_op *op) {
+    return (lipsc_linop){.m = op->m,
+                         .n = op->n,
+                         .space = lipsc_space_host(LIPSC_F64),
+                         .apply = apply_callback,
+                         .ctx = (void *)(uintptr_t)op};
+}
+
 lipsc_status lipsc_svd(const lipsc_op *op, const lipsc_svd_settings *set, double *sigma,
                        double *u, double *v, lipsc_svd_info *info) {
     if (!op || !op->apply) return LIPSC_E_ARG;
-    lipsc_op callback = *op;
-    const lipsc_linop linop = {.m = op->m,
-                               .n = op->n,
-                               .space = lipsc_space_host(LIPSC_F64),
-                               .apply = apply_callback,
-                               .ctx = &callback};
+    const lipsc_linop linop = lipsc_svd_callback(op);
     return lipsc_svd_linop(&linop, set, sigma, u, v, info);
 }
