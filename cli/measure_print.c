@@ -47,7 +47,7 @@ static size_t choose_columns(const measure_settings *s, unsigned parts,
                              lipsc_column *columns) {
     const lipsc_format format = (lipsc_format)s->common.format;
     if (format == LIPSC_FORMAT_TABLE && !s->upper && !(s->certify.eps > 0.0))
-        parts &= ~(unsigned)LIPSC_PART_UPPER;
+        parts &= ~(unsigned)LIPSC_ROW_UPPER;
     return lipsc_table_columns(lipsc_row_fields(), parts, format, columns);
 }
 

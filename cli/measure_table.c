@@ -373,19 +373,19 @@ typedef struct {
 
 #define OF(member) offsetof(lipsc_row, member)
 static const extra extras[] = {
-    {LIPSC_PART_CERTIFY, "certified", CERTIFIED, 0},
-    {LIPSC_PART_RELEASED, "released", REAL, OF(released)},
-    {LIPSC_PART_DETAILS, "token", WORD, OF(token)},
-    {LIPSC_PART_DETAILS, "alone", REAL, OF(token_norm)},
-    {LIPSC_PART_DETAILS, "from", WORD, OF(pair_from)},
-    {LIPSC_PART_DETAILS, "to", WORD, OF(pair_to)},
-    {LIPSC_PART_DETAILS, "pair", REAL, OF(pair_norm)},
-    {LIPSC_PART_SPREAD, "sink", WORD, OF(sink_token)},
-    {LIPSC_PART_SPREAD, "mass", SHARE, OF(sink)},
-    {LIPSC_PART_SINK, "it alone", REAL, OF(sink_norm)},
-    {LIPSC_PART_SINK, "the rest", REAL, OF(rest_norm)},
-    {LIPSC_PART_SPREAD, "entropy", REAL, OF(entropy)},
-    {LIPSC_PART_COUNT, "singular values", SIGMAS, 0},
+    {LIPSC_ROW_CERTIFY, "certified", CERTIFIED, 0},
+    {LIPSC_ROW_RELEASED, "released", REAL, OF(released)},
+    {LIPSC_ROW_DETAILS, "token", WORD, OF(token)},
+    {LIPSC_ROW_DETAILS, "alone", REAL, OF(token_norm)},
+    {LIPSC_ROW_DETAILS, "from", WORD, OF(pair_from)},
+    {LIPSC_ROW_DETAILS, "to", WORD, OF(pair_to)},
+    {LIPSC_ROW_DETAILS, "pair", REAL, OF(pair_norm)},
+    {LIPSC_ROW_SPREAD, "sink", WORD, OF(sink_token)},
+    {LIPSC_ROW_SPREAD, "mass", SHARE, OF(sink)},
+    {LIPSC_ROW_SINK, "it alone", REAL, OF(sink_norm)},
+    {LIPSC_ROW_SINK, "the rest", REAL, OF(rest_norm)},
+    {LIPSC_ROW_SPREAD, "entropy", REAL, OF(entropy)},
+    {LIPSC_ROW_COUNT, "singular values", SIGMAS, 0},
 };
 enum { EXTRAS = sizeof extras / sizeof *extras };
 
@@ -420,7 +420,7 @@ static void say_extras(const view *v, const cli_screen *screen, unsigned parts) 
     const size_t longest = v->lengths[v->length_count - 1];
     putchar('\n');
     cli_say(screen, "At n = %zu, medians%s:", longest,
-            parts & (LIPSC_PART_DETAILS | LIPSC_PART_SPREAD)
+            parts & (LIPSC_ROW_DETAILS | LIPSC_ROW_SPREAD)
                 ? "; words are those of the window where sigma is largest"
                 : "");
     putchar('\n');
@@ -428,19 +428,19 @@ static void say_extras(const view *v, const cli_screen *screen, unsigned parts) 
 
 static void explain_extras(const cli_screen *screen, unsigned parts) {
     putchar('\n');
-    if (parts & LIPSC_PART_DETAILS)
+    if (parts & LIPSC_ROW_DETAILS)
         cli_say(
             screen,
             "token: moving it alone does most, by `alone`; from, to: the one token that "
             "moves the output of another most, by `pair`");
-    if (parts & LIPSC_PART_SPREAD)
+    if (parts & LIPSC_ROW_SPREAD)
         cli_say(screen,
                 "sink: the token that takes most of the attention of a head, with `mass` "
                 "of it");
-    if (parts & LIPSC_PART_SINK)
+    if (parts & LIPSC_ROW_SINK)
         cli_say(screen, "it alone, the rest: sigma while only the sink moves, and while "
                         "only the others do");
-    if (parts & LIPSC_PART_RELEASED)
+    if (parts & LIPSC_ROW_RELEASED)
         cli_say(screen, "released: what the paper's scripts return");
 }
 

@@ -41,7 +41,6 @@ typedef struct {
     size_t iterations; /* of the longest climb.  Default 200                            */
     uint64_t seed;     /* Default 1                                                     */
     lipsc_dtype dtype; /* of the search; the value found is computed in double           */
-    int threads;       /* 0: those of the device                                      */
     lipsc_device *device; /* NULL: the CPU                                               */
     double tol; /* residual of the final value.  Default 0: 1e-8                        */
     int (*stop)(void *ctx); /* nonzero: end with LIPSC_E_STOPPED and the best so far     */

@@ -158,7 +158,6 @@ typedef struct {
     long head;                       /* -1: all; only with heads and attention           */
     const lipsc_mask *mask_override; /* NULL: the model's own          */
     lipsc_dtype dtype;
-    int threads;          /* 0: those of the device                           */
     lipsc_device *device; /* NULL: the CPU                                    */
 } lipsc_map_options;
 

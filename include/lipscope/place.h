@@ -107,12 +107,7 @@ typedef struct {
 LIPSC_API lipsc_fields lipsc_attack_fields(void);
 
 typedef struct {
-    size_t count;
-    const size_t *at;
-} lipsc_attack_lengths;
-
-typedef struct {
-    lipsc_attack_lengths lengths; /* default: that of the given input                    */
+    lipsc_sizes lengths; /* default: that of the given input                    */
     size_t atoms; /* > 0: a measure of so many atoms, positions and masses              */
     lipsc_attack_domain domain;
     double radius; /* NaN: the longest token of the given input                          */

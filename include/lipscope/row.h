@@ -86,19 +86,19 @@ LIPSC_API void lipsc_pool_free(lipsc_pool *pool); /* and empties it */
 
 /* Parts of a row that are there only when asked for. */
 enum {
-    LIPSC_PART_EXPERIMENT = 1,
-    LIPSC_PART_COUNT = 2,
-    LIPSC_PART_RELEASED = 4,
-    LIPSC_PART_DETAILS = 8,
-    LIPSC_PART_CERTIFY = 16,
-    LIPSC_PART_UPPER = 32,  /* stored in every row, shown when asked for */
-    LIPSC_PART_SPREAD = 64, /* with details or with the sink */
-    LIPSC_PART_SINK = 128
+    LIPSC_ROW_EXPERIMENT = 1,
+    LIPSC_ROW_COUNT = 2,
+    LIPSC_ROW_RELEASED = 4,
+    LIPSC_ROW_DETAILS = 8,
+    LIPSC_ROW_CERTIFY = 16,
+    LIPSC_ROW_UPPER = 32,  /* stored in every row, shown when asked for */
+    LIPSC_ROW_SPREAD = 64, /* with details or with the sink */
+    LIPSC_ROW_SINK = 128
 };
 
 /* X(member, kind, part, shown, unit, what it says) */
 #define LIPSC_ROW_LIST(X)                                                                  \
-    X(experiment, TEXT, LIPSC_PART_EXPERIMENT, 0, "", "figure of `reproduce`")             \
+    X(experiment, TEXT, LIPSC_ROW_EXPERIMENT, 0, "", "figure of `reproduce`")              \
     X(model, TEXT, 0, 0, "", "the checkpoint as named on the command line")                \
     X(architecture, TEXT, 0, 0, "", "its family")                                          \
     X(layer, COUNT, 0, 1, "", "from 0; null for the map `model`")                          \
@@ -109,7 +109,7 @@ enum {
     X(window, COUNT, 0, 1, "", "number of the window, from 0")                             \
     X(sigma, REAL, 0, 1, "", "largest singular value: reached by a direction, in double")  \
     X(lower, REAL, 0, 0, "", "proved: sigma of the exact function is not below")           \
-    X(upper, REAL, LIPSC_PART_UPPER, 1, "",                                                \
+    X(upper, REAL, LIPSC_ROW_UPPER, 1, "",                                                 \
       "proved, with rounding: no direction does more")                                     \
     X(upper_prob, REAL, 0, 1, "", "no direction does more, with this probability")         \
     X(probability, REAL, 0, 0, "", "of upper_prob")                                        \
@@ -124,22 +124,21 @@ enum {
     X(special, FLAG, 0, 0, "", "special tokens stand around it, and n counts them")        \
     X(rounding, TEXT, 0, 0, "", "why nothing is known, where scores cannot be told apart") \
     X(routing_gap, REAL, 0, 0, "", "least lead of an expert that a token takes")           \
-    X(sigmas, REALS, LIPSC_PART_COUNT, 1, "", "the largest singular values")               \
-    X(released, REAL, LIPSC_PART_RELEASED, 1, "", "what the paper's scripts return here")  \
-    X(entropy, REAL, LIPSC_PART_SPREAD, 1, "nats", "mean over rows of the attention")      \
-    X(sink, REAL, LIPSC_PART_SPREAD, 1, "", "largest column sum of an attention matrix")   \
-    X(sink_token, COUNT, LIPSC_PART_SPREAD, 1, "", "its token")                            \
-    X(sink_norm, REAL, LIPSC_PART_SINK, 1, "", "what moving the sink token alone does")    \
-    X(rest_norm, REAL, LIPSC_PART_SINK, 1, "",                                             \
-      "what all others do while it is held fixed")                                         \
-    X(token, COUNT, LIPSC_PART_DETAILS, 1, "", "the token that alone does most")           \
-    X(token_norm, REAL, LIPSC_PART_DETAILS, 1, "", "what it does")                         \
-    X(pair_from, COUNT, LIPSC_PART_DETAILS, 1, "", "the strongest single block: from")     \
-    X(pair_to, COUNT, LIPSC_PART_DETAILS, 1, "", "this token to this one")                 \
-    X(pair_norm, REAL, LIPSC_PART_DETAILS, 1, "", "its norm")                              \
-    X(certified, FLAG, LIPSC_PART_CERTIFY, 1, "", "upper is at most 1 + EPS times lower")  \
-    X(certificate, TEXT, LIPSC_PART_CERTIFY, 1, "", "the proof that says so")              \
-    X(certify_products, WHOLE, LIPSC_PART_CERTIFY, 0, "pairs", "what it cost")             \
+    X(sigmas, REALS, LIPSC_ROW_COUNT, 1, "", "the largest singular values")                \
+    X(released, REAL, LIPSC_ROW_RELEASED, 1, "", "what the paper's scripts return here")   \
+    X(entropy, REAL, LIPSC_ROW_SPREAD, 1, "nats", "mean over rows of the attention")       \
+    X(sink, REAL, LIPSC_ROW_SPREAD, 1, "", "largest column sum of an attention matrix")    \
+    X(sink_token, COUNT, LIPSC_ROW_SPREAD, 1, "", "its token")                             \
+    X(sink_norm, REAL, LIPSC_ROW_SINK, 1, "", "what moving the sink token alone does")     \
+    X(rest_norm, REAL, LIPSC_ROW_SINK, 1, "", "what all others do while it is held fixed") \
+    X(token, COUNT, LIPSC_ROW_DETAILS, 1, "", "the token that alone does most")            \
+    X(token_norm, REAL, LIPSC_ROW_DETAILS, 1, "", "what it does")                          \
+    X(pair_from, COUNT, LIPSC_ROW_DETAILS, 1, "", "the strongest single block: from")      \
+    X(pair_to, COUNT, LIPSC_ROW_DETAILS, 1, "", "this token to this one")                  \
+    X(pair_norm, REAL, LIPSC_ROW_DETAILS, 1, "", "its norm")                               \
+    X(certified, FLAG, LIPSC_ROW_CERTIFY, 1, "", "upper is at most 1 + EPS times lower")   \
+    X(certificate, TEXT, LIPSC_ROW_CERTIFY, 1, "", "the proof that says so")               \
+    X(certify_products, WHOLE, LIPSC_ROW_CERTIFY, 0, "pairs", "what it cost")              \
     X(version, TEXT, 0, 0, "", "of lipscope")                                              \
     X(model_hash, TEXT, 0, 0, "", "SHA-256 of the checkpoint")                             \
     X(text_hash, TEXT, 0, 0, "", "SHA-256 of the text")                                    \

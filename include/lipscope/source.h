@@ -14,6 +14,12 @@
 extern "C" {
 #endif
 
+/* Lengths, windows, layers: a list that stays its owner's. */
+typedef struct {
+    size_t count;
+    const size_t *at;
+} lipsc_sizes;
+
 /* ---- What is read ----------------------------------------------------------------- */
 
 /* Exactly one of the six is given; the rest is zero or NULL. */

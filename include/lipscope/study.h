@@ -30,11 +30,6 @@ extern "C" {
 
 /* ---- What is asked ---------------------------------------------------------------- */
 
-typedef struct {
-    size_t count;
-    const size_t *at;
-} lipsc_sizes;
-
 /* How far a run is. */
 typedef struct {
     size_t done, total;      /* cells, those of the run file included */
@@ -198,7 +193,7 @@ LIPSC_API lipsc_status lipsc_study_summary(lipsc_study *study, lipsc_summary *ou
                                            lipsc_error *err);
 LIPSC_API void lipsc_summary_free(lipsc_summary *summary);
 
-/* LIPSC_PART_ bits of what the rows of these settings say. */
+/* LIPSC_ROW_ bits of what the rows of these settings say. */
 LIPSC_API unsigned lipsc_study_parts(const lipsc_study_settings *set);
 
 #ifdef __cplusplus

@@ -282,11 +282,6 @@ lipsc_status lipsc_attack_run(const lipsc_layer *layer, const lipsc_attack_setti
     lipsc_search s;
     lipsc_attack_settings used = *set;
     if (used.tol == 0.0) used.tol = 1e-8;
-    lipsc_device lent; /* the device with the threads that are asked for */
-    if (used.threads) {
-        lipsc_device_lend(used.device, used.threads, &lent);
-        used.device = &lent;
-    }
     memset(out, 0, sizeof *out);
     lipsc_status status = lipsc_search_open(layer, &used, &s, err), outcome = status;
     if (!status) {

@@ -20,8 +20,7 @@ struct lipsc_map {
     lipsc_map_options options;
     lipsc_mask mask; /* what options.mask_override points to, where it is not NULL */
     size_t n;
-    lipsc_device lent;             /* the device of the options, with their threads     */
-    const lipsc_device *device;    /* that, or the device of the options                */
+    const lipsc_device *device;    /* that of the options                                */
     const lipsc_device *blocks_on; /* the same, or its CPU where it knows no blocks     */
     double *x;        /* (n, d): input of the map, for the twin in double           */
     double *y;        /* (n, d): its output; NULL for heads and attention           */
@@ -62,7 +61,6 @@ static lipsc_status check(const lipsc_model *m, const lipsc_map_options *o,
     if (o->map != LIPSC_MAP_MODEL && o->layer >= m->config.layers)
         return lipsc_fail(err, LIPSC_E_ARG, "%s: has %zu layers, so there is no layer %zu",
                           m->shown, m->config.layers, o->layer);
-    if (o->threads < 0) return lipsc_fail(err, LIPSC_E_ARG, "threads = %d", o->threads);
     return LIPSC_OK;
 }
 
@@ -161,8 +159,7 @@ static lipsc_status begin(lipsc_model *m, size_t n, const double *x,
     map->model = m;
     map->n = n;
     map->options = *options;
-    if (options->threads) lipsc_device_lend(options->device, options->threads, &map->lent);
-    map->device = options->threads ? &map->lent : options->device;
+    map->device = options->device;
     map->blocks_on = lipsc_device_dense(map->device);
     if (options->mask_override) {
         map->mask = *options->mask_override;

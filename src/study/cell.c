@@ -261,21 +261,20 @@ static void complete(const lipsc_study *study, study_job *job, work *w, int thre
 }
 
 static lipsc_map_options map_options(const lipsc_study *study, const study_cell *cell,
-                                     int threads) {
+                                     lipsc_device *device) {
     return (lipsc_map_options){.map = study->set.map,
                                .layer = cell->layer == LIPSC_NONE ? 0 : cell->layer,
                                .head = cell->head == LIPSC_NONE ? -1 : (long)cell->head,
                                .mask_override = study->set.mask_override,
                                .dtype = study->set.dtype,
-                               .threads = threads,
-                               .device = study->set.device};
+                               .device = device};
 }
 
 /* Room for the values, and the maps; the time goes to all alike. */
 static lipsc_status make_maps(const lipsc_study *study, size_t count, study_job *job,
-                              work *w, int threads, lipsc_error *err) {
+                              work *w, lipsc_device *device, lipsc_error *err) {
     const double begin = lipsc_seconds();
-    const lipsc_map_options how = map_options(study, job->cell, threads);
+    const lipsc_map_options how = map_options(study, job->cell, device);
     const lipsc_acts **acts = lipsc_alloc(count, sizeof *acts);
     lipsc_map **map = lipsc_alloc(count, sizeof *map);
     lipsc_status status = acts && map ? LIPSC_OK : fail_plain(LIPSC_E_NOMEM, err);
@@ -292,7 +291,7 @@ static lipsc_status make_maps(const lipsc_study *study, size_t count, study_job 
     for (size_t i = 0; i < count && !status; i++) {
         w[i].map = map[i];
         w[i].r.seconds = each;
-        job[i].times.prepare = threads * each;
+        job[i].times.prepare = device->threads * each;
     }
     lipsc_release(acts);
     lipsc_release(map);
@@ -302,9 +301,11 @@ static lipsc_status make_maps(const lipsc_study *study, size_t count, study_job 
 void lipsc_study_compute(const lipsc_study *study, size_t count, study_job *job,
                          int threads) {
     lipsc_error err;
+    lipsc_device lent;
+    lipsc_device_lend(study->set.device, threads, &lent);
     work *w = lipsc_alloc_zero(count, sizeof *w);
-    const lipsc_status status = w ? make_maps(study, count, job, w, threads, &err)
-                                  : fail_plain(LIPSC_E_NOMEM, &err);
+    const lipsc_status status =
+        w ? make_maps(study, count, job, w, &lent, &err) : fail_plain(LIPSC_E_NOMEM, &err);
     if (!status) find_values(study, count, job, w);
     for (size_t i = 0; i < count; i++) {
         if (status) {

@@ -154,7 +154,7 @@ static lipsc_status compare_input(lipsc_model *model, const lipsc_layer_record *
 static lipsc_status map_of(lipsc_model *model, const lipsc_layer_record *stored,
                            lipsc_mask *mask, lipsc_map_options *how, lipsc_error *err) {
     *how = (lipsc_map_options){
-        .map = (lipsc_map_kind)stored->map, .head = -1, .dtype = LIPSC_F64, .threads = 1};
+        .map = (lipsc_map_kind)stored->map, .head = -1, .dtype = LIPSC_F64};
     const lipsc_status status =
         find_layer(stored, lipsc_model_describe(model)->layers, &how->layer, err);
     if (status) return status;

@@ -72,12 +72,12 @@ static void set_value(const study_result *r, lipsc_row *row) {
 }
 
 unsigned lipsc_study_parts(const lipsc_study_settings *s) {
-    return LIPSC_PART_UPPER | (s->count ? LIPSC_PART_COUNT : 0) |
-           (s->as_released ? LIPSC_PART_RELEASED : 0) |
-           (s->details ? LIPSC_PART_DETAILS : 0) |
-           (s->details || s->sink ? LIPSC_PART_SPREAD : 0) |
-           (s->sink ? LIPSC_PART_SINK : 0) | (s->certify > 0.0 ? LIPSC_PART_CERTIFY : 0) |
-           (s->experiment ? LIPSC_PART_EXPERIMENT : 0);
+    return LIPSC_ROW_UPPER | (s->count ? LIPSC_ROW_COUNT : 0) |
+           (s->as_released ? LIPSC_ROW_RELEASED : 0) |
+           (s->details ? LIPSC_ROW_DETAILS : 0) |
+           (s->details || s->sink ? LIPSC_ROW_SPREAD : 0) | (s->sink ? LIPSC_ROW_SINK : 0) |
+           (s->certify > 0.0 ? LIPSC_ROW_CERTIFY : 0) |
+           (s->experiment ? LIPSC_ROW_EXPERIMENT : 0);
 }
 
 static void set_place(const lipsc_study *study, const study_cell *cell, lipsc_attn *attn,

@@ -108,9 +108,9 @@ static lipsc_status extras(const lipsc_layer_row_settings *set, lipsc_attn *attn
 static void fill(const lipsc_layer_row_settings *set, const lipsc_attn *attn,
                  const result *r, lipsc_row *row) {
     const lipsc_layer *layer = &attn->layer;
-    row->parts = LIPSC_PART_UPPER | (set->sigmas ? LIPSC_PART_COUNT : 0) |
-                 (set->as_released ? LIPSC_PART_RELEASED : 0) |
-                 (set->certify ? LIPSC_PART_CERTIFY : 0);
+    row->parts = LIPSC_ROW_UPPER | (set->sigmas ? LIPSC_ROW_COUNT : 0) |
+                 (set->as_released ? LIPSC_ROW_RELEASED : 0) |
+                 (set->certify ? LIPSC_ROW_CERTIFY : 0);
     row->model = set->name;
     row->architecture = "layer";
     row->map = lipsc_map_name(layer->O ? LIPSC_MAP_ATTENTION : LIPSC_MAP_HEADS);

@@ -18,8 +18,7 @@ static inline row measure(lipsc_model *model, const lipsc_acts *acts, size_t lay
                                        .layer = layer,
                                        .head = -1,
                                        .dtype = dtype,
-                                       .threads = 2,
-                                       .device = test_device(0)};
+                                       .device = test_device(2)};
     lipsc_error err = {0};
     lipsc_map *map;
     if (lipsc_map_new(model, acts, &options, &map, &err)) fail_msg("%s", err.text);

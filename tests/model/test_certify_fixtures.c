@@ -32,8 +32,7 @@ static void certify(const fixture *f, const lipsc_acts *acts, size_t layer,
                                    .layer = layer,
                                    .head = -1,
                                    .dtype = LIPSC_F64,
-                                   .threads = 2,
-                                   .device = test_device(0)};
+                                   .device = test_device(2)};
     lipsc_map *map;
     lipsc_error err = {0};
     lipsc_svd_settings solver;

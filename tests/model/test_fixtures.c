@@ -74,12 +74,8 @@ static double sigma_errors(const fixture *f, const lipsc_acts *acts, size_t c, s
     const size_t count = json_array_size(theirs);
     double sigma[16], worst = 0;
     assert_true(count > 0 && count <= 16);
-    const lipsc_map_options options = {.map = map,
-                                       .layer = layer,
-                                       .head = -1,
-                                       .dtype = dtype,
-                                       .threads = 1,
-                                       .device = test_device(0)};
+    const lipsc_map_options options = {
+        .map = map, .layer = layer, .head = -1, .dtype = dtype, .device = test_device(1)};
     lipsc_error err = {0};
     lipsc_map *m;
     if (lipsc_map_new(f->model, acts, &options, &m, &err)) fail_msg("%s", err.text);

@@ -90,8 +90,7 @@ static double confirm(const fixture *f, const lipsc_acts *acts, lipsc_map_kind k
                                        .layer = layer,
                                        .head = -1,
                                        .dtype = LIPSC_F64,
-                                       .threads = 1,
-                                       .device = test_device(0)};
+                                       .device = test_device(1)};
     lipsc_error err = {0};
     lipsc_map *map;
     lipsc_svd_settings set;

@@ -132,11 +132,8 @@ static void difference(const fixture *f, lipsc_map_kind map, size_t n, const dou
 static double check_map(const fixture *f, const lipsc_acts *acts, lipsc_map_kind kind) {
     const size_t n = lipsc_acts_length(acts), count = n * lipsc_model_describe(f->model)->d;
     const double *x = lipsc_acts_block_input(acts, 0);
-    const lipsc_map_options options = {.map = kind,
-                                       .head = -1,
-                                       .dtype = LIPSC_F64,
-                                       .threads = 2,
-                                       .device = test_device(0)};
+    const lipsc_map_options options = {
+        .map = kind, .head = -1, .dtype = LIPSC_F64, .device = test_device(2)};
     lipsc_error err = {0};
     lipsc_map *map;
     if (lipsc_map_new(f->model, acts, &options, &map, &err)) fail_msg("%s", err.text);
@@ -219,8 +216,7 @@ static void test_released(void **state) {
                 const lipsc_map_options options = {.map = kinds[k],
                                                    .head = -1,
                                                    .dtype = (lipsc_dtype)dtype,
-                                                   .threads = 1,
-                                                   .device = test_device(0)};
+                                                   .device = test_device(1)};
                 lipsc_error err = {0};
                 lipsc_map *map;
                 if (lipsc_map_new(f.model, acts, &options, &map, &err))
@@ -262,8 +258,7 @@ static void check_heads(const fixture *f, const lipsc_mask *mask) {
                                                .head = head,
                                                .mask_override = mask,
                                                .dtype = LIPSC_F64,
-                                               .threads = 1,
-                                               .device = test_device(0)};
+                                               .device = test_device(1)};
             lipsc_error err = {0};
             lipsc_map *map;
             lipsc_layer l;
@@ -315,8 +310,7 @@ static void one_f32(fixture *f) {
             const lipsc_map_options options = {.map = (lipsc_map_kind)kind,
                                                .head = -1,
                                                .dtype = (lipsc_dtype)t,
-                                               .threads = 1,
-                                               .device = test_device(0)};
+                                               .device = test_device(1)};
             assert_int_equal(lipsc_map_new(f->model, acts, &options, &map[t], NULL),
                              LIPSC_OK);
         }
@@ -356,22 +350,18 @@ static void one_refusals(fixture *f) {
     lipsc_acts *acts = fixture_run(f, 0, LIPSC_F64);
     lipsc_map *map;
     lipsc_error err = {0};
-    lipsc_map_options o = {
-        .map = LIPSC_MAP_BLOCK, .head = 0, .threads = 1, .device = test_device(0)};
+    lipsc_map_options o = {.map = LIPSC_MAP_BLOCK, .head = 0, .device = test_device(1)};
     assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "one head"));
-    o = (lipsc_map_options){
-        .layer = 99, .head = -1, .threads = 1, .device = test_device(0)};
+    o = (lipsc_map_options){.layer = 99, .head = -1, .device = test_device(1)};
     assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "no layer 99"));
     o = (lipsc_map_options){
-        .map = LIPSC_MAP_ATTENTION, .head = 99, .threads = 1, .device = test_device(0)};
+        .map = LIPSC_MAP_ATTENTION, .head = 99, .device = test_device(1)};
     assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
     assert_non_null(strstr(err.text, "no head 99"));
-    o = (lipsc_map_options){.map = LIPSC_MAP_NORM_ATTENTION,
-                            .head = -1,
-                            .threads = 1,
-                            .device = test_device(0)};
+    o = (lipsc_map_options){
+        .map = LIPSC_MAP_NORM_ATTENTION, .head = -1, .device = test_device(1)};
     if (!lipsc_model_describe(f->model)->pre_norm) {
         assert_int_equal(lipsc_map_new(f->model, acts, &o, &map, &err), LIPSC_E_ARG);
         assert_non_null(strstr(err.text, "pre-norm"));

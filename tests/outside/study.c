@@ -90,7 +90,7 @@ static void bound_and_attack(void) {
     printf("%s: %.4g, sigma %.4g\n", bounds.at[0].name, bounds.at[0].value, bounds.sigma);
     expect(bounds.at[0].value >= bounds.sigma, "the tightest bound is none");
     lipsc_attacks_defaults(&search);
-    search.lengths = (lipsc_attack_lengths){1, &of.length};
+    search.lengths = (lipsc_sizes){1, &of.length};
     search.restarts = search.iterations = 3;
     expect(!lipsc_place_attack(place, &search, &found, &err), err.text);
     printf("attack: %.4g, at most %.4g\n", found.rows[0].sigma, found.rows[0].upper);

@@ -57,8 +57,7 @@ static double sigma_of(const real *r, size_t n, size_t layer) {
                                        .layer = layer,
                                        .head = -1,
                                        .dtype = LIPSC_F64,
-                                       .threads = 2,
-                                       .device = test_device(0)};
+                                       .device = test_device(2)};
     lipsc_svd_settings set;
     lipsc_acts *acts = NULL;
     lipsc_map *map = NULL;

@@ -129,11 +129,8 @@ static void test_attention_only(void **state) {
     assert_non_null(x);
     for (size_t e = 0; e < 4 * 768; e++) x[e] = sin((double)e);
     lipsc_map *map;
-    lipsc_map_options o = {.map = LIPSC_MAP_RESIDUAL,
-                           .layer = 6,
-                           .head = -1,
-                           .threads = 1,
-                           .device = test_device(0)};
+    lipsc_map_options o = {
+        .map = LIPSC_MAP_RESIDUAL, .layer = 6, .head = -1, .device = test_device(1)};
     assert_int_equal(lipsc_map_new_at(model, 4, x, &o, &map, &err), LIPSC_OK);
     lipsc_map_free(map);
     o.map = LIPSC_MAP_BLOCK;

@@ -65,9 +65,9 @@ static double attacked_sigma(const test_layer *t, double R, double upper) {
     set.centre = set.data = t->input.X;
     set.weights = t->input.weights;
     set.times = t->input.times;
-    set.threads = 1;
     set.restarts = 1;
     set.iterations = 6;
+    set.device = test_device(1);
     lipsc_error err = {.text = ""};
     const lipsc_status status = lipsc_attack_run(&t->layer, &set, &found, &err);
     if (status == LIPSC_E_RANGE) return 0.0;

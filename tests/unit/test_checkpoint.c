@@ -302,8 +302,7 @@ static void test_options(void **state) {
         const lipsc_map_options o = {.map = LIPSC_MAP_MODEL,
                                      .head = -1,
                                      .dtype = LIPSC_F64,
-                                     .threads = 1,
-                                     .device = test_device(0)};
+                                     .device = test_device(1)};
         lipsc_map *map;
         lipsc_error err = {0};
         if (lipsc_map_new(model, acts, &o, &map, &err)) fail_msg("%s", err.text);
@@ -474,8 +473,7 @@ static void test_threads(void **state) {
             const lipsc_map_options o = {.map = LIPSC_MAP_MODEL,
                                          .head = -1,
                                          .dtype = LIPSC_F32,
-                                         .threads = 1,
-                                         .device = test_device(0)};
+                                         .device = test_device(1)};
             lipsc_svd_settings set;
             lipsc_svd_defaults(&set);
             lipsc_acts *acts = NULL;
@@ -629,12 +627,8 @@ static void test_wrong_inputs(void **state) {
 
 /* sigma of a map of layer 3 at the window's activations */
 static double sigma_at(lipsc_model *model, const lipsc_acts *acts, lipsc_map_kind kind) {
-    const lipsc_map_options o = {.map = kind,
-                                 .layer = 3,
-                                 .head = -1,
-                                 .dtype = LIPSC_F32,
-                                 .threads = 1,
-                                 .device = test_device(0)};
+    const lipsc_map_options o = {
+        .map = kind, .layer = 3, .head = -1, .dtype = LIPSC_F32, .device = test_device(1)};
     lipsc_svd_settings set;
     lipsc_map *map;
     double sigma;

@@ -25,8 +25,7 @@ static double sigma_of(lipsc_model *model, const lipsc_acts *acts, size_t layer,
                                        .layer = layer,
                                        .head = -1,
                                        .dtype = LIPSC_F64,
-                                       .threads = 1,
-                                       .device = test_device(0)};
+                                       .device = test_device(1)};
     lipsc_svd_settings set;
     lipsc_map *map;
     lipsc_error err = {0};

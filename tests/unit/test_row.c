@@ -38,7 +38,7 @@ static void test_read(void **state) {
     assert_true(row.seed == LIPSC_NO_WHOLE && !row.mask);
     assert_true(row.sigmas.count == 3 && row.sigmas.at[2] == 0.25 &&
                 isnan(row.sigmas.at[1]));
-    assert_int_equal(row.parts, LIPSC_PART_UPPER | LIPSC_PART_COUNT);
+    assert_int_equal(row.parts, LIPSC_ROW_UPPER | LIPSC_ROW_COUNT);
     lipsc_pool_free(&pool);
 }
 
