@@ -92,11 +92,12 @@ test-ranks: configure
 test-travel:
 	@tools/travel.sh build-travel
 
-# Half of the time of asan goes into the tests that asan-short leaves out, which compute with
-# what the others reach.  Open MPI never frees some of its memory, so its ranks are watched for
-# everything but leaks, in asan-ranks.
+# Most of the time of asan goes into the tests and the random layers that asan-short leaves out,
+# which compute with what the others reach.  Open MPI never frees some of its memory, so its
+# ranks are watched for everything but leaks, in asan-ranks.
 ASAN_WITHOUT = cli\.ranks.*|ranks\..*
-asan-short: ASAN_WITHOUT = cli\.(reproduce|demo|layer_file|measure_run|screens|ranks.*)|ranks\..*
+asan-short: ASAN_WITHOUT = cli\.(reproduce|demo|layer_file|measure|measure_run|screens|ranks.*)|ranks\..*|repo\..*|unit\.coverage
+asan-short: export LIPSCOPE_FEWER = 8
 asan asan-short:
 	@tools/deps.sh build test
 	@$(CONFIGURE) -B build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo \

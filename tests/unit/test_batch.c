@@ -1,6 +1,7 @@
 /* test_batch.c - products of several inputs at once: each input gets, to the last bit, what
  * it gets alone, whatever stands beside it, in whatever order, on any number of threads. */
 #include "attn/attn.h"
+#include "chosen.h"
 #include "core/extreme.h"
 #include "layers.h"
 
@@ -171,6 +172,7 @@ static void test_each_feature(void **state) {
 static void test_features_together(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
+        if (!chosen(seed)) continue;
         stream s = {seed + 4000, 0};
         const unsigned all = ((1u << ALL_FEATURES) - 1) & ~(unsigned)FEATURE_SATURATED;
         check(seed + 100, (unsigned)draw(&s, 0, all) & all, draw(&s, 1, 120));
@@ -182,7 +184,8 @@ static void test_long_beside_short(void **state) {
     (void)state;
     static const unsigned masks[] = {0, FEATURE_CAUSAL, FEATURE_SLIDING,
                                      FEATURE_TIMES | FEATURE_GROUPED};
-    for (unsigned m = 0; m < 4; m++) check(m + 500, masks[m], 900);
+    for (unsigned m = 0; m < 4; m++)
+        if (chosen(m)) check(m + 500, masks[m], 900);
 }
 
 /* An input whose scores overflow is refused, and leaves nothing behind. */
