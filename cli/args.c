@@ -4,24 +4,33 @@
  * bundled, "--" ends the options, operands and options mix in any order, the last of
  * repeated options counts.  Names are not abbreviated: a script must not change its
  * meaning when an option is added. */
+#define _POSIX_C_SOURCE 200809L
 #include "args.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ranks.h"
+#include "screen.h"
 
 static size_t speaker; /* the rank that this process is */
 
 void cli_speak_as(size_t rank) { speaker = rank; }
 
+/* On one line, which scripts read; a terminal has it broken between words. */
 static void say(const cli_command *self, const char *format, va_list args) {
-    fprintf(stderr, "lipscope%s%s: ", self ? " " : "", self ? self->name : "");
-    if (speaker) fprintf(stderr, "rank %zu: ", speaker);
+    int front = fprintf(stderr, "lipscope%s%s:", self ? " " : "", self ? self->name : "");
+    if (speaker) front += fprintf(stderr, " rank %zu:", speaker);
     char text[4096]; /* words of the command line may be anybody's file names */
     vsnprintf(text, sizeof text, format, args);
+    if (isatty(STDERR_FILENO)) {
+        cli_put_words(stderr, text, cli_screen_width(STDERR_FILENO), (size_t)front, 2, "");
+        return;
+    }
+    fputc(' ', stderr);
     lipsc_put_plain(stderr, text);
     fputc('\n', stderr);
 }

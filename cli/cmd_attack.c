@@ -366,7 +366,7 @@ const cli_command cli_cmd_attack = {
     .operands = "MODEL|FILE",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "the worst input of given length and radius, as far as a search finds it",
+    .summary = "the worst input of a length and radius that a search finds",
     .about =
         "Looks for the input at which the largest singular value of one attention layer\n"
         "is largest: from the known worst cases of every head, from random inputs and\n"
@@ -374,9 +374,9 @@ const cli_command cli_cmd_attack = {
         "prints is reached by the input it writes; `upper` is proved for the whole\n"
         "domain, where a bound applies.  FILE is a layer file as `lipscope layer` reads\n"
         "it, with or without X.  The file written holds the layer with its heads, mask,\n"
-        "scale, positions and norms, so it is read without options.  With three lengths or "
-        "more sigma ~ c n^e is fitted.\n"
-        "Ctrl-C ends the search and keeps the best input so far.",
+        "scale, positions and norms, so it is read without options.  With three lengths\n"
+        "or more sigma ~ c n^e is fitted.  Ctrl-C ends the search and keeps the best\n"
+        "input so far.",
     .example = "  $ lipscope attack gpt2/ --layer 3 --length 32 --radius layernorm\n"
                "  $ lipscope attack layer.safetensors --length 24 --radius 2\n"
                "  $ lipscope layer attack.safetensors\n",

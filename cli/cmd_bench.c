@@ -1,6 +1,7 @@
 /* cmd_bench.c - lipscope bench: the speed of the products beside the machine's own sgemm.
  */
 #include "args.h"
+#include "bench_table.h"
 #include "interrupt.h"
 #include "progress.h"
 #include "ranks.h"
@@ -94,6 +95,10 @@ static int plain(const settings *s) {
     return s->bias == LIPSC_BIAS_NONE && !(s->soft_cap > 0.0);
 }
 
+static unsigned parts_of(const settings *s) {
+    return (plain(s) ? 0u : LIPSC_BENCH_FEATURES) | (s->mpi ? LIPSC_BENCH_RANKS : 0u);
+}
+
 /* Members of the JSON object behind the rows. */
 #define BENCH_LIST(X)                                         \
     X(isa, TEXT, 0, 0, "", "instruction set of the products") \
@@ -121,8 +126,9 @@ static lipsc_bench_settings ask(const settings *s, size_t n, int type, int mask)
     return set;
 }
 
+/* *first: no row has been printed yet. */
 static lipsc_status bench_row(const settings *s, const lipsc_bench_settings *set,
-                              lipsc_table *t, lipsc_error *err) {
+                              lipsc_table *t, int *first, lipsc_error *err) {
     cli_progress progress;
     lipsc_bench_row row;
     cli_progress_begin(&progress, &s->common);
@@ -131,14 +137,20 @@ static lipsc_status bench_row(const settings *s, const lipsc_bench_settings *set
     const lipsc_status status = lipsc_bench(set, &row, err);
     cli_progress_end(&progress);
     if (status) return status;
-    lipsc_table_record(t, lipsc_bench_fields(), &row);
-    lipsc_table_flush(t);
+    if (s->common.format == LIPSC_FORMAT_TABLE) {
+        bench_table_row(&row, *first, parts_of(s), s->repeats);
+    } else {
+        lipsc_table_record(t, lipsc_bench_fields(), &row);
+        lipsc_table_flush(t);
+    }
+    *first = 0;
     return LIPSC_OK;
 }
 
 static int bench(const cli_command *self, const settings *s, lipsc_table *t) {
     lipsc_error err = {.text = ""};
     lipsc_status status = LIPSC_OK;
+    int first = 1;
     cli_interrupt_begin();
     for (size_t i = 0; !status && i < s->lengths.count; i++)
         for (int type = F32; !status && type <= F64; type++)
@@ -147,12 +159,13 @@ static int bench(const cli_command *self, const settings *s, lipsc_table *t) {
                     (s->mask != BOTH && s->mask != mask))
                     continue;
                 const lipsc_bench_settings set = ask(s, s->lengths.items[i], type, mask);
-                status = bench_row(s, &set, t, &err);
+                status = bench_row(s, &set, t, &first, &err);
             }
     if (status && status != LIPSC_E_STOPPED) return cli_failure(self, "%s", err.text);
     lipsc_table_members(t, (lipsc_fields){sizeof fields / sizeof *fields, fields},
                         &(record){lipsc_cpu_isa(), s->repeats});
-    if (lipsc_table_end(t, &err)) return cli_failure(self, "%s", err.text);
+    if (s->common.format != LIPSC_FORMAT_TABLE && lipsc_table_end(t, &err))
+        return cli_failure(self, "%s", err.text);
     if (status) return cli_failure(self, "interrupted");
     return CLI_DONE;
 }
@@ -171,10 +184,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         code = cli_wrong_use(self, "--mpi goes with neither --bias nor --soft-cap");
     if (code == CLI_RUN) {
         const lipsc_format format = (lipsc_format)s.common.format;
-        const size_t count = lipsc_table_columns(lipsc_bench_fields(),
-                                                 (plain(&s) ? 0 : LIPSC_BENCH_FEATURES) |
-                                                     (s.mpi ? LIPSC_BENCH_RANKS : 0),
-                                                 format, columns);
+        const size_t count =
+            lipsc_table_columns(lipsc_bench_fields(), parts_of(&s), format, columns);
         lipsc_table *t =
             lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
         code =

@@ -2,6 +2,7 @@
 #include "args.h"
 #include "certify.h"
 #include "interrupt.h"
+#include "screen.h"
 #include "source.h"
 
 typedef struct {
@@ -37,6 +38,21 @@ static const char *hint(const lipsc_checked *found, char room[160]) {
     return room;
 }
 
+static void say(const lipsc_check_row *row) {
+    const cli_screen screen = cli_screen_open();
+    char sigma[CLI_NUMBER], stored[CLI_NUMBER];
+    cli_digits(row->sigma, 4, sigma);
+    if (row->agree)
+        cli_say(&screen,
+                "sigma is %s, as stored: computed again by the definition from the "
+                "direction in the file.",
+                sigma);
+    else
+        cli_say(&screen, "The stored sigma, %s, is not what its direction gives: %s.",
+                cli_digits(row->stored, 4, stored), sigma);
+    putchar('\n');
+}
+
 static int print(const cli_command *self, const settings *s, const lipsc_check_row *row) {
     enum { MOST = 16 };
     const lipsc_format format = (lipsc_format)s->common.format;
@@ -50,6 +66,7 @@ static int print(const cli_command *self, const settings *s, const lipsc_check_r
     lipsc_table *t =
         lipsc_table_new(self->name, format, LIPSC_LAYOUT_UPRIGHT, stdout, count, columns);
     if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
+    if (format == LIPSC_FORMAT_TABLE) say(row);
     lipsc_table_record(t, lipsc_check_fields(), row);
     const lipsc_status status = lipsc_table_end(t, &err);
     lipsc_table_free(t);

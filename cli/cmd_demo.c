@@ -12,6 +12,7 @@
 #include "demo.h"
 #include "interrupt.h"
 #include "lipscope.h"
+#include "screen.h"
 #include "teller.h"
 
 typedef struct {
@@ -289,18 +290,26 @@ static void explain(const demo_style *s, const lipsc_summary m[MODELS]) {
 
 /* Commands that work as typed, from where this one was. */
 static void show_next(const demo_style *s, const char *page) {
+    static const struct {
+        const char *why, *command;
+    } next[] = {
+        {"which of the heads it is:",
+         "measure builtin:gpt2-nano --text builtin:lighthouse --layer 3 --heads each"},
+        {"every bound beside the exact value:",
+         "bounds builtin:gpt2-nano --text builtin:lighthouse --length 32"},
+        {"another model (a Hugging Face folder in the same way), and its page:",
+         "measure random:gpt2 --layer 0 --text builtin:lighthouse --run a.db"},
+        {NULL, "report a.db -o a.html"}};
     const char *me = program_invocation_name;
     heading(s, "What to type next");
     printf("The charts are in %s%s%s: open it in a browser.\n\n", s->strong, page,
            s->plain);
-    printf("which of the heads it is:\n"
-           "%s measure builtin:gpt2-nano --text builtin:lighthouse --layer 3 --heads each\n"
-           "every bound beside the exact value:\n"
-           "%s bounds builtin:gpt2-nano --text builtin:lighthouse --length 32\n"
-           "another model (a Hugging Face folder in the same way), and its page:\n"
-           "%s measure random:gpt2 --layer 0 --text builtin:lighthouse --run a.db\n"
-           "%s report a.db -o a.html\n",
-           me, me, me, me);
+    for (size_t i = 0; i < sizeof next / sizeof *next; i++) {
+        if (next[i].why) puts(next[i].why);
+        fputs(me, stdout);
+        cli_put_words(stdout, next[i].command, cli_screen_width(STDOUT_FILENO), strlen(me),
+                      4, " \\");
+    }
 }
 
 /* ---- Together ---------------------------------------------------------------------- */

@@ -1,7 +1,9 @@
 /* cmd_info.c - lipscope info: what is in a checkpoint. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "args.h"
+#include "screen.h"
 
 typedef struct {
     cli_common common;
@@ -36,6 +38,38 @@ static int finish(const cli_command *self, lipsc_table *t) {
 
 /* ---- Tensors ----------------------------------------------------------------------- */
 
+static int one_file(const lipsc_stored_rows *rows) {
+    for (size_t i = 1; i < rows->count; i++)
+        if (strcmp(rows->at[i].file, rows->at[0].file)) return 0;
+    return rows->count > 0;
+}
+
+/* A file that holds them all is named once. */
+static int show_tensors(const cli_command *self, const lipsc_stored_rows *rows) {
+    static const cli_grid_column shown[] = {{"tensor", CLI_LEFT},
+                                            {"dtype", CLI_LEFT},
+                                            {"shape", CLI_LEFT},
+                                            {"size", CLI_RIGHT},
+                                            {"file", CLI_LEFT}};
+    const cli_screen screen = cli_screen_open();
+    const int one = one_file(rows);
+    cli_grid *g = cli_grid_new(sizeof shown / sizeof *shown - (one ? 1 : 0), shown);
+    char size[CLI_NUMBER];
+    if (one) cli_say(&screen, "%s: %zu tensors\n", rows->at[0].file, rows->count);
+    if (one) putchar('\n');
+    for (size_t i = 0; i < rows->count; i++) {
+        const lipsc_stored_row *row = &rows->at[i];
+        cli_grid_text(g, "%s", row->tensor);
+        cli_grid_text(g, "%s", row->dtype);
+        cli_grid_text(g, "%s", row->shape);
+        cli_grid_text(g, "%s", cli_bytes((double)row->bytes, size));
+        if (!one) cli_grid_text(g, "%s", row->file);
+    }
+    const lipsc_status status = cli_grid_print(&screen, g, 1);
+    cli_grid_free(g);
+    return status ? cli_failure(self, "%s", lipsc_strerror(status)) : CLI_DONE;
+}
+
 static int list_tensors(const cli_command *self, const settings *s, const char *spec) {
     enum { MOST = 8 };
     const lipsc_format format = (lipsc_format)s->common.format;
@@ -45,6 +79,8 @@ static int list_tensors(const cli_command *self, const settings *s, const char *
     int code;
     if (lipsc_stored_read_all(spec, &rows, &err)) {
         code = cli_failure(self, "%s", err.text);
+    } else if (format == LIPSC_FORMAT_TABLE) {
+        code = show_tensors(self, &rows);
     } else {
         const size_t count = lipsc_table_columns(lipsc_stored_fields(), 0, format, columns);
         lipsc_table *t =
@@ -98,7 +134,29 @@ static char *stored_layers(const lipsc_model *model, size_t layers) {
     return text;
 }
 
-static void fill(lipsc_table *t, const char *spec, const lipsc_model *model) {
+/* "3.16 million" */
+static const char *many(double count, char text[CLI_NUMBER]) {
+    static const char *const names[] = {"", " thousand", " million", " billion",
+                                        " trillion"};
+    char digits[CLI_NUMBER];
+    size_t unit = 0;
+    while (count >= 999.5 && unit + 1 < sizeof names / sizeof *names)
+        count /= 1000.0, unit++;
+    snprintf(text, CLI_NUMBER, "%.19s%s", cli_digits(count, 3, digits), names[unit]);
+    return text;
+}
+
+/* Large numbers: for people in words. */
+static void fill_large(lipsc_table *t, const char *name, double value, int people,
+                       const char *words) {
+    if (people)
+        lipsc_table_string(t, name, words);
+    else
+        lipsc_table_integer(t, name, (long long)value);
+}
+
+static void fill(lipsc_table *t, const char *spec, const lipsc_model *model, int people) {
+    char words[CLI_NUMBER];
     const lipsc_model_info *info = lipsc_model_describe(model);
     char *stored = stored_layers(model, info->layers);
     lipsc_table_row(t);
@@ -121,9 +179,11 @@ static void fill(lipsc_table *t, const char *spec, const lipsc_model *model) {
                        !info->has_embeddings ? "none"
                        : info->has_pixels    ? "pixels"
                                              : "text");
-    lipsc_table_integer(t, "parameters", (long long)info->parameters);
+    fill_large(t, "parameters", (double)info->parameters, people,
+               many((double)info->parameters, words));
     lipsc_table_string(t, "stored", info->stored);
-    lipsc_table_integer(t, "memory", (long long)sweep_memory(model, info));
+    const double memory = sweep_memory(model, info);
+    fill_large(t, "memory", memory, people, cli_bytes(memory, words));
     lipsc_table_string(t, "model_hash", info->hash);
     free(stored);
 }
@@ -133,10 +193,16 @@ static int describe(const cli_command *self, const settings *s, const char *spec
     lipsc_error err;
     if (lipsc_model_open_part(spec, (lipsc_part)s->part, s->seed, &model, &err))
         return cli_failure(self, "%s", err.text);
-    lipsc_table *t =
-        lipsc_table_new(self->name, (lipsc_format)s->common.format, LIPSC_LAYOUT_UPRIGHT,
-                        stdout, sizeof columns / sizeof *columns, columns);
-    if (t) fill(t, spec, model);
+    enum { COUNT = sizeof columns / sizeof *columns };
+    const int people = s->common.format == LIPSC_FORMAT_TABLE;
+    lipsc_column kinds[COUNT];
+    memcpy(kinds, columns, sizeof kinds);
+    for (size_t i = 0; people && i < COUNT; i++)
+        if (!strcmp(kinds[i].name, "parameters") || !strcmp(kinds[i].name, "memory"))
+            kinds[i].kind = LIPSC_COLUMN_STRING;
+    lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->common.format,
+                                     LIPSC_LAYOUT_UPRIGHT, stdout, COUNT, kinds);
+    if (t) fill(t, spec, model, people);
     const int code = finish(self, t);
     lipsc_model_free(model);
     return code;

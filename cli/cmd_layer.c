@@ -234,7 +234,7 @@ const cli_command cli_cmd_layer = {
     .operands = "FILE",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "largest singular value of one attention layer given as tensors",
+    .summary = "sigma of one attention layer that is given as tensors",
     .about =
         "The largest singular value of the Jacobian of one attention layer at its\n"
         "input: how far a small change of the tokens can be stretched.  FILE is a\n"

@@ -220,7 +220,7 @@ const cli_command cli_cmd_measure = {
     .operands = "MODEL",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "sigma of a model's layers on a text, and how it grows with length",
+    .summary = "sigma of the layers on a text, and its growth with length",
     .about =
         "The largest singular value of the Jacobian of each layer of a model, at windows\n"
         "of a text: how far a small change of its input can be stretched.  MODEL is a\n"

@@ -7,6 +7,7 @@
 #include "measure_write.h"
 #include "names.h"
 #include "progress.h"
+#include "screen.h"
 
 typedef struct {
     layer_settings from; /* first: see layer_source.h */
@@ -65,6 +66,15 @@ static int fill_rate(const cli_command *self, const settings *s, const layer_sou
     return code;
 }
 
+static void say(const lipsc_measure *mu, const lipsc_measure *image) {
+    const cli_screen screen = cli_screen_open();
+    char before[CLI_NUMBER], after[CLI_NUMBER];
+    cli_say(&screen, "%zu atom%s within %s of 0 went to %zu within %s.", mu->n,
+            mu->n == 1 ? "" : "s", cli_digits_up(farthest(mu), before), image->n,
+            cli_digits_up(farthest(image), after));
+    putchar('\n');
+}
+
 static int print(const cli_command *self, const settings *s, const layer_source *layer,
                  const char *path, const lipsc_measure *mu, const lipsc_measure *image,
                  double seconds) {
@@ -81,6 +91,7 @@ static int print(const cli_command *self, const settings *s, const layer_source 
                                      LIPSC_LAYOUT_UPRIGHT, stdout,
                                      sizeof columns / sizeof *columns, columns);
     if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
+    if (s->from.common.format == LIPSC_FORMAT_TABLE) say(mu, image);
     lipsc_table_row(t);
     lipsc_table_integer(t, "n", (long long)mu->n);
     lipsc_table_integer(t, "d", (long long)mu->d);

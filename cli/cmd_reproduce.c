@@ -186,7 +186,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_cmd_reproduce = {
     .name = "reproduce",
     .operands = "",
-    .summary = "every experiment and theorem of the paper, as defined and as released",
+    .summary = "every experiment and theorem of the paper, checked",
     .about =
         "A table of claims around \"How Smooth Is Attention?\" (Castin, Ablin, Peyre,\n"
         "2024), each with its source: a theorem of the paper, a figure of the paper, a\n"

@@ -1,6 +1,7 @@
 /* cmd_selftest.c - lipscope selftest: does this build compute correctly on this machine? */
 #include "args.h"
 #include "progress.h"
+#include "screen.h"
 
 static void print(void *ctx, const lipsc_trial *trial) {
     (void)ctx;
@@ -15,8 +16,11 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (code != CLI_RUN) return code;
     const double start = cli_seconds();
     size_t trials;
-    printf("lipscope %s, back ends %s, instruction set %s\nBLAS: %s\n\n", lipsc_version(),
-           lipsc_backends(), lipsc_cpu_isa(), lipsc_blas());
+    const cli_screen screen = cli_screen_open();
+    cli_say(&screen, "lipscope %s, back ends %s, instruction set %s", lipsc_version(),
+            lipsc_backends(), lipsc_cpu_isa());
+    cli_say(&screen, "BLAS: %s", lipsc_blas());
+    putchar('\n');
     printf("%-6s  %-48s  %8s  %6s\n", "", "check", "error", "limit");
     const size_t failed = lipsc_selftest(print, NULL, &trials);
     printf("\n%zu checks, %zu failed, %.1f seconds\n", trials, failed,

@@ -1,5 +1,9 @@
 /* cmd_tokens.c - lipscope tokens: text to ids and back. */
+#define _POSIX_C_SOURCE 200809L
+#include <unistd.h>
+
 #include "args.h"
+#include "screen.h"
 #include "source.h"
 
 typedef struct {
@@ -19,6 +23,19 @@ static const cli_option options[] = {
     CLI_PART_OPTION(settings),
 };
 
+/* On one line; a terminal has it broken between numbers. */
+static void print_ids(size_t count, const uint32_t *ids) {
+    const size_t width = isatty(STDOUT_FILENO) ? cli_screen_width(STDOUT_FILENO) : SIZE_MAX;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t size = (size_t)snprintf(NULL, 0, "%lu", (unsigned long)ids[i]);
+        const int broken = used && used + 1 + size > width;
+        used = broken || !used ? size : used + 1 + size;
+        printf("%s%lu", !i ? "" : broken ? "\n" : " ", (unsigned long)ids[i]);
+    }
+    putchar('\n');
+}
+
 static lipsc_status encode(const cli_command *self, lipsc_tokenizer *tokenizer,
                            const settings *s, const char *path, lipsc_error *err) {
     char *bytes = NULL;
@@ -28,9 +45,7 @@ static lipsc_status encode(const cli_command *self, lipsc_tokenizer *tokenizer,
     if (!status)
         status =
             lipsc_tokenizer_encode(tokenizer, bytes, size, s->special, &ids, &count, err);
-    for (size_t i = 0; !status && i < count; i++)
-        printf("%s%lu", i ? " " : "", (unsigned long)ids[i]);
-    if (!status) putchar('\n');
+    if (!status) print_ids(count, ids);
     if (!status) cli_utf8_say(self, path, lipsc_tokenizer_malformed(bytes, size), size);
     lipsc_release(bytes);
     lipsc_release(ids);

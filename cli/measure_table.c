@@ -427,7 +427,9 @@ static void say_extras(const view *v, const cli_screen *screen, unsigned parts) 
 }
 
 static void explain_extras(const cli_screen *screen, unsigned parts) {
-    putchar('\n');
+    if (parts &
+        (LIPSC_ROW_DETAILS | LIPSC_ROW_SPREAD | LIPSC_ROW_SINK | LIPSC_ROW_RELEASED))
+        putchar('\n');
     if (parts & LIPSC_ROW_DETAILS)
         cli_say(
             screen,

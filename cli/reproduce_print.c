@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "reproduce.h"
+#include "screen.h"
 
 /* ---- Rows to tables ------------------------------------------------------------------ */
 
@@ -72,21 +73,6 @@ static size_t count_lines(const lipsc_claims *c, lipsc_claim_source source,
     return count;
 }
 
-static void paragraph(const char *words) {
-    int at = 0;
-    while (*words) {
-        const int length = (int)strcspn(words, " ");
-        if (at && at + 1 + length > 79) {
-            putchar('\n');
-            at = 0;
-        }
-        at += printf("%s%.*s", at ? " " : "", length, words);
-        words += length;
-        words += strspn(words, " ");
-    }
-    printf("\n\n");
-}
-
 /* "theorem of the paper      12 hold, 0 do not, 3 not judged" */
 static void print_counts(const lipsc_claims *c) {
     for (int s = 0; s < LIPSC_CLAIM_SOURCES; s++)
@@ -97,26 +83,46 @@ static void print_counts(const lipsc_claims *c) {
                count_lines(c, (lipsc_claim_source)s, "not judged"));
 }
 
-/* Two lines for each: one of all columns would be wider than any screen. */
-static void print_people(const reproduce_settings *s, const lipsc_claims *c) {
-    for (size_t i = 0; i < c->line_count; i++)
-        if (c->lines[i].says) paragraph(c->lines[i].says);
-    printf("%-10s  %-7s  %-21s  claim\n%-10s  %-7s  %-21s  where it stands -> measured\n\n",
-           "holds", "section", "source", "", "", "");
+/* Three lines for each: one of all columns would be wider than any screen. */
+static lipsc_status print_lines(const cli_screen *screen, const lipsc_claims *c) {
+    static const cli_grid_column columns[] = {
+        {"holds", CLI_LEFT},
+        {"section", CLI_LEFT},
+        {"claim, source: where it stands -> measured", CLI_LEFT}};
+    cli_grid *g = cli_grid_new(sizeof columns / sizeof *columns, columns);
     for (size_t i = 0; i < c->line_count; i++) {
         const lipsc_claim_line *line = &c->lines[i];
-        printf("%-10s  %-7s  %-21s  %s\n", line->holds, line->section, line->source,
-               line->claim);
-        printf("%-10s  %-7s  %-21s  %s -> %s\n", "", "", "", line->origin, line->measured);
+        cli_grid_text(g, "%s", line->holds);
+        cli_grid_text(g, "%s", line->section);
+        cli_grid_text(g, "%s", line->claim);
+        for (int empty = 0; empty < 2; empty++) cli_grid_text(g, "%s", "");
+        cli_grid_text(g, "%s: %s", line->source, line->origin);
+        for (int empty = 0; empty < 2; empty++) cli_grid_text(g, "%s", "");
+        cli_grid_text(g, "-> %s", line->measured);
     }
+    const lipsc_status status = cli_grid_print(screen, g, 1);
+    cli_grid_free(g);
+    return status;
+}
+
+static lipsc_status print_people(const reproduce_settings *s, const lipsc_claims *c) {
+    const cli_screen screen = cli_screen_open();
+    for (size_t i = 0; i < c->line_count; i++) {
+        if (!c->lines[i].says) continue;
+        cli_say(&screen, "%s", c->lines[i].says);
+        putchar('\n');
+    }
+    const lipsc_status status = print_lines(&screen, c);
     putchar('\n');
     print_counts(c);
     if (s->quick)
-        printf(
-            "The quick form shows that everything runs and draws no conclusions: `no` is a "
-            "counterexample, nothing is confirmed.\n");
-    printf("In %s: report.html, claims.tsv, fits.tsv, curves.tsv, constructions.tsv.\n",
-           s->out);
+        cli_say(&screen,
+                "The quick form shows that everything runs and draws no conclusions: `no` "
+                "is a counterexample, nothing is confirmed.");
+    cli_say(&screen,
+            "In %s: report.html, claims.tsv, fits.tsv, curves.tsv, constructions.tsv.",
+            s->out);
+    return status;
 }
 
 static int conclude(const cli_command *self, const reproduce_settings *s,
@@ -155,9 +161,8 @@ int reproduce_print(const cli_command *self, const reproduce_settings *s,
     for (size_t i = 0; i < files && code == CLI_RUN; i++)
         code = write_table(self, s->out, &sheets[i]);
     if (code != CLI_RUN) return code;
-    if (format == LIPSC_FORMAT_TABLE)
-        print_people(s, c);
-    else if (print(stdout, format, &sheets[0], c, &err))
+    if (format == LIPSC_FORMAT_TABLE ? print_people(s, c)
+                                     : print(stdout, format, &sheets[0], c, &err))
         return cli_failure(self, "%s", err.text);
     return conclude(self, s, c);
 }

@@ -11,20 +11,19 @@
 
 enum { USUAL = 80, LEAST = 40, MOST = 1000, PROSE = 100 };
 
-static size_t find_width(void) {
+size_t cli_screen_width(int fd) {
     const char *said = getenv("COLUMNS");
     struct winsize size;
     size_t width;
     if (said && !cli_number_size(said, 1, MOST, &width))
         return width < LEAST ? LEAST : width;
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
-        return USUAL;
+    if (!isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) || !size.ws_col) return USUAL;
     return size.ws_col < LEAST ? LEAST : size.ws_col;
 }
 
 cli_screen cli_screen_open(void) {
     const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-    const size_t width = find_width();
+    const size_t width = cli_screen_width(STDOUT_FILENO);
     if (!isatty(STDOUT_FILENO) || (no_colour && *no_colour) ||
         (term && !strcmp(term, "dumb")))
         return (cli_screen){width, "", "", "", ""};
@@ -78,6 +77,18 @@ const char *cli_duration(double seconds, char text[CLI_NUMBER]) {
     return text;
 }
 
+const char *cli_bytes(double bytes, char text[CLI_NUMBER]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    char digits[CLI_NUMBER];
+    size_t unit = 0;
+    while (bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units)
+        bytes /= 1024.0, unit++;
+    snprintf(text, CLI_NUMBER, "%.20s %s",
+             unit ? cli_digits(bytes, 3, digits) : cli_decimals(bytes, 0, digits),
+             units[unit]);
+    return text;
+}
+
 /* ---- Sentences ---------------------------------------------------------------------- */
 
 /* Columns that a word takes: continuation bytes of UTF-8 take none. */
@@ -87,21 +98,32 @@ static size_t columns_of(const char *text, size_t size) {
     return columns;
 }
 
-static void put_words(const char *text, size_t width) {
-    size_t used = 0;
+void cli_put_words(FILE *to, const char *text, size_t width, size_t used, size_t indent,
+                   const char *end) {
     char word[512];
+    int begun = used > 0;
     while (*(text += strspn(text, " \n"))) {
         size_t size = strcspn(text, " \n");
+        if (*end && !strncmp(text, "--", 2) && text[size] == ' ' && text[size + 1] != '-')
+            size += 1 + strcspn(text + size + 1, " \n"); /* an option with its value */
+        const int last = !text[size + strspn(text + size, " \n")];
         if (size >= sizeof word) size = sizeof word - 1;
         memcpy(word, text, size);
         word[size] = '\0';
         const size_t columns = columns_of(word, size);
-        if (used) fputs(used + 1 + columns > width ? "\n" : " ", stdout);
-        used = used && used + 1 + columns <= width ? used + 1 + columns : columns;
-        lipsc_put_plain(stdout, word);
+        if (begun && used + 1 + columns + (last ? 0 : strlen(end)) > width) {
+            fprintf(to, "%s\n%*s", end, (int)indent, "");
+            used = indent;
+        } else if (begun) {
+            fputc(' ', to);
+            used++;
+        }
+        lipsc_put_plain(to, word);
+        used += columns;
+        begun = 1;
         text += size;
     }
-    putchar('\n');
+    fputc('\n', to);
 }
 
 void cli_say(const cli_screen *screen, const char *format, ...) {
@@ -113,7 +135,8 @@ void cli_say(const cli_screen *screen, const char *format, ...) {
     char *text = size < 0 ? NULL : malloc((size_t)size + 1);
     if (text) {
         vsnprintf(text, (size_t)size + 1, format, args);
-        put_words(text, screen->width < PROSE ? screen->width : PROSE);
+        cli_put_words(stdout, text, screen->width < PROSE ? screen->width : PROSE, 0, 0,
+                      "");
         free(text);
     }
     va_end(args);

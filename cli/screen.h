@@ -22,6 +22,8 @@ typedef struct {
 
 /* Of standard output.  No colour with NO_COLOR or TERM=dumb. */
 cli_screen cli_screen_open(void);
+/* Columns of what is behind a file descriptor. */
+size_t cli_screen_width(int fd);
 
 /* ---- Numbers ------------------------------------------------------------------------ */
 
@@ -35,6 +37,8 @@ const char *cli_digits_up(double x, char text[CLI_NUMBER]);
 const char *cli_decimals(double x, int decimals, char text[CLI_NUMBER]);
 /* "45 s", "12 min", "1.5 h". */
 const char *cli_duration(double seconds, char text[CLI_NUMBER]);
+/* "812 B", "1.11 MiB", "23.5 GiB". */
+const char *cli_bytes(double bytes, char text[CLI_NUMBER]);
 
 /* ---- Sentences ---------------------------------------------------------------------- */
 
@@ -44,6 +48,12 @@ const char *cli_duration(double seconds, char text[CLI_NUMBER]);
 __attribute__((format(printf, 2, 3)))
 #endif
 void cli_say(const cli_screen *screen, const char *format, ...);
+
+/* Words of `text` on lines of at most `width` columns, `end` behind each that is not the
+ * last, `indent` spaces before each that is not the first; `used` columns are taken.  With
+ * an `end`, as commands have it, an option stays with its value. */
+void cli_put_words(FILE *to, const char *text, size_t width, size_t used, size_t indent,
+                   const char *end);
 
 /* ---- Grids -------------------------------------------------------------------------- */
 

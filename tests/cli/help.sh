@@ -12,15 +12,15 @@ How far can an attention layer stretch a small change of its input?
 
 Commands:
   demo               a short tour, computed live
-  measure MODEL      sigma of a model's layers on a text, and how it grows with length
-  layer FILE         largest singular value of one attention layer given as tensors
+  measure MODEL      sigma of the layers on a text, and its growth with length
+  layer FILE         sigma of one attention layer that is given as tensors
   bounds MODEL|FILE  every bound of the zoo beside the exact value
-  attack MODEL|FILE  the worst input of given length and radius, as far as a search finds it
+  attack MODEL|FILE  the worst input of a length and radius that a search finds
   perturb MODEL      what changes of finite size do, beside sigma and the bounds
   split MEASURE      moving, splitting and teleporting constants of a measure
   push MEASURE       the image of a measure under attention
   distance A B       Wasserstein distance between two measures, with its proof
-  reproduce          every experiment and theorem of the paper, as defined and as released
+  reproduce          every experiment and theorem of the paper, checked
   report RUN...      one self-contained HTML page from run files
   compare RUN RUN... how much larger is sigma in one run than in another
   merge RUN...       run files of one sweep, made in several places, become one
@@ -93,7 +93,8 @@ Example:
   \$ lipscope check top.safetensors
   \$ lipscope check block.safetensors --model gpt2/"
 
-for command in demo measure layer bounds perturb reproduce report compare merge info tokens export split push distance check selftest bench; do
+awk 'length > 80 { exit 1 }' program || fail "--help is wider than 80 columns"
+for command in demo measure layer bounds attack devices perturb reproduce report compare merge info tokens export split push distance check selftest bench; do
     run 0 help $command
     cp out by_help
     run 0 $command --help

@@ -49,3 +49,4 @@ has err "give one of --text and --ids"
 run 2 perturb builtin:gpt2-nano --pixels x.safetensors
 has err "has no tokens to change"
 run 1 perturb builtin:gpt2-nano --text builtin:lighthouse --length 100000 -q
+finish
