@@ -21,6 +21,7 @@ extern "Python" void lipsc_py_progress(void *ctx, long products, double sigma, d
 extern "Python" void lipsc_py_study_progress(void *ctx, const lipsc_study_progress *progress);
 extern "Python" void lipsc_py_remark(void *ctx, const char *sentence);
 extern "Python" void lipsc_py_attack_progress(void *ctx, const char *doing, long evaluations, double best);
+extern "Python" void lipsc_py_attacks_progress(void *ctx, size_t n, const char *doing, long evaluations, double best);
 extern "Python" void lipsc_py_trial(void *ctx, const lipsc_trial *trial);
 """
 

@@ -25,6 +25,7 @@ from . import errors
 from ._c import Record, lib, text
 from .errors import (ArgumentError, CallbackError, DeviceError, FileError, FormatError, KindError, LipscopeError, Missing,
                      NoMemory, NotConverged, NotFinite, RangeError, Refused, Stopped, Unusable)
+from .attacks import Attack, Attacks, attack
 from .changes import Perturbation, nearest, perturb
 from .claims import Claims, reproduce
 from .derivatives import Jacobian, attention_modules, jacobian
@@ -34,24 +35,24 @@ from .layers import Attention, Layer, attention, layer
 from .models import Map, Model, Tokenizer
 from .meanfield import Distance, Measure, pairs, push, ratio, split, wasserstein
 from .operators import Operator, Sigma, Sigmas, operator
+from .places import Bounds, bounds
 from .results import Comparison, Result, Row, compare, merge, report
-from .stored import check, export, save
+from .stored import Tensors, check, export, save, tensors
 from .studies import assert_sigma, measure
 from .trials import Selftest, bench, selftest
-from .worst import Attack, Bounds, attack, bounds
 
 if TYPE_CHECKING:
     from . import torch as torch
 
 __version__ = text(lib.lipsc_version()) or ""
 
-__all__ = ["ArgumentError", "Attack", "Attention", "Bounds", "CallbackError", "Claims", "Comparison", "Device", "DeviceError",
+__all__ = ["ArgumentError", "Attack", "Attacks", "Attention", "Bounds", "CallbackError", "Claims", "Comparison", "Device", "DeviceError",
            "Distance", "FileError", "FormatError", "Gaussians", "Jacobian", "KindError", "Layer", "LipscopeError", "Map",
            "Measure", "Missing", "Model", "NoMemory", "NotConverged", "NotFinite", "Operator", "Perturbation", "RangeError",
-           "Record", "Refused", "Result", "Row", "Selftest", "Sigma", "Sigmas", "Stopped", "Tokenizer", "Unusable",
+           "Record", "Refused", "Result", "Row", "Selftest", "Sigma", "Sigmas", "Stopped", "Tensors", "Tokenizer", "Unusable",
            "assert_sigma", "attack", "attention", "attention_modules", "bench", "bounds", "check", "compare", "devices",
            "errors", "export", "jacobian", "layer", "measure", "merge", "nearest", "operator", "pairs", "perturb", "push",
-           "ratio", "report", "reproduce", "save", "selftest", "split", "torch", "wasserstein"]
+           "ratio", "report", "reproduce", "save", "selftest", "split", "tensors", "torch", "wasserstein"]
 
 
 def __getattr__(name: str) -> Any:

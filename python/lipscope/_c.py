@@ -165,6 +165,11 @@ def lipsc_py_attack_progress(ctx: Any, doing: Any, evaluations: int, best: float
 
 
 @ffi.def_extern(onerror=_keep)  # type: ignore[untyped-decorator]
+def lipsc_py_attacks_progress(ctx: Any, n: int, doing: Any, evaluations: int, best: float) -> None:
+    lipsc_py_attack_progress(ctx, doing, evaluations, best)
+
+
+@ffi.def_extern(onerror=_keep)  # type: ignore[untyped-decorator]
 def lipsc_py_trial(ctx: Any, trial: Any) -> None:
     ffi.from_handle(ctx).progress({"name": text(trial.name), "error": trial.error, "limit": trial.limit,
                                    "passed": bool(trial.passed)})
@@ -290,11 +295,11 @@ def _show(value: Any) -> str:
     return f"array {shape}" if shape else str(value)
 
 
-_NONE: int = (1 << 8 * ffi.sizeof("size_t")) - 1  # LIPSC_NONE
+NONE: int = (1 << 8 * ffi.sizeof("size_t")) - 1  # LIPSC_NONE
 _NO_WHOLE: int = -1 << 63  # LIPSC_NO_WHOLE
 _EMPTY: Dict[str, Callable[[Any], Any]] = {
     "TEXT": lambda value: text(value),
-    "COUNT": lambda value: None if value == _NONE else int(value),
+    "COUNT": lambda value: None if value == NONE else int(value),
     "WHOLE": lambda value: None if value == _NO_WHOLE else int(value),
     "REAL": lambda value: float(value) if math.isfinite(value) else None,
     "FLAG": lambda value: None if value < 0 else bool(value),

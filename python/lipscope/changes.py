@@ -5,13 +5,11 @@ import math
 from typing import Any, Dict, List, Optional, Sequence
 
 from . import _c, machines, errors
-from ._c import ffi, lib, text as words_of
+from ._c import NONE, ffi, lib, text as words_of
 from .arrays import flag, numbers, pointer, whole, wholes
 from .models import model_of
 from .studies import Source
 from .tables import Table, cell
-
-NONE: int = (1 << 8 * ffi.sizeof("size_t")) - 1
 
 
 class Perturbation(Table):
@@ -54,7 +52,7 @@ def _row(found: Any, word: Dict[int, str]) -> Dict[str, Any]:
 
 
 def perturb(model: Any, tokenizer: Any = None, text: Any = None, *, ids: Any = None, length: int = 32, window: int = 0,
-            layers: Optional[Sequence[int]] = None, tokens: Optional[int] = None, neighbours: Optional[int] = None,
+            stride: Optional[int] = None, tiled: bool = False, layers: Optional[Sequence[int]] = None, tokens: Optional[int] = None, neighbours: Optional[int] = None,
             noise: Optional[Sequence[float]] = None, bounds: bool = True, whole_model: bool = True, special: bool = False,
             seed: int = 1, threads: int = 0, device: Any = None, part: str = "whole") -> Perturbation:
     """Swaps tokens for those with the nearest embeddings, adds noise to what a layer's attention receives, leaves tokens out
@@ -70,7 +68,7 @@ def perturb(model: Any, tokenizer: Any = None, text: Any = None, *, ids: Any = N
     True
     """
     opened = model_of(model, part, seed)
-    source = Source(tokenizer, text, ids, None, special, None, False)
+    source = Source(tokenizer, text, ids, None, special, stride, tiled)
     window_ids = source.window(opened, length, window)
     settings = ffi.new("lipsc_perturb_settings *")
     lib.lipsc_perturb_defaults(settings)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import Any, Optional, Union
+from typing import Any, Dict, List, Optional, Union
 
 from . import _c, errors
 from ._c import Record, ffi, lib
@@ -12,11 +12,12 @@ from .layers import Attention
 from .models import PARTS, model_of
 from .results import ROW, Row
 from .studies import Source
-from .worst import open_place
+from .tables import Table
+from .places import open_place
 
 
 def export(model: Any, path: Union[str, "os.PathLike[str]"], layer: int, *, tokenizer: Any = None, text: Any = None,
-           ids: Any = None, pixels: Any = None, length: Optional[int] = None, window: int = 0, map: str = "attention",
+           ids: Any = None, pixels: Any = None, length: Optional[int] = None, window: int = 0, stride: Optional[int] = None, tiled: bool = False, map: str = "attention",
            head: Optional[int] = None, special: bool = False, part: str = "whole", seed: int = 1, threads: int = 0,
            device: Any = None) -> pathlib.Path:
     """A layer of a model with its input on a window, as a layer file that `layer`, `bounds` and the command line read.
@@ -28,10 +29,35 @@ def export(model: Any, path: Union[str, "os.PathLike[str]"], layer: int, *, toke
     <Attention 1536 x 1536: (8, 192) -> (8, 192)>
     """
     opened = model_of(model, part, seed)
-    source = Source(tokenizer, text, ids, pixels, special, None, False)
-    with open_place(opened, source, layer, length, head, map, opened.on(device, threads), window) as place:
+    source = Source(tokenizer, text, ids, pixels, special, stride, tiled)
+    with open_place(opened, source, layer, opened.on(device, threads), length=length, head=head, map=map, window=window) as place:
         _c.call(lib.lipsc_place_export, place, path_of(path))
     return pathlib.Path(os.fspath(path))
+
+
+class Tensors(Table):
+    """What a file or a model stores: `rows` with tensor, dtype, shape, bytes and file."""
+
+    _shown = ("tensor", "dtype", "shape", "bytes", "file")
+    _left = ("tensor", "dtype", "shape", "file")
+
+    def __init__(self, rows: List[Dict[str, Any]]):
+        self.rows = rows
+
+
+def tensors(model: Union[str, "os.PathLike[str]"]) -> Tensors:
+    """Every tensor of a safetensors or GGUF file, of a folder with some, or of a model by its name.
+
+    >>> import lipscope as ls
+    >>> ls.tensors("builtin:gpt2-nano")[0]["dtype"]
+    'F32'
+    """
+    out, listed = ffi.new("lipsc_stored_rows *"), _c.fields(lib.lipsc_stored_fields())
+    try:
+        _c.call(lib.lipsc_stored_read_all, path_of(model, "the model"), out)
+        return Tensors([_c.as_dict(out.at[i], listed) for i in range(out.count)])
+    finally:
+        lib.lipsc_stored_rows_free(out)
 
 
 def save(J: Attention, path: Union[str, "os.PathLike[str]"], *, upper: bool = False, as_released: bool = False,
@@ -56,12 +82,13 @@ def save(J: Attention, path: Union[str, "os.PathLike[str]"], *, upper: bool = Fa
 
 
 def check(path: Union[str, "os.PathLike[str]"], model: Union[str, "os.PathLike[str]", None] = None, *,
-          certify: Optional[float] = None, part: str = "whole", seed: int = 1) -> Record:
+          certify: Optional[float] = None, certify_seconds: Optional[float] = None, certify_memory: Optional[float] = None,
+          part: str = "whole", seed: int = 1) -> Record:
     """Whether what a direction file says is true: two products by the definition in plain loops, without the solver.
 
     The file is what `measure(save_direction=)`, `save` and the command line write; for the maps behind attention
     it needs the model.  `agree` is the verdict; `stored`, `sigma`, `residual` and the rest are those of lipsc_check_row.
-    certify: prove an upper bound as well.  Raises Refused where the file cannot be checked.
+    certify: prove an upper bound as well, within certify_seconds and certify_memory GiB.  Raises Refused where the file cannot be checked.
 
     >>> import lipscope as ls, numpy as np, tempfile, os
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +107,7 @@ def check(path: Union[str, "os.PathLike[str]"], model: Union[str, "os.PathLike[s
     if certify is not None:
         kept.append(ffi.new("lipsc_certify_settings *"))
         lib.lipsc_certify_defaults(kept[-1])
-        kept[-1].eps = real(certify, "certify")
+        _c.fill(kept[-1], {"eps": real(certify, "certify"), "max_seconds": certify_seconds, "max_bytes": None if certify_memory is None else int(real(certify_memory, "certify_memory") * 2 ** 30)})
         settings.certify = kept[-1]
     out = ffi.new("lipsc_checked *")
     try:

@@ -96,10 +96,16 @@ class Source:
 
     def window(self, model: Model, length: Optional[int], number: int = 0) -> List[int]:
         """The tokens of a window by its number; without a length 64, or all ids."""
+        n = self.length(model, length)
+        return self.ids(model, int(lib.lipsc_window_start(self.options, n, n, whole(number, "window", 0))), n)
+
+    def length(self, model: Model, length: Optional[int]) -> int:
+        """That of a window; without one 64, or all ids."""
+        if length is not None:
+            return whole(length, "length")
         with self.read(model) as found:
             whole_text = int(lib.lipsc_window_whole(found))
-        n = whole(length, "length") if length is not None else whole_text if self.options.id_list else min(64, whole_text)
-        return self.ids(model, int(lib.lipsc_window_start(self.options, n, n, whole(number, "window", 0))), n)
+        return whole_text if self.options.id_list else min(64, whole_text)
 
     def words(self, model: Model, ids: Sequence[int]) -> List[str]:
         """Each token's text, or its number where there is no tokenizer."""
@@ -150,9 +156,11 @@ def measure(model: Any, tokenizer: Any = None, text: Union[str, bytes, None] = N
             layers: Union[int, Sequence[int], None] = None, heads: Union[str, Sequence[int], None] = None,
             map: str = "attention", mask: Optional[str] = None, dtype: Any = "float32", method: str = "lanczos",
             tol: Optional[float] = None, max_products: Optional[int] = None, k: Optional[int] = None, upper: bool = False,
-            certify: Optional[float] = None, details: bool = False, sink: bool = False, as_released: bool = False,
+            certify: Optional[float] = None, certify_seconds: Optional[float] = None, certify_memory: Optional[float] = None,
+            probability: Optional[float] = None, details: bool = False, sink: bool = False, as_released: bool = False,
             special: bool = False, stride: Optional[int] = None, tiled: bool = False, seed: int = 1, threads: int = 0,
-            device: Any = None, part: str = "whole", run: Union[str, "os.PathLike[str]", None] = None, shard: Optional[Tuple[int, int]] = None,
+            device: Any = None, part: str = "whole", run: Union[str, "os.PathLike[str]", None] = None,
+            label: Optional[str] = None, shard: Optional[Tuple[int, int]] = None,
             save_direction: Union[str, "os.PathLike[str]", None] = None, progress: Optional[bool] = None) -> Result:
     """sigma of every layer of a model on windows of a text.
 
@@ -163,7 +171,8 @@ def measure(model: Any, tokenizer: Any = None, text: Union[str, bytes, None] = N
     lengths: tokens of a window (default 16, 32, 64, 128, as far as they fit); windows: how many of each length, or their
     numbers (default 10); layers: which (default all); heads: "each" or their numbers (default: all together).  run: a run
     file that is made, or continued where it stopped; Ctrl-C keeps what is finished.  device: "cuda", or a `Device`.
-    certify: prove an upper bound within this factor less one.  The other arguments are those of `lipscope measure`.
+    label: what it is called on pages and by the command line.  certify: prove an upper bound within this factor less one,
+    where that takes at most certify_seconds (300) and certify_memory GiB (2).  The other arguments are those of `lipscope measure`.
 
     >>> import lipscope as ls
     >>> r = ls.measure("builtin:gpt2-nano", text="builtin:lighthouse", lengths=[8, 16], windows=2, layers=[0, 3])
@@ -200,11 +209,21 @@ def measure(model: Any, tokenizer: Any = None, text: Union[str, bytes, None] = N
     _c.fill(settings, {
         "map": choose(map, MAPS, "map"), "dtype": precision(dtype),
         "method": choose(method, METHODS, "method"), "tol": tol, "max_products": max_products, "count": k,
+        "certify_seconds": certify_seconds, "certify_memory": certify_memory, "probability": probability,
         "upper": flag(upper, "upper"), "certify": certify, "details": flag(details, "details"), "sink": flag(sink, "sink"),
         "as_released": flag(as_released, "as_released"), "seed": whole(seed, "seed", 0)})
+    if label is not None:
+        settings.command_line = _string(_labelled(opened.name, label), kept)
     if save_direction is not None:
         settings.save_direction = _string(path_of(save_direction, "save_direction"), kept)
     return _study(opened, source, settings, kept, run, opened.on(device, threads), progress, mask)
+
+
+def _labelled(name: str, label: Any) -> str:
+    """The command line that a run file tells people, where pages look for labels."""
+    if not isinstance(label, str) or not label or set(label) & set("'\n\0"):
+        raise errors.ArgumentError(f"label = {label!r}: one line without a quote is needed")
+    return f"lipscope.measure {name} --label '{label}'"
 
 
 def _string(value: Union[str, bytes], kept: List[Any]) -> Any:

@@ -10,6 +10,9 @@ from .layers import MASKS, precision
 from .tables import Table
 
 
+BIASES = {"none": lib.LIPSC_BIAS_NONE, "linear": lib.LIPSC_BIAS_LINEAR, "buckets": lib.LIPSC_BIAS_BUCKETS}
+
+
 class Selftest(Table):
     """Comparisons with answers that the fast paths had no part in: `rows` with name, error, limit and passed; true when all
     of them passed."""
@@ -36,7 +39,7 @@ def selftest() -> Selftest:
 
 
 def bench(n: Optional[int] = None, *, mask: Optional[str] = None, dtype: Any = "float32", block: Optional[int] = None,
-          batch: Optional[int] = None, repeats: Optional[int] = None, threads: int = 0, device: Any = None) -> Dict[str, Any]:
+          batch: Optional[int] = None, bias: Optional[str] = None, soft_cap: Optional[float] = None, repeats: Optional[int] = None, threads: int = 0, device: Any = None) -> Dict[str, Any]:
     """Speed of the products of a layer of GPT-2's size beside this machine's own sgemm (lipsc_bench_row): `fraction` of
     it, `gflops`, `ms_per_pair` and so on."""
     settings, out = ffi.new("lipsc_bench_settings *"), ffi.new("lipsc_bench_row *")
@@ -44,9 +47,11 @@ def bench(n: Optional[int] = None, *, mask: Optional[str] = None, dtype: Any = "
     for name, value in (("n", n), ("block", block), ("batch", batch), ("repeats", repeats)):
         if value is not None:
             setattr(settings, name, whole(value, name))
+    _c.fill(settings, {"bias": None if bias is None else choose(bias, BIASES, "bias"), "soft_cap": soft_cap})
     _c.fill(settings, {"dtype": precision(dtype), "mask": None if mask is None else choose(mask, MASKS, "mask")})
     settings.stop = lib.lipsc_py_stop
     with _c.Work() as work, machines.pointer(machines.find(device, threads)) as settings.device:
         settings.ctx = work.handle
         _c.call(lib.lipsc_bench, settings, out)
-    return _c.as_dict(out, _c.fields(lib.lipsc_bench_fields()), 0)
+    parts = lib.LIPSC_BENCH_FEATURES if bias is not None or soft_cap is not None else 0
+    return _c.as_dict(out, _c.fields(lib.lipsc_bench_fields()), parts)

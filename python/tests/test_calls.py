@@ -304,7 +304,7 @@ def test_no_cuda():
 def test_attack_at_a_window():
     model = ls.Model(NANO)
     X = model.inputs(range(6), 2)
-    found = ls.attack(model, layer=2, ids=range(6), radius=0.02, relative=True, iterations=3, restarts=1)
+    found = ls.attack(model, layer=2, ids=range(6), radius=0.02, relative=True, iterations=3, restarts=1, dtype="float64")
     near = ls.attack(model, layer=2, around=X, radius=0.02, relative=True, iterations=3, restarts=1)
     assert found.sigma == near.sigma >= model.jacobian(range(6), 2).sigma() * (1 - 1e-9)
     assert ls.attack(ls.Layer(np.eye(2), None, np.eye(2)), length=3, radius=1.0, masses=True, iterations=3).weights.max() == 1.0
