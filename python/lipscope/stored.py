@@ -50,7 +50,7 @@ def tensors(model: Union[str, "os.PathLike[str]"]) -> Tensors:
 
     >>> import lipscope as ls
     >>> ls.tensors("builtin:gpt2-nano")[0]["dtype"]
-    'F32'
+    'F16'
     """
     out, listed = ffi.new("lipsc_stored_rows *"), _c.fields(lib.lipsc_stored_fields())
     try:
