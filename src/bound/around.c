@@ -410,9 +410,8 @@ static double finite_or_nan(double x) { return x < INFINITY ? x : NAN; }
 
 /* What a layer may have that 3.15 does not follow; NULL: nothing. */
 static const char *not_followed(const lipsc_layer *l) {
-    if (l->norm_whole && (l->q_gain || l->k_gain))
-        return "query and key norms over all heads";
-    return l->soft_cap > 0.0 ? "soft-capped scores" : NULL;
+    return l->norm_whole && (l->q_gain || l->k_gain) ? "query and key norms over all heads"
+                                                     : NULL;
 }
 
 lipsc_status lipsc_around_at(const lipsc_zoo_case *z, double r, lipsc_around *out,

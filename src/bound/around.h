@@ -58,6 +58,10 @@ typedef struct {
     /* of the keys alone */
     double *w, *w_length;    /* (n, k), (n) gradients in the raw keys; |w_ij|             */
     double *w_bend, *w_blur; /* (n) as of b, for Dk_j and q_i                          */
+    double *slope;           /* (n) of the cap at the score; 1 without one             */
+    double *slope_move;      /* (n) how far that moves; 0 without a cap                */
+    double *bent;            /* (n, k) keys times their slope; without a cap unused    */
+    double *full_b, *full_w; /* (n) |Dq'_i^T k_j|, |Dk'_j^T q_i| without it, at most   */
     double *mean, *pack_a, *pack_b; /* (max), (n + 1, max) each                         */
     double *zero;                   /* (max) zeros: key and value of a sink             */
     double *gram, *half, *room, *sum, *cross; /* (max, max) each                        */

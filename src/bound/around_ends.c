@@ -30,7 +30,10 @@ static void softmax(const lipsc_head_at *head, size_t i, lipsc_around_row *row) 
     row->top = 0;
     lipsc_dense_gemm(1, 0, count, 1, k, 1.0, head->key + lo * k, k, head->q + i * k, k, 0.0,
                      s, count);
-    lipsc_head_finish(head, i, s, NULL);
+    lipsc_head_finish(head, i, s, row->slope);
+    for (size_t j = 0; head->cap > 0.0 && j < count; j++)
+        for (size_t l = 0; l < k; l++)
+            row->bent[j * k + l] = row->slope[j] * head->key[(lo + j) * k + l];
     if (head->sink > -INFINITY) s[row->all++] = head->sink;
     for (size_t j = 1; j < row->all; j++)
         if (s[j] > s[row->top]) row->top = j;
@@ -43,11 +46,10 @@ static void softmax(const lipsc_head_at *head, size_t i, lipsc_around_row *row) 
     }
 }
 
-/* y_j - mean of the row, found from differences to the row's largest entry; y of the sink
- * is zero. */
-static void centre(const lipsc_around_row *row, size_t width, const double *values,
+/* y_j - mean of the row, found from differences to the row's largest entry; base has the y
+ * of the visible keys, that of the sink is zero. */
+static void centre(const lipsc_around_row *row, size_t width, const double *base,
                    double *mean, double *to, double *length) {
-    const double *base = values + row->lo * width;
     const double *top = row->top < row->count ? base + row->top * width : row->zero;
     memset(mean, 0, width * sizeof *mean);
     for (size_t j = 0; j < row->all; j++) {
@@ -106,6 +108,24 @@ static void query_gradients(const lipsc_head_at *head, const lipsc_reach *reach,
                 &row->b_blur[j]);
 }
 
+/* full_b: of the keys as they are, at every input of the neighbourhood */
+static void whole_query_gradients(const lipsc_head_at *head, const lipsc_reach *reach,
+                                  size_t i, lipsc_around_row *row) {
+    const size_t k = head->k;
+    const lipsc_side *query = &reach->query;
+    double along, *size = row->full_w; /* which is not there yet */
+    memcpy(row->pack_a, head->key + row->lo * k, row->count * k * sizeof *row->pack_a);
+    for (size_t j = 0; j < row->count; j++)
+        lipsc_turn_back_from(&head->query_turn, i, row->pack_a + j * k, &along, &size[j]);
+    through_factor(&head->Qt, head->scale, row->count, row->pack_a, row->b, row->full_b);
+    for (size_t j = 0; j < row->count; j++) {
+        const double key = reach->key.length[row->lo + j];
+        row->full_b[j] += query->slope[i] * (reach->factor * key + lipsc_key_error(reach)) +
+                          reach->r * query->bend[i] * (key + lipsc_key_error(reach));
+        if (query->norm) row->full_b[j] += query->norm[i].blur * size[j];
+    }
+}
+
 /* w_ij */
 static void key_gradients(const lipsc_head_at *head, const lipsc_reach *reach, size_t i,
                           lipsc_around_row *row) {
@@ -123,6 +143,16 @@ static void key_gradients(const lipsc_head_at *head, const lipsc_reach *reach, s
         bend_of(reach, norm + row->lo + j, 1.0, head->Kt.norm, row->w_length[j],
                 (seen_by_norm){row->w_bend[j], row->w_blur[j]}, &row->w_bend[j],
                 &row->w_blur[j]);
+    for (size_t j = 0; head->cap > 0.0 && j < count; j++) {
+        const size_t token = row->lo + j;
+        const double error = reach->query.error[i];
+        row->full_w[j] =
+            row->w_length[j] + row->w_blur[j] +
+            reach->key.slope[token] * (error + reach->factor * reach->query.length[i]) +
+            reach->r * (row->w_bend[j] + reach->key.bend[token] * error);
+        row->w_length[j] *= row->slope[j];
+        for (size_t l = 0; l < k; l++) row->w[j * k + l] *= row->slope[j];
+    }
 }
 
 /* ---- The ends of the weights ------------------------------------------------------------
@@ -135,13 +165,21 @@ static double largest_term(const double *x, size_t from, size_t count) {
     return largest;
 }
 
+/* A capped score c tanh(s/c) has the slope phi = 1/cosh^2(s/c), whose derivative is at most
+ * 4/(3 sqrt(3) c): a score that moves by D at most moves the capped one by phi times as
+ * much, but for D^2 times half of that. */
+static void bend_by_cap(double cap, double move, double *capped, double *slope_move) {
+    const double bend = 0.7699 / cap;
+    *capped += lipsc_min(0.5 * bend * move * move, move) + 16.0 * DBL_EPSILON * move;
+    *slope_move = lipsc_min(bend * move, 1.0) + 16.0 * DBL_EPSILON;
+}
+
 /* How far the scores of row i move, rounding included. */
 static void score_moves(const lipsc_head_at *head, const lipsc_reach *reach, size_t i,
                         lipsc_around_row *row) {
     const lipsc_side *query = &reach->query, *key = &reach->key;
     const double r = reach->r, slope = query->slope[i], q = query->length[i];
-    const double key_error =
-        2.0 * key->largest_error + 8.0 * DBL_EPSILON * key->largest_length;
+    const double key_error = lipsc_key_error(reach);
     const double weight = largest_term(head->rows->log_weight, row->lo, row->count) +
                           largest_term(head->bias, head->n - 1 + row->lo - i, row->count) +
                           (row->all > row->count ? fabs(head->sink) : 0.0);
@@ -165,6 +203,10 @@ static void score_moves(const lipsc_head_at *head, const lipsc_reach *reach, siz
             r * (w + key->slope[row->lo + j] * (query->error[i] + reach->factor * q) +
                  row->w_blur[j]) +
             0.5 * r * r * (row->w_bend[j] + key->bend[row->lo + j] * query->error[i]);
+        row->slope_move[j] = 0.0;
+        if (head->cap > 0.0)
+            bend_by_cap(head->cap, fixed + r * (row->full_b[j] + row->full_w[j]),
+                        &row->move[j], &row->slope_move[j]);
     }
 }
 
@@ -224,13 +266,15 @@ static lipsc_status find_ends(lipsc_around_row *row) {
 
 void lipsc_around_attend(const lipsc_head_at *head, size_t i, lipsc_around_row *row) {
     softmax(head, i, row);
-    centre(row, head->dv, head->z, row->mean, row->y, row->y_length);
+    centre(row, head->dv, head->z + row->lo * head->dv, row->mean, row->y, row->y_length);
 }
 
 lipsc_status lipsc_around_ends(const lipsc_head_at *head, const lipsc_reach *reach,
                                size_t i, lipsc_around_row *row) {
     lipsc_around_attend(head, i, row);
-    centre(row, head->k, head->key, row->mean, row->g, row->g_length);
+    const double *key = head->cap > 0.0 ? row->bent : head->key + row->lo * head->k;
+    centre(row, head->k, key, row->mean, row->g, row->g_length);
+    if (head->cap > 0.0) whole_query_gradients(head, reach, i, row);
     query_gradients(head, reach, i, row);
     key_gradients(head, reach, i, row);
     score_moves(head, reach, i, row);

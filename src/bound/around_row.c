@@ -184,13 +184,30 @@ static void query_terms(const lipsc_head_at *head, const double *here, const row
 /* ---- One token
  * --------------------------------------------------------------------------------- */
 
+/* In L^2(P'), what the moved slopes of a cap do to b: (phi' - phi) Dq'^T k */
+static double bent_queries(const lipsc_around_row *row) {
+    double sum = 0.0;
+    for (size_t j = 0; j < row->count; j++) {
+        const double move = row->slope_move[j] * row->full_b[j];
+        sum += row->hi[j] * move * move;
+    }
+    return sqrt(sum);
+}
+
+/* And to w: the largest (phi' - phi) Dk'^T q */
+static double bent_keys(const lipsc_around_row *row) {
+    double largest = 0.0;
+    for (size_t j = 0; j < row->count; j++)
+        largest = lipsc_max(largest, row->slope_move[j] * row->full_w[j]);
+    return largest;
+}
+
 static lipsc_status sizes_of(const lipsc_head_at *head, const lipsc_reach *reach, size_t i,
                              lipsc_around_row *row, row_sizes *s) {
     const size_t count = row->all, rank = head->Qt.rank;
-    const lipsc_side *query = &reach->query, *key = &reach->key;
+    const lipsc_side *query = &reach->query;
     const double r = reach->r, slope = query->slope[i];
-    const double key_error =
-        2.0 * key->largest_error + 8.0 * DBL_EPSILON * key->largest_length;
+    const double key_error = lipsc_key_error(reach);
     const double g_hi = sqrt(lipsc_weighted_squares(count, row->hi, row->g_length));
     double value = 0.0;
     s->eps = 0.0;
@@ -200,7 +217,8 @@ static lipsc_status sizes_of(const lipsc_head_at *head, const lipsc_reach *reach
     s->theta = r * lipsc_cross_slope(reach, i) +
                slope * (key_error + reach->factor * g_hi) + r * query->bend[i] * key_error +
                r * sqrt(lipsc_weighted_squares(count, row->hi, row->b_bend)) +
-               sqrt(lipsc_weighted_squares(count, row->hi, row->b_blur));
+               sqrt(lipsc_weighted_squares(count, row->hi, row->b_blur)) +
+               bent_queries(row);
     s->b_hi = sqrt(lipsc_weighted_squares(count, row->hi, row->b_length));
     const double b_square = lipsc_weighted_squares(count, row->eps, row->b_length);
     outer_sum(row, count, row->eps, NULL, rank, row->b, rank, row->b, row->gram);
@@ -365,7 +383,7 @@ static lipsc_status value_terms(const lipsc_head_at *head, const lipsc_reach *re
     const double omega =
         r * (lipsc_cross_slope(reach, i) + key->largest_bend * query->error[i] +
              largest_of(count, row->w_bend)) +
-        largest_of(count, row->w_blur) + w_error;
+        largest_of(count, row->w_blur) + w_error + bent_keys(row);
     /* else the mixed terms vanish for P' itself */
     const int mixed = head->keys_differ || row->all > count;
     double moved[LIPSC_VIEWS], root[LIPSC_VIEWS];
@@ -442,16 +460,18 @@ lipsc_status lipsc_around_row_make(const lipsc_head_at *head, const lipsc_reach 
 lipsc_status lipsc_around_row_new(const lipsc_head_at *head, lipsc_around_row *row) {
     const size_t n = head->n + 1, k = head->k, dv = head->dv, m = larger(k, dv);
     double **const arrays[] = {
-        &row->log_p,  &row->p,        &row->query,    &row->move,     &row->hi,
-        &row->eps,    &row->y_length, &row->g_length, &row->b_length, &row->w_length,
-        &row->mean,   &row->y,        &row->g,        &row->b,        &row->w,
-        &row->pack_a, &row->pack_b,   &row->gram,     &row->half,     &row->room,
-        &row->sum,    &row->cross,    &row->zero,     &row->b_bend,   &row->b_blur,
-        &row->w_bend, &row->w_blur};
-    const size_t rows[] = {n, n, n, n, n, n, n, n, n, n, 1, n, n, n,
-                           n, n, n, m, m, m, m, m, 1, n, n, n, n};
-    const size_t cols[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, m, dv, k, k,
-                           k, m, m, m, m, m, m, m, m, 1, 1, 1,  1};
+        &row->log_p,  &row->p,        &row->query,    &row->move,       &row->hi,
+        &row->eps,    &row->y_length, &row->g_length, &row->b_length,   &row->w_length,
+        &row->mean,   &row->y,        &row->g,        &row->b,          &row->w,
+        &row->pack_a, &row->pack_b,   &row->gram,     &row->half,       &row->room,
+        &row->sum,    &row->cross,    &row->zero,     &row->b_bend,     &row->b_blur,
+        &row->w_bend, &row->w_blur,   &row->slope,    &row->slope_move, &row->full_b,
+        &row->full_w, &row->bent};
+    const size_t rows[] = {n, n, n, n, n, n, n, n, n, n, 1, n, n, n, n, n,
+                           n, m, m, m, m, m, 1, n, n, n, n, n, n, n, n, n};
+    const size_t cols[] = {
+        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, m, dv, k, k, k, m,
+        m, m, m, m, m, m, m, 1, 1, 1, 1, 1,  1, 1, 1, head->cap > 0.0 ? k : 1};
     int failed = 0;
     memset(row, 0, sizeof *row);
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) {
@@ -464,12 +484,13 @@ lipsc_status lipsc_around_row_new(const lipsc_head_at *head, lipsc_around_row *r
 }
 
 void lipsc_around_row_free(lipsc_around_row *row) {
-    double *const arrays[] = {row->log_p,    row->p,        row->query,    row->move,
-                              row->hi,       row->eps,      row->y_length, row->g_length,
-                              row->b_length, row->w_length, row->mean,     row->y,
-                              row->g,        row->b,        row->w,        row->pack_a,
-                              row->pack_b,   row->gram,     row->half,     row->room,
-                              row->sum,      row->cross,    row->zero,     row->b_bend,
-                              row->b_blur,   row->w_bend,   row->w_blur};
+    double *const arrays[] = {row->log_p,      row->p,        row->query,    row->move,
+                              row->hi,         row->eps,      row->y_length, row->g_length,
+                              row->b_length,   row->w_length, row->mean,     row->y,
+                              row->g,          row->b,        row->w,        row->pack_a,
+                              row->pack_b,     row->gram,     row->half,     row->room,
+                              row->sum,        row->cross,    row->zero,     row->b_bend,
+                              row->b_blur,     row->w_bend,   row->w_blur,   row->slope,
+                              row->slope_move, row->full_b,   row->full_w,   row->bent};
     for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
 }

@@ -31,6 +31,12 @@ static inline double lipsc_row_loss(const lipsc_around_row *row) {
     return (4.0 * (double)row->all + 64.0) * DBL_EPSILON;
 }
 
+/* What the difference of two computed keys, or of two times the slopes of a cap, may have
+ * lost. */
+static inline double lipsc_key_error(const lipsc_reach *reach) {
+    return 2.0 * reach->key.largest_error + 32.0 * DBL_EPSILON * reach->key.largest_length;
+}
+
 /* |Dk'_j^T Dq'_i|, at most, of every j */
 static inline double lipsc_cross_slope(const lipsc_reach *reach, size_t i) {
     if (!isnan(reach->cross)) return reach->cross;

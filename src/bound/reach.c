@@ -188,7 +188,7 @@ lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index,
                             .fine = raw.q ? raw.key + group * head->n * k : NULL,
                             .turn = &head->key_turn,
                             .eps = layer->norm_eps};
-    const int turned = head->keys_differ || head->query_turn.gain;
+    const int turned = key.turn->half || key.turn->gain || query.turn->gain;
     const size_t n = head->n;
     reach->r = r;
     reach->query.norm = query.turn->gain ? reach->norms : NULL;

@@ -93,6 +93,7 @@ static unsigned draw_features(stream *s) {
     if (!draw(s, 0, 3) && !(features & (FEATURE_TIMES | FEATURE_SATURATED)))
         features |= draw(s, 0, 1) ? FEATURE_ALIBI : FEATURE_BUCKETS;
     if (!draw(s, 0, 3) && !(features & FEATURE_SATURATED)) features |= FEATURE_SINKS;
+    if (!draw(s, 0, 3) && !(features & FEATURE_SATURATED)) features |= FEATURE_SOFT_CAP;
     return features;
 }
 

@@ -178,11 +178,13 @@ static void rows(void **state) {
                                      FEATURE_WEIGHTS,
                                      FEATURE_SCALE | FEATURE_LOCAL,
                                      FEATURE_SINKS,
-                                     FEATURE_SINKS | FEATURE_CAUSAL | FEATURE_BIASES};
+                                     FEATURE_SINKS | FEATURE_CAUSAL | FEATURE_BIASES,
+                                     FEATURE_SOFT_CAP,
+                                     FEATURE_SOFT_CAP | FEATURE_SINKS | FEATURE_BIASES};
     double least = 1.0;
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= 45; seed++) {
         bench b;
-        bench_new(random_layer(seed, kinds[seed % 7]), &b);
+        bench_new(random_layer(seed, kinds[seed % 9]), &b);
         const size_t n = b.t.input.n, heads = b.t.layer.heads, dv = b.head.dv;
         for (int k = 0; k < 4; k++) {
             const double r = (const double[]){1e-5, 1e-3, 0.05, 1.0}[k];
