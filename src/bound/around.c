@@ -408,20 +408,10 @@ static lipsc_status bound_ball(const lipsc_zoo_case *z, double r, double *value)
 
 static double finite_or_nan(double x) { return x < INFINITY ? x : NAN; }
 
-/* What a layer may have that 3.15 does not follow; NULL: nothing. */
-static const char *not_followed(const lipsc_layer *l) {
-    return l->norm_whole && (l->q_gain || l->k_gain) ? "query and key norms over all heads"
-                                                     : NULL;
-}
-
 lipsc_status lipsc_around_at(const lipsc_zoo_case *z, double r, lipsc_around *out,
                              lipsc_error *err) {
     if (!(r >= 0.0 && r < INFINITY))
         return lipsc_fail(err, LIPSC_E_ARG, "the radius is not a number from 0 on");
-    const char *why = not_followed(z->layer);
-    if (why)
-        return lipsc_fail(err, LIPSC_E_REFUSED,
-                          "%s: how they move with the input is not bounded", why);
     lipsc_around found = {.radius = r, .ends = NAN, .change = NAN, .point = NAN};
     /* where nothing is known at the point there is no column of its sink either */
     const double rounding = z->data_status ? INFINITY : z->data.rounding;

@@ -3,7 +3,7 @@
  *     reach.c        how far queries, keys and values move, and how wrong they are computed
  *     norm_move.c    how far query and key norms bend
  *     around_ends.c  one softmax row: the ends of its weights
- *     around_row.c   its part of the bounds
+ *     around_row.c   its part of the bounds;  around_room.c its memory
  *     around.c       heads, columns, all together; the largest radius below a limit */
 #ifndef LIPSC_BOUND_AROUND_H
 #define LIPSC_BOUND_AROUND_H
@@ -29,7 +29,8 @@ typedef struct {
     double cross;                    /* |A|, or NaN: queries or keys are turned          */
     double value[LIPSC_VIEWS];       /* |V|, |W V|                                       */
     double value_error[LIPSC_VIEWS]; /* of a difference of two z, any                    */
-    double factor;                   /* an error |F g| has beside |Q^T g|, in |Q| |g|    */
+    double whole[2]; /* |Q|, |K| of all heads where they share a norm, else 0            */
+    double factor;   /* an error |F g| has beside |Q^T g|, in |Q| |g|    */
     const double *weight; /* (n) of the keys in Cauchy's inequality, at most 1; 0 at the
                            * sink                                                     */
     size_t sink;          /* the key whose column of blocks is taken apart; n: none   */
@@ -53,10 +54,13 @@ typedef struct {
     double *y, *y_length; /* (n + 1, dv), (n + 1) z_j - o_i                            */
     double *g, *g_length; /* (n + 1, k), (n + 1) k_j - mean key                        */
     double *b, *b_length; /* (n + 1, k), (n + 1) Dq_i^T g_j through the factor of Q    */
+    double *b_beside;     /* (n + 1) times one vector, which is not in b: the part of a norm
+                           * over all heads; 0 without                                 */
     double *b_bend;       /* (n + 1) |(Dq'_i - Dq_i)^T g_j| <= r b_bend + b_blur       */
     double *b_blur;       /* (n + 1)                                                   */
     /* of the keys alone */
     double *w, *w_length;    /* (n, k), (n) gradients in the raw keys; |w_ij|             */
+    double *w_beside;        /* (n) length of what w leaves out, as of b                  */
     double *w_bend, *w_blur; /* (n) as of b, for Dk_j and q_i                          */
     double *slope;           /* (n) of the cap at the score; 1 without one             */
     double *slope_move;      /* (n) how far that moves; 0 without a cap                */
@@ -66,7 +70,7 @@ typedef struct {
     double *zero;                   /* (max) zeros: key and value of a sink             */
     double *gram, *half, *room, *sum, *cross; /* (max, max) each                        */
     size_t lo, count, all, top; /* all: count, and one more with a sink               */
-    double bends;               /* r^2 second-order parts                             */
+    double beside; /* sum_j weight_j w_beside_j^2 |y_j|^2 of the sum made last            */
     /* per view, for every input of the neighbourhood */
     double drift[LIPSC_VIEWS];      /* |sum_j P'_ij y_j|, y_j as it was                  */
     double query_term[LIPSC_VIEWS]; /* |Cov'_i(z, k) Dq'_i|                              */

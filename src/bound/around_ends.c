@@ -76,6 +76,7 @@ static void through_factor(const lipsc_factor *F, double factor, size_t count,
 /* What Dq_i^T g, of length `length` as computed, changes by: r bend + blur. */
 typedef struct {
     double along, size; /* c . u and |c| of c = gain o Rot^T g */
+    int whole;          /* the norm is one over all heads: `length` has no W^T u */
 } seen_by_norm;
 
 static void bend_of(const lipsc_reach *reach, const lipsc_norm_move *norm, double scale,
@@ -83,9 +84,20 @@ static void bend_of(const lipsc_reach *reach, const lipsc_norm_move *norm, doubl
                     double *blur) {
     /* W^T c = rho (Dq^T g) / scale + (c . u) W^T u */
     const double pull = norm->rho * (scale > 0.0 ? length / scale : 0.0) +
-                        fabs(seen.along) * norm->pull + reach->factor * W * seen.size;
+                        (seen.whole ? 0.0 : fabs(seen.along) * norm->pull) +
+                        reach->factor * W * seen.size;
     *bend = lipsc_norm_bend(norm, pull, seen.along, seen.size);
     *blur = norm->blur * seen.size;
+}
+
+/* (c . u) |W^T u| / rho of a norm that all heads share, which is not in the space of the
+ * head; a sign that rounding may have lost belongs to nearly nothing */
+static double beside_of(const lipsc_reach *reach, const lipsc_norm_move *norm,
+                        seen_by_norm seen) {
+    const double lost = reach->factor * seen.size;
+    if (!seen.whole) return 0.0;
+    return (seen.along < 0.0 ? seen.along - lost : seen.along + lost) * norm->pull /
+           norm->rho;
 }
 
 /* b_j = Dq_i^T g_j */
@@ -102,10 +114,14 @@ static void query_gradients(const lipsc_head_at *head, const lipsc_reach *reach,
         g = row->pack_a;
     }
     through_factor(&head->Qt, head->scale, row->all, g, row->b, row->b_length);
-    for (size_t j = 0; norm && j < row->all; j++)
-        bend_of(reach, norm + i, fabs(head->scale), head->Qt.norm, row->b_length[j],
-                (seen_by_norm){row->b_bend[j], row->b_blur[j]}, &row->b_bend[j],
-                &row->b_blur[j]);
+    for (size_t j = 0; norm && j < row->all; j++) {
+        const int whole = head->query_turn.pull != NULL;
+        const seen_by_norm seen = {row->b_bend[j], row->b_blur[j], whole};
+        bend_of(reach, norm + i, fabs(head->scale), head->Qt.norm, row->b_length[j], seen,
+                &row->b_bend[j], &row->b_blur[j]);
+        row->b_beside[j] = fabs(head->scale) * beside_of(reach, norm + i, seen);
+        row->b_length[j] += fabs(row->b_beside[j]);
+    }
 }
 
 /* full_b: of the keys as they are, at every input of the neighbourhood */
@@ -113,16 +129,20 @@ static void whole_query_gradients(const lipsc_head_at *head, const lipsc_reach *
                                   size_t i, lipsc_around_row *row) {
     const size_t k = head->k;
     const lipsc_side *query = &reach->query;
-    double along, *size = row->full_w; /* which is not there yet */
+    double *along = row->w_beside, *size = row->full_w; /* which are not there yet */
     memcpy(row->pack_a, head->key + row->lo * k, row->count * k * sizeof *row->pack_a);
     for (size_t j = 0; j < row->count; j++)
-        lipsc_turn_back_from(&head->query_turn, i, row->pack_a + j * k, &along, &size[j]);
+        lipsc_turn_back_from(&head->query_turn, i, row->pack_a + j * k, &along[j],
+                             &size[j]);
     through_factor(&head->Qt, head->scale, row->count, row->pack_a, row->b, row->full_b);
     for (size_t j = 0; j < row->count; j++) {
         const double key = reach->key.length[row->lo + j];
         row->full_b[j] += query->slope[i] * (reach->factor * key + lipsc_key_error(reach)) +
                           reach->r * query->bend[i] * (key + lipsc_key_error(reach));
-        if (query->norm) row->full_b[j] += query->norm[i].blur * size[j];
+        if (!query->norm) continue;
+        const seen_by_norm seen = {along[j], size[j], head->query_turn.pull != NULL};
+        row->full_b[j] += query->norm[i].blur * size[j] +
+                          fabs(head->scale * beside_of(reach, query->norm + i, seen));
     }
 }
 
@@ -139,18 +159,24 @@ static void key_gradients(const lipsc_head_at *head, const lipsc_reach *reach, s
     }
     through_factor(&head->Kt, 1.0, different, row->w, row->pack_a, row->w_length);
     for (size_t j = different; j < count; j++) row->w_length[j] = row->w_length[0];
-    for (size_t j = 0; norm && j < count; j++)
-        bend_of(reach, norm + row->lo + j, 1.0, head->Kt.norm, row->w_length[j],
-                (seen_by_norm){row->w_bend[j], row->w_blur[j]}, &row->w_bend[j],
+    for (size_t j = 0; j < count; j++) row->w_beside[j] = 0.0;
+    for (size_t j = 0; norm && j < count; j++) {
+        const int whole = head->key_turn.pull != NULL;
+        const seen_by_norm seen = {row->w_bend[j], row->w_blur[j], whole};
+        const lipsc_norm_move *own = norm + row->lo + j;
+        bend_of(reach, own, 1.0, head->Kt.norm, row->w_length[j], seen, &row->w_bend[j],
                 &row->w_blur[j]);
+        row->w_beside[j] = fabs(beside_of(reach, own, seen));
+    }
     for (size_t j = 0; head->cap > 0.0 && j < count; j++) {
         const size_t token = row->lo + j;
         const double error = reach->query.error[i];
         row->full_w[j] =
-            row->w_length[j] + row->w_blur[j] +
+            row->w_length[j] + row->w_beside[j] + row->w_blur[j] +
             reach->key.slope[token] * (error + reach->factor * reach->query.length[i]) +
             reach->r * (row->w_bend[j] + reach->key.bend[token] * error);
         row->w_length[j] *= row->slope[j];
+        row->w_beside[j] *= row->slope[j];
         for (size_t l = 0; l < k; l++) row->w[j * k + l] *= row->slope[j];
     }
 }
@@ -193,7 +219,7 @@ static void score_moves(const lipsc_head_at *head, const lipsc_reach *reach, siz
         (8.0 * (double)head->k + 32.0) * DBL_EPSILON * (q * key->largest_length + weight) +
         lipsc_row_loss(row) + r * slope * (key_error + mean_error);
     for (size_t j = 0; j < row->all; j++) {
-        const double g = row->g_length[j], w = row->w_length[j];
+        const double g = row->g_length[j], w = row->w_length[j] + row->w_beside[j];
         const double lost = reach->factor * g + key_error;
         row->query[j] = r * (row->b_length[j] + slope * lost + row->b_blur[j]) +
                         0.5 * r * r * (row->b_bend[j] + query->bend[i] * key_error);

@@ -22,12 +22,9 @@
 #include "bound/around_sums.h"
 #include "bound/psd.h"
 #include "core/extreme.h"
-#include "core/mem.h"
 #include "linalg/dense.h"
 
 enum { EXACT = 40, LOOSE = 3 }; /* squarings: to the last digit; within a few percent */
-
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* ---- Sums of matrices over the row
  * -------------------------------------------------------- */
@@ -55,15 +52,15 @@ static double sum_slack(const lipsc_head_at *head, const lipsc_around_row *row,
            size;
 }
 
-/* norm[view] >= |a|^{1/2}, |F a F^T|^{1/2} for every a (dv, dv) within slack of this one.
- */
+/* norm[view] >= |a|^{1/2}, |F a F^T|^{1/2} for every a (dv, dv) within slack of this one,
+ * and what stands beside it. */
 static lipsc_status roots_of(const lipsc_head_at *head, const double *a, double slack,
                              int squarings, lipsc_around_row *row, double *norm) {
     const size_t dv = head->dv, rank = head->out.rank;
     double value = 0.0;
     memcpy(row->gram, a, dv * dv * sizeof *a);
     lipsc_status status = lipsc_psd_norm(dv, row->gram, squarings, row->room, &value);
-    norm[0] = sqrt(value + slack);
+    norm[0] = sqrt(value + slack) + sqrt(row->beside);
     norm[1] = 0.0;
     if (status || rank == 0) return status;
     const double *F = head->out.values;
@@ -71,7 +68,8 @@ static lipsc_status roots_of(const lipsc_head_at *head, const double *a, double 
     lipsc_dense_gemm(0, 1, rank, rank, dv, 1.0, row->half, rank, F, rank, 0.0, row->gram,
                      rank);
     status = lipsc_psd_norm(rank, row->gram, squarings, row->room, &value);
-    norm[1] = sqrt(value + slack * head->out.norm * head->out.norm);
+    norm[1] = sqrt(value + slack * head->out.norm * head->out.norm) +
+              head->out.norm * sqrt(row->beside);
     return status;
 }
 
@@ -79,6 +77,7 @@ static lipsc_status roots_of(const lipsc_head_at *head, const double *a, double 
 static double spread_sum(const lipsc_head_at *head, const double *weight,
                          lipsc_around_row *row) {
     outer_sum(row, row->all, weight, NULL, head->dv, row->y, head->dv, row->y, row->sum);
+    row->beside = 0.0;
     return sum_slack(head, row, lipsc_weighted_squares(row->all, weight, row->y_length));
 }
 
@@ -105,8 +104,11 @@ static double value_sum(const lipsc_head_at *head, const double *weight, double 
                         lipsc_around_row *row) {
     const size_t dv = head->dv, count = row->count;
     double mass = 0.0, trace = 0.0, size = 0.0, w = 0.0;
+    row->beside = 0.0;
     for (size_t j = 0; j < count; j++) {
+        const double beside = row->w_beside[j] * row->y_length[j];
         mass += weight[j];
+        row->beside += weight[j] * beside * beside;
         w = lipsc_max(w, row->w_length[j]);
     }
     mixed_sum(head, weight, row);
@@ -127,6 +129,20 @@ static double value_sum(const lipsc_head_at *head, const double *weight, double 
 
 /* ---- The query term
  * ------------------------------------------------------------------------- */
+
+/* What the part beside B adds to it: |F Y^T diag(P) b_beside| */
+static void query_beside(const lipsc_head_at *head, lipsc_around_row *row, double *norm) {
+    const size_t dv = head->dv, out = head->out.rank;
+    memset(row->mean, 0, dv * sizeof *row->mean);
+    for (size_t j = 0; j < row->all; j++)
+        for (size_t c = 0; c < dv; c++)
+            row->mean[c] += row->p[j] * row->b_beside[j] * row->y[j * dv + c];
+    norm[0] += lipsc_length(dv, row->mean);
+    if (out == 0) return;
+    lipsc_dense_gemm(0, 0, out, 1, dv, 1.0, head->out.values, out, row->mean, dv, 0.0,
+                     row->half, out);
+    norm[1] += lipsc_length(out, row->half);
+}
 
 /* |F Y^T diag(P) B| for both views, exact */
 static lipsc_status query_here(const lipsc_head_at *head, lipsc_around_row *row,
@@ -155,6 +171,7 @@ static lipsc_status query_here(const lipsc_head_at *head, lipsc_around_row *row,
         status = lipsc_psd_norm(size, row->gram, EXACT, row->room, &value);
         norm[view] = sqrt(value);
     }
+    if (!status && head->query_turn.pull) query_beside(head, row, norm);
     return status;
 }
 
@@ -223,7 +240,8 @@ static lipsc_status sizes_of(const lipsc_head_at *head, const lipsc_reach *reach
     const double b_square = lipsc_weighted_squares(count, row->eps, row->b_length);
     outer_sum(row, count, row->eps, NULL, rank, row->b, rank, row->b, row->gram);
     lipsc_status status = lipsc_psd_norm(rank, row->gram, LOOSE, row->room, &value);
-    s->b_eps = sqrt(value + 2.0 * lipsc_row_loss(row) * b_square);
+    s->b_eps = sqrt(value + 2.0 * lipsc_row_loss(row) * b_square) +
+               sqrt(lipsc_weighted_squares(count, row->eps, row->b_beside));
     const double around = lipsc_row_loss(row);
     s->y_mean =
         around * (lipsc_weighted(count, row->p, row->y_length) + row->y_length[row->top]);
@@ -271,6 +289,14 @@ static double largest_of(size_t count, const double *x) {
     return largest;
 }
 
+/* max |w_ij| */
+static double longest_gradient(const lipsc_around_row *row) {
+    double longest = 0.0;
+    for (size_t j = 0; j < row->count; j++)
+        longest = lipsc_max(longest, row->w_length[j] + row->w_beside[j]);
+    return longest;
+}
+
 /* P' T' - P T at the sink: (P' - P) T + P' (T' - T), and T' - T = (what y moves by) w^T +
  * y' (w' - w)^T.  What y moves by is (1 - P') times two tokens, and the drift. */
 static void sink_moves(const lipsc_head_at *head, const lipsc_reach *reach, double eta,
@@ -305,13 +331,16 @@ static double mean_pull(const lipsc_head_at *head, const lipsc_reach *reach, int
         const double share = weight ? weight[row->lo + j] : 1.0;
         const double p = row->p[j] * share, length = row->w_length[j];
         const double *own = row->w + (head->keys_differ ? j * k : 0), y = row->y_length[j];
-        const double square = share * length * length;
+        const double square = share * length * length, beside = row->w_beside[j];
+        const double left = share * (beside * reach->value[view] +
+                                     out * (2.0 * length + beside) * beside * y);
         for (size_t l = 0; l < k; l++) w[l] += p * own[l];
         for (size_t c = 0; c < dv; c++) sum[c] += p * length * length * row->y[j * dv + c];
         sizes += p * length * (reach->value[view] + out * length * y) +
                  row->p[j] * out * middle * y;
-        others += row->eps[j] *
-                  (share * length * reach->value[view] + out * fabs(square - middle) * y);
+        others += row->eps[j] * (share * length * reach->value[view] +
+                                 out * fabs(square - middle) * y + left) +
+                  row->p[j] * left;
     }
     if (row->all > row->count)
         others += row->eps[row->count] * out * middle * row->y_length[row->count];
@@ -330,9 +359,13 @@ static double mean_pull(const lipsc_head_at *head, const lipsc_reach *reach, int
  * sum_j P'_ij T_ij T_ij^T - a f^T - f a^T + (sum_j P'_ij |w_ij|^2 - 2 middle) a a^T. */
 static double drifted_root(const lipsc_head_at *head, const lipsc_reach *reach, int view,
                            double root, lipsc_around_row *row) {
-    const double drift = row->drift[view], w = largest_of(row->count, row->w_length);
+    const double drift = row->drift[view], w = longest_gradient(row);
     const double middle = lipsc_weighted_squares(row->count, row->p, row->w_length);
-    const double most = lipsc_weighted_squares(row->count, row->hi, row->w_length);
+    double most = 0.0;
+    for (size_t j = 0; j < row->count; j++) {
+        const double own = row->w_length[j] + row->w_beside[j];
+        most += row->hi[j] * own * own;
+    }
     const double pull = mean_pull(head, reach, view, NULL, middle, row);
     const double joint = sqrt(root * root + 2.0 * drift * pull +
                               lipsc_max(most - 2.0 * middle, 0.0) * drift * drift);
@@ -358,7 +391,7 @@ static lipsc_status weighted_terms(const lipsc_head_at *head, const lipsc_reach 
     const lipsc_status status = roots_of(head, row->sum, slack, EXACT, row, root);
     const double spread = lipsc_min(
         s->y_hi[view], out * sqrt(lipsc_weighted_squares(count, weight, row->y_length)));
-    const double drift = row->drift[view], w = largest_of(count, row->w_length);
+    const double drift = row->drift[view], w = longest_gradient(row);
     const double apart = root[view] + w * sqrt(mass) * drift;
     const double pull = mean_pull(head, reach, view, reach->weight, 0.0, row);
     const double joint =
@@ -378,7 +411,7 @@ static lipsc_status value_terms(const lipsc_head_at *head, const lipsc_reach *re
     const size_t count = row->count, dv = head->dv;
     const lipsc_side *query = &reach->query, *key = &reach->key;
     const double r = reach->r, q = query->length[i];
-    const double w = largest_of(count, row->w_length);
+    const double w = longest_gradient(row);
     const double w_error = key->largest_slope * (query->error[i] + reach->factor * q);
     const double omega =
         r * (lipsc_cross_slope(reach, i) + key->largest_bend * query->error[i] +
@@ -452,45 +485,4 @@ lipsc_status lipsc_around_row_make(const lipsc_head_at *head, const lipsc_reach 
     if (!status) status = value_terms(head, reach, i, here, &sizes, row);
     if (!status) query_terms(head, here, &sizes, row);
     return status;
-}
-
-/* ---- Memory
- * ------------------------------------------------------------------------------------- */
-
-lipsc_status lipsc_around_row_new(const lipsc_head_at *head, lipsc_around_row *row) {
-    const size_t n = head->n + 1, k = head->k, dv = head->dv, m = larger(k, dv);
-    double **const arrays[] = {
-        &row->log_p,  &row->p,        &row->query,    &row->move,       &row->hi,
-        &row->eps,    &row->y_length, &row->g_length, &row->b_length,   &row->w_length,
-        &row->mean,   &row->y,        &row->g,        &row->b,          &row->w,
-        &row->pack_a, &row->pack_b,   &row->gram,     &row->half,       &row->room,
-        &row->sum,    &row->cross,    &row->zero,     &row->b_bend,     &row->b_blur,
-        &row->w_bend, &row->w_blur,   &row->slope,    &row->slope_move, &row->full_b,
-        &row->full_w, &row->bent};
-    const size_t rows[] = {n, n, n, n, n, n, n, n, n, n, 1, n, n, n, n, n,
-                           n, m, m, m, m, m, 1, n, n, n, n, n, n, n, n, n};
-    const size_t cols[] = {
-        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, m, dv, k, k, k, m,
-        m, m, m, m, m, m, m, 1, 1, 1, 1, 1,  1, 1, 1, head->cap > 0.0 ? k : 1};
-    int failed = 0;
-    memset(row, 0, sizeof *row);
-    for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) {
-        size_t count;
-        if (lipsc_mul_size(rows[a], cols[a], &count))
-            *arrays[a] = lipsc_alloc_zero(count, sizeof(double));
-        failed |= !*arrays[a];
-    }
-    return failed ? LIPSC_E_NOMEM : LIPSC_OK;
-}
-
-void lipsc_around_row_free(lipsc_around_row *row) {
-    double *const arrays[] = {row->log_p,      row->p,        row->query,    row->move,
-                              row->hi,         row->eps,      row->y_length, row->g_length,
-                              row->b_length,   row->w_length, row->mean,     row->y,
-                              row->g,          row->b,        row->w,        row->pack_a,
-                              row->pack_b,     row->gram,     row->half,     row->room,
-                              row->sum,        row->cross,    row->zero,     row->b_bend,
-                              row->b_blur,     row->w_bend,   row->w_blur,   row->slope,
-                              row->slope_move, row->full_b,   row->full_w,   row->bent};
-    for (size_t a = 0; a < sizeof arrays / sizeof arrays[0]; a++) lipsc_release(arrays[a]);
 }

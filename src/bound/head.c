@@ -69,20 +69,15 @@ void lipsc_turn_back_from(const lipsc_turn *turn, size_t token, double *v, doubl
         sum += y[l] * inverse * v[l];
         square += v[l] * v[l];
     }
-    *along = sum / sqrt((double)k);
+    *along = sum / sqrt((double)turn->norm_width);
     *length = sqrt(square);
-    sum /= (double)k;
+    sum = turn->pull ? 0.0 : sum / (double)k;
     for (size_t l = 0; l < k; l++) v[l] = inverse * (v[l] - y[l] * inverse * sum);
 }
 
 void lipsc_turn_back(const lipsc_turn *turn, size_t token, double *v) {
     double along, length;
-    if (!turn->pull) {
-        lipsc_turn_back_from(turn, token, v, &along, &length);
-        return;
-    }
-    rotate_back(turn, token, v);
-    for (size_t l = 0; l < turn->width; l++) v[l] *= turn->gain[l] * turn->inverse[token];
+    lipsc_turn_back_from(turn, token, v, &along, &length);
 }
 
 /* Of all heads: W^T (gain o v, - y (y . (gain o v)) / (m r^2)) / r, y and r of all, v and
@@ -382,7 +377,8 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head_at *head) {
                                     .half = half,
                                     .cosine = head->cosine,
                                     .sine = head->sine,
-                                    .gain = layer->q_gain};
+                                    .gain = layer->q_gain,
+                                    .norm_width = k};
     head->key_turn = head->query_turn;
     head->key_turn.gain = layer->k_gain;
     lipsc_turn *const turns[] = {&head->query_turn, &head->key_turn};

@@ -22,8 +22,8 @@ typedef struct {
 /* v := (d turned / d raw at this token)^T v = Norm'^T Rot^T v.  Where all heads share the
  * norm, without what goes through its radius: lipsc_turn_beside. */
 void lipsc_turn_back(const lipsc_turn *turn, size_t token, double *v);
-/* The same where each head has its own norm; with c = gain o Rot^T v and u = raw / (sqrt(k)
- * r), *along = c . u and *length = |c|. */
+/* The same; with c = gain o Rot^T v and u = raw / (sqrt(m) r), m numbers in the mean,
+ * *along = c . u and *length = |c|. */
 void lipsc_turn_back_from(const lipsc_turn *turn, size_t token, double *v, double *along,
                           double *length);
 /* How far from (d turned / d x at this token)^T v that leaves W^T v, at most; v as given to

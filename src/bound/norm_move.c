@@ -41,11 +41,19 @@ static double pulled(const lipsc_factor *F, const double *y, double inverse) {
     return sqrt(square) + loss(F->cols) * F->norm;
 }
 
-void lipsc_norm_move_make(const lipsc_norm_of *of, const double *y, double inverse,
+double lipsc_norm_length(const lipsc_norm_of *of, const lipsc_turn *turn, size_t token) {
+    if (!turn->pull) return length_of(turn->width, turn->raw + token * turn->width);
+    const double rho = 1.0 / turn->inverse[token];
+    return sqrt(lipsc_max(rho * rho * (1.0 - 1e-13) - of->eps, 0.0) *
+                (double)turn->norm_width);
+}
+
+void lipsc_norm_move_make(const lipsc_norm_of *of, const lipsc_turn *turn, size_t token,
                           double raw_error, lipsc_norm_move *move) {
-    const size_t k = of->F->cols;
-    const double root = sqrt((double)k);
-    const double least = length_of(k, y) * (1.0 - 1e-12) - of->r * of->norm - raw_error;
+    const size_t k = turn->norm_width;
+    const double root = sqrt((double)k), inverse = turn->inverse[token];
+    const double least =
+        lipsc_norm_length(of, turn, token) * (1.0 - 1e-12) - of->r * of->norm - raw_error;
     const double rho = sqrt((least > 0.0 ? least * least / (double)k : 0.0) + of->eps);
     const double turned = (of->r * of->norm + raw_error) / (root * rho) + loss(k);
     memset(move, 0, sizeof *move);
@@ -53,7 +61,8 @@ void lipsc_norm_move_make(const lipsc_norm_of *of, const double *y, double inver
     move->least = rho;
     move->twist = INFINITY;
     if (!(rho > 0.0)) return;
-    move->pull = pulled(of->F, y, inverse);
+    move->pull = turn->pull ? turn->pull[token] / root
+                            : pulled(of->F, turn->raw + token * k, inverse);
     move->most = lipsc_min(move->pull + of->norm * turned, of->norm);
     move->square = lipsc_max(of->norm * of->norm, 2.0 * move->most * move->most);
     move->twist = of->scale / (root * rho) / rho;
@@ -111,45 +120,64 @@ typedef struct {
     double trace, largest, norm; /* of the Gram matrix; of stretch; |F diag(stretch)| */
 } stretched;
 
-/* gram = that of F (I - u u^T) diag(stretch), F diag(stretch) less (F u)(stretch o u)^T;
- * returns what it may have lost.  vectors (4 k). */
-static double token_gram(const stretched *s, const double *y, double inverse,
-                         double *vectors, double *gram, double *length) {
-    const size_t k = s->F->cols, rank = s->F->rank;
-    double *u = vectors, *a = u + k, *v = a + k, *b = v + k;
-    for (size_t l = 0; l < k; l++) {
-        u[l] = y[l] * inverse / sqrt((double)k);
+/* u of a token, the part of the head, and stretch o u; returns the length of the latter */
+static double unit_of(const stretched *s, const lipsc_turn *turn, size_t token, double *u,
+                      double *v) {
+    const double factor = turn->inverse[token] / sqrt((double)turn->norm_width);
+    for (size_t l = 0; l < turn->width; l++) {
+        u[l] = turn->raw[token * turn->width + l] * factor;
         v[l] = s->stretch[l] * u[l];
     }
+    return length_of(turn->width, v);
+}
+
+/* gram = that of F (I - u u^T) diag(stretch), F diag(stretch) less (F u)(stretch o u)^T;
+ * returns what it may have lost.  vectors (4 k): u, stretch o u and room. */
+static double token_gram(const stretched *s, double own, double *vectors, double *gram) {
+    const size_t k = s->F->cols, rank = s->F->rank;
+    double *u = vectors, *v = u + k, *a = v + k, *b = a + k;
     lipsc_dense_gemm(0, 0, rank, 1, k, 1.0, s->F->values, rank, u, k, 0.0, a, rank);
     lipsc_dense_gemm(0, 0, rank, 1, k, 1.0, s->values, rank, v, k, 0.0, b, rank);
-    const double own = length_of(k, v), square = own * own;
+    const double square = own * own;
     for (size_t e = 0; e < rank; e++)
         for (size_t c = 0; c < rank; c++)
             gram[c + e * rank] =
                 s->gram[c + e * rank] - a[c] * b[e] - b[c] * a[e] + square * a[c] * a[e];
     const double size = sqrt(s->trace) + own * s->F->norm;
-    *length = own;
     return loss(2 * k) * size * size;
 }
 
-/* One token.  room (2 k^2 + 4 k) */
-static lipsc_status token_norm(const stretched *s, const lipsc_norm_of *of, const double *y,
-                               double inverse, const lipsc_norm_move *move, double *room,
-                               double *norm) {
+/* |diag(stretch) (I - u u^T) W| here.  room (2 k^2 + 4 k), u and stretch o u first */
+static lipsc_status norm_here(const stretched *s, const lipsc_turn *turn,
+                              const lipsc_norm_move *move, double own, double *room,
+                              double *norm) {
     const size_t k = s->F->cols;
-    double *gram = room + 4 * k, square = 0.0, own = 0.0;
-    const double crude = of->scale * s->largest * of->norm / move->least;
-    *norm = INFINITY;
-    if (!(move->twist < INFINITY)) return LIPSC_OK;
-    const double slack = token_gram(s, y, inverse, room, gram, &own);
+    double *gram = room + 4 * k, square = 0.0;
+    if (turn->pull) { /* W^T u is not in the space of the head */
+        *norm = s->norm + own * move->pull;
+        return LIPSC_OK;
+    }
+    const double slack = token_gram(s, own, room, gram);
     const lipsc_status status =
         lipsc_psd_norm(s->F->rank, gram, SQUARINGS, gram + k * k, &square);
-    const double here = of->scale * sqrt(square + slack) / move->rho;
+    *norm = sqrt(square + slack);
+    return status;
+}
+
+/* One token.  room (2 k^2 + 4 k) */
+static lipsc_status token_norm(const stretched *s, const lipsc_norm_of *of,
+                               const lipsc_turn *turn, size_t token,
+                               const lipsc_norm_move *move, double *room, double *norm) {
+    const double crude = of->scale * s->largest * of->norm / move->least;
+    double here = INFINITY;
+    *norm = INFINITY;
+    if (!(move->twist < INFINITY)) return LIPSC_OK;
+    double own = unit_of(s, turn, token, room, room + turn->width);
+    const lipsc_status status = norm_here(s, turn, move, own, room, &here);
     own = lipsc_min(own + s->largest * (move->step * of->norm + move->lost), s->largest);
     const double moved =
         of->r * move->twist * (2.0 * move->most * s->norm + own * move->square);
-    const double sum = here + moved + move->blur * s->largest;
+    const double sum = of->scale * here / move->rho + moved + move->blur * s->largest;
     *norm = !status && sum < crude ? sum : crude; /* no NaN */
     return status == LIPSC_E_RANGE ? LIPSC_OK : status;
 }
@@ -165,9 +193,7 @@ static lipsc_status all_tokens(const lipsc_head_at *head, const stretched *s,
         lipsc_status mine = room ? LIPSC_OK : LIPSC_E_NOMEM;
 #pragma omp for schedule(dynamic)
         for (size_t i = 0; i < head->n; i++)
-            if (!mine)
-                mine = token_norm(s, of, turn->raw + i * k, turn->inverse[i], move + i,
-                                  room, norm + i);
+            if (!mine) mine = token_norm(s, of, turn, i, move + i, room, norm + i);
 #pragma omp critical(lipsc_norm_move_merge)
         if (mine && !status) status = mine;
         lipsc_release(room);

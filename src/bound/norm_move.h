@@ -20,15 +20,18 @@ typedef struct {
     double blur;   /* what that does to a gradient, per |c|                       */
 } lipsc_norm_move;
 
-/* What does not depend on the token. */
+/* What does not depend on the token.  Where all heads share a norm, W, b and y are those of
+ * all of them, and c has zeros but in one. */
 typedef struct {
-    const lipsc_factor *F; /* of W^T */
+    const lipsc_factor *F; /* of W^T, of the head */
     double norm, scale;    /* |W|, of the result */
     double eps, r;
 } lipsc_norm_of;
 
-/* y (k): W x + b as computed, wrong by raw_error at most. */
-void lipsc_norm_move_make(const lipsc_norm_of *of, const double *y, double inverse,
+/* |W x + b| of a token as computed, nearly */
+double lipsc_norm_length(const lipsc_norm_of *of, const lipsc_turn *turn, size_t token);
+/* W x + b is wrong by raw_error at most. */
+void lipsc_norm_move_make(const lipsc_norm_of *of, const lipsc_turn *turn, size_t token,
                           double raw_error, lipsc_norm_move *move);
 
 /* scale |D^2 phi| at every input within r: pull >= |W^T c|, along = c . u here, length =

@@ -29,11 +29,13 @@ static double length_of(size_t count, const double *x) {
     return sum < INFINITY ? sqrt(sum) : INFINITY; /* a NaN too */
 }
 
-/* One projection y = scale Rot Norm(W x + b) */
+/* One projection y = scale Rot Norm(W x + b); W and b of all heads where they share the
+ * norm */
 typedef struct {
     const double *W, *bias; /* W NULL: the identity */
+    size_t width;           /* rows of W            */
     double norm, scale;     /* |W|                  */
-    const lipsc_factor *F;  /* of W^T               */
+    const lipsc_factor *F;  /* of W^T of the head   */
     const double *fine;     /* (n, k) W x + b in twice the precision; NULL: plain */
     const lipsc_turn *turn;
     double eps; /* of the norm */
@@ -48,8 +50,8 @@ static double fine_error(size_t d, double most, double length) {
 static void side_make(const lipsc_head_at *head, const projection *p, double r,
                       const double *y, lipsc_side *side) {
     const size_t n = head->n, d = head->d, k = head->k;
-    const double sizes = p->W ? length_of(k * d, p->W) : 0.0;
-    const double bias = p->bias ? length_of(k, p->bias) : 0.0;
+    const double sizes = p->W ? length_of(p->width * d, p->W) : 0.0;
+    const double bias = p->bias ? length_of(p->width, p->bias) : 0.0;
     double gain = 1.0;
     for (size_t l = 0; p->turn->gain && l < k; l++)
         gain = l ? lipsc_max(gain, fabs(p->turn->gain[l])) : fabs(p->turn->gain[0]);
@@ -58,20 +60,20 @@ static void side_make(const lipsc_head_at *head, const projection *p, double r,
     const lipsc_norm_of of = {p->F, p->norm, p->scale, p->eps, r};
     for (size_t i = 0; i < n; i++) {
         const double x = length_of(d, head->rows->X + i * d);
+        const double all = p->turn->pull ? lipsc_norm_length(&of, p->turn, i) : 0.0;
         const double raw_error =
-            p->fine ? fine_error(d, sizes * x + bias, length_of(k, p->fine + i * k))
+            p->fine ? fine_error(d, sizes * x + bias,
+                                 all > 0.0 ? all : length_of(k, p->fine + i * k))
                     : ((double)d + 4.0) * DBL_EPSILON * (sizes * x + bias) +
                           (p->W ? 0.0 : DBL_EPSILON * (x + bias));
         double stretch = 1.0, bend = 0.0, rounding = 16.0 * DBL_EPSILON;
         if (p->turn->gain) {
-            const double least = length_of(k, p->turn->raw + i * k) * (1.0 - 1e-12) -
-                                 r * p->norm - raw_error;
-            const double square = (least > 0.0 ? least * least / (double)k : 0.0) + p->eps;
-            stretch = square > 0.0 ? gain / sqrt(square) : INFINITY;
-            bend = square > 0.0 ? sqrt(2.0 / (double)k) * gain / square : INFINITY;
-            rounding *= (double)k;
-            lipsc_norm_move_make(&of, p->turn->raw + i * k, p->turn->inverse[i], raw_error,
-                                 side->norm + i);
+            const double mean = (double)p->turn->norm_width;
+            lipsc_norm_move_make(&of, p->turn, i, raw_error, side->norm + i);
+            const double rho = side->norm[i].least;
+            stretch = rho > 0.0 ? gain / rho : INFINITY;
+            bend = rho > 0.0 ? sqrt(2.0 / mean) * gain / rho / rho : INFINITY;
+            rounding *= mean;
         }
         side->length[i] = length_of(k, y + i * k);
         side->error[i] = p->scale * stretch * raw_error + rounding * side->length[i];
@@ -165,6 +167,17 @@ static void value_errors(const lipsc_head_at *head, const double *V, lipsc_reach
     reach->value_error[1] = head->out.norm * reach->value_error[0];
 }
 
+/* |Q|, |K| of all heads, once, where they share a norm. */
+static lipsc_status whole_norms(const lipsc_layer *l, const lipsc_head_at *head,
+                                lipsc_reach *reach) {
+    lipsc_status status = LIPSC_OK;
+    if (head->query_turn.pull && reach->whole[0] == 0.0)
+        status = lipsc_dense_norm(l->heads * head->k, l->d, l->Q, &reach->whole[0]);
+    if (!status && head->key_turn.pull && l->K && reach->whole[1] == 0.0)
+        status = lipsc_dense_norm(l->kv_heads * head->k, l->d, l->K, &reach->whole[1]);
+    return status;
+}
+
 lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index,
                               const lipsc_head_at *head, double r, lipsc_reach *reach) {
     const lipsc_layer *layer = &attn->layer;
@@ -172,17 +185,23 @@ lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index,
     const size_t group = index * layer->kv_heads / layer->heads;
     const double up = 1.0 + 64.0 * (double)(d + k) * DBL_EPSILON; /* of LAPACK's norms */
     const lipsc_raw raw = head->rows->raw;
-    const projection query = {.W = layer->Q + index * k * d,
-                              .bias = layer->bq ? layer->bq + index * k : NULL,
-                              .norm = up * head->Qt.norm,
+    const size_t q_first = head->query_turn.pull ? 0 : index * k;
+    const size_t k_first = head->key_turn.pull ? 0 : group * k;
+    lipsc_status status = whole_norms(layer, head, reach);
+    if (status) return status;
+    const projection query = {.W = layer->Q + q_first * d,
+                              .bias = layer->bq ? layer->bq + q_first : NULL,
+                              .width = head->query_turn.pull ? layer->heads * k : k,
+                              .norm = up * lipsc_max(head->Qt.norm, reach->whole[0]),
                               .scale = fabs(head->scale),
                               .F = &head->Qt,
                               .fine = raw.q ? raw.q + index * head->n * k : NULL,
                               .turn = &head->query_turn,
                               .eps = layer->norm_eps};
-    const projection key = {.W = layer->K ? layer->K + group * k * d : NULL,
-                            .bias = layer->bk ? layer->bk + group * k : NULL,
-                            .norm = up * head->Kt.norm,
+    const projection key = {.W = layer->K ? layer->K + k_first * d : NULL,
+                            .bias = layer->bk ? layer->bk + k_first : NULL,
+                            .width = head->key_turn.pull ? layer->kv_heads * k : k,
+                            .norm = up * lipsc_max(head->Kt.norm, reach->whole[1]),
                             .scale = 1.0,
                             .F = &head->Kt,
                             .fine = raw.q ? raw.key + group * head->n * k : NULL,
@@ -200,7 +219,7 @@ lipsc_status lipsc_reach_make(const lipsc_attn *attn, size_t index,
     side_make(head, &query, r, head->q, &reach->query);
     side_make(head, &key, r, head->key, &reach->key);
     value_errors(head, layer->V + group * head->dv * d, reach);
-    lipsc_status status = value_norms(head, reach->value);
+    status = value_norms(head, reach->value);
     if (!status && !turned) status = score_norm(head, &reach->cross);
     if (!status && turned && r > 0.0) status = balance_sides(head, &query, &key, reach);
     return status;

@@ -94,6 +94,7 @@ static unsigned draw_features(stream *s) {
         features |= draw(s, 0, 1) ? FEATURE_ALIBI : FEATURE_BUCKETS;
     if (!draw(s, 0, 3) && !(features & FEATURE_SATURATED)) features |= FEATURE_SINKS;
     if (!draw(s, 0, 3) && !(features & FEATURE_SATURATED)) features |= FEATURE_SOFT_CAP;
+    if (!draw(s, 0, 3)) features |= FEATURE_WHOLE_NORM;
     return features;
 }
 
