@@ -79,7 +79,8 @@ static const cli_option options[] = {
     {.kind = CLI_FLAG,
      .name = "mpi",
      AT(mpi),
-     .help = "one input shared by the ranks of mpirun, beside each rank alone"},
+     .help = "one input shared by the ranks of mpirun, beside one process with all their "
+             "threads"},
     CLI_THREADS_OPTION(settings),
     {.kind = CLI_SIZE,
      .name = "repeats",
@@ -207,7 +208,7 @@ const cli_command cli_cmd_bench = {
         "products need beyond weights, input and vectors.  With --bias or --soft-cap\n"
         "the layer without them is timed in turn: `of_plain` is its time over that of\n"
         "the layer with them.  Under mpirun one input is shared by all ranks; --mpi adds\n"
-        "how they compare with each of them alone.",
+        "how they compare with one process that has the threads of all.",
     .example = "  $ lipscope bench --lengths 64:1024:x2 --mask causal\n"
                "  $ lipscope bench --lengths 8:64:x2 --batch 16\n",
     .option_count = sizeof options / sizeof *options,

@@ -32,6 +32,8 @@ LIPSC_API size_t lipsc_ranks_count(const lipsc_ranks *ranks);
 LIPSC_API size_t lipsc_ranks_number(const lipsc_ranks *ranks); /* from 0 */
 /* The same among those of its machine, from 0: which GPU is this one's. */
 LIPSC_API size_t lipsc_ranks_local(const lipsc_ranks *ranks);
+/* How many there are on its machine. */
+LIPSC_API size_t lipsc_ranks_together(const lipsc_ranks *ranks);
 /* Its part of the cores that its machine lends to several ranks, at least one; 0: all,
  * there is no other rank. */
 LIPSC_API int lipsc_ranks_threads(const lipsc_ranks *ranks);

@@ -44,7 +44,7 @@ typedef struct {
     lipsc_bias_rule bias; /* of the scores, by distance                                  */
     double soft_cap;      /* of the scores; 0: none                                      */
     lipsc_device *device; /* NULL: the CPU                                               */
-    lipsc_ranks *ranks;   /* who share the device: each alone is timed in turn.  NULL    */
+    lipsc_ranks *ranks;   /* who share the device: one process is timed in turn.  NULL   */
     int (*stop)(void *ctx); /* nonzero: LIPSC_E_STOPPED; may be NULL                     */
     void *ctx;
 } lipsc_bench_settings;
@@ -53,7 +53,7 @@ LIPSC_API void lipsc_bench_defaults(lipsc_bench_settings *set);
 
 enum {
     LIPSC_BENCH_FEATURES = 1, /* with a bias or a cap          */
-    LIPSC_BENCH_RANKS = 2     /* beside each rank alone        */
+    LIPSC_BENCH_RANKS = 2     /* beside one process            */
 };
 
 /* X(member, kind, part, shown, unit, what it says) */
@@ -73,7 +73,7 @@ enum {
       "time of the layer without bias and cap over that of this one, timed in turn")  \
     X(ranks, COUNT, LIPSC_BENCH_RANKS, 1, "", "that share the rows")                  \
     X(efficiency, REAL, LIPSC_BENCH_RANKS, 1, "",                                     \
-      "time of a rank alone, all at once, over ranks times that of all together")
+      "time of one process with the threads of all over that of the ranks")
 
 typedef struct {
     LIPSC_BENCH_LIST(LIPSC_FIELD_MEMBER)

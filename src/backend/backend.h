@@ -123,6 +123,14 @@ typedef struct {
      * decide as the others do.  NULL: nobody shares it. */
     double (*largest)(const lipsc_device *device, double own);
 
+    /* What one of these ranks does on all cores of its machine while the others sleep.
+     * NULL: nobody shares it. */
+    lipsc_status (*alone)(const lipsc_device *device, lipsc_status (*work)(void *ctx),
+                          void *ctx);
+    /* Seconds of the shortest message between these ranks, and of one byte of a long one.
+     */
+    lipsc_status (*link)(const lipsc_device *device, double *latency, double *byte);
+
     /* Why an operation failed that had no place for a sentence; NULL: none has. */
     const char *(*failure)(const lipsc_device *device);
 
@@ -214,6 +222,10 @@ const lipsc_device *lipsc_device_raw(const lipsc_device *device);
 int lipsc_device_side_by_side(const lipsc_device *device);
 /* own, or the largest of those of all ranks that share the device. */
 double lipsc_device_largest(const lipsc_device *device, double own);
+/* work, by the first of these ranks with all cores of its machine while the others sleep;
+ * every rank has its status. */
+lipsc_status lipsc_device_alone(const lipsc_device *device, lipsc_status (*work)(void *ctx),
+                                void *ctx);
 /* The device's CPU. */
 const lipsc_device *lipsc_device_cpu(const lipsc_device *device);
 

@@ -232,6 +232,12 @@ double lipsc_device_largest(const lipsc_device *device, double own) {
     return ops->largest ? ops->largest(device, own) : own;
 }
 
+lipsc_status lipsc_device_alone(const lipsc_device *device, lipsc_status (*work)(void *ctx),
+                                void *ctx) {
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    return ops->alone ? ops->alone(device, work, ctx) : work(ctx);
+}
+
 int lipsc_device_side_by_side(const lipsc_device *device) {
     return lipsc_device_table(device)->concurrent ? lipsc_device_threads(device) : 1;
 }

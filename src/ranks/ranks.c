@@ -20,7 +20,8 @@
 struct lipsc_ranks {
     const lipsc_mpi_api *api;
     pthread_mutex_t turn; /* of calls into MPI */
-    size_t number, count, local;
+    size_t number, count, local, peers;
+    cpu_set_t own, machine; /* cores: its own, and those of all ranks of the machine */
     int threads;
     int used, busy;
 };
@@ -126,7 +127,13 @@ static lipsc_status take_seat(lipsc_ranks *ranks, int first, lipsc_error *err) {
     if (sched_getaffinity(0, sizeof own.cores, &own.cores)) CPU_ZERO(&own.cores);
     const int gathered = ranks->api->gather(sizeof own, &own, all);
     if (gathered > 0) {
-        for (size_t r = 0; r < ranks->number; r++) ranks->local += all[r].first == first;
+        ranks->own = own.cores;
+        for (size_t r = 0; r < ranks->count; r++) {
+            if (all[r].first != first) continue;
+            ranks->local += r < ranks->number;
+            ranks->peers++;
+            CPU_OR(&ranks->machine, &ranks->machine, &all[r].cores);
+        }
         ranks->threads = share_of(all, ranks->count, ranks->number);
     }
     lipsc_release(all);
@@ -167,6 +174,13 @@ void lipsc_ranks_abort(lipsc_ranks *ranks, int code) { ranks->api->abort(code); 
 size_t lipsc_ranks_count(const lipsc_ranks *ranks) { return ranks ? ranks->count : 1; }
 size_t lipsc_ranks_number(const lipsc_ranks *ranks) { return ranks ? ranks->number : 0; }
 size_t lipsc_ranks_local(const lipsc_ranks *ranks) { return ranks ? ranks->local : 0; }
+
+size_t lipsc_ranks_together(const lipsc_ranks *ranks) { return ranks ? ranks->peers : 1; }
+
+void lipsc_ranks_widen(const lipsc_ranks *ranks, int all) {
+    const cpu_set_t *cores = all ? &ranks->machine : &ranks->own;
+    if (CPU_COUNT(cores)) (void)!sched_setaffinity(0, sizeof *cores, cores);
+}
 
 int lipsc_ranks_threads(const lipsc_ranks *ranks) { return ranks ? ranks->threads : 0; }
 
@@ -222,6 +236,31 @@ lipsc_status lipsc_ranks_take(lipsc_ranks *ranks, int *there, lipsc_message *out
     pthread_mutex_lock(&ranks->turn);
     const lipsc_status status = take(ranks, there, out);
     pthread_mutex_unlock(&ranks->turn);
+    return status;
+}
+
+enum { TELL = 100 }; /* above all tags of others */
+
+static lipsc_status hear(lipsc_ranks *ranks, size_t bytes, void *word) {
+    lipsc_message heard;
+    unsigned quiet = 0;
+    int there = 0;
+    while (!there) {
+        const lipsc_status status = lipsc_ranks_take(ranks, &there, &heard);
+        if (status) return status;
+        if (!there) lipsc_ranks_rest(&quiet);
+    }
+    const int good = heard.tag == TELL && heard.bytes == bytes;
+    if (good) memcpy(word, heard.at, bytes);
+    lipsc_release(heard.at);
+    return good ? LIPSC_OK : LIPSC_E_IO;
+}
+
+lipsc_status lipsc_ranks_tell(lipsc_ranks *ranks, size_t bytes, void *word) {
+    lipsc_status status = LIPSC_OK;
+    if (ranks->number) return hear(ranks, bytes, word);
+    for (size_t r = 1; r < ranks->count && !status; r++)
+        status = lipsc_ranks_send(ranks, r, TELL, bytes, word);
     return status;
 }
 

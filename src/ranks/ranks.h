@@ -30,6 +30,12 @@ lipsc_status lipsc_ranks_gather_parts(lipsc_ranks *ranks, const int *bytes, cons
 lipsc_status lipsc_ranks_exchange(lipsc_ranks *ranks, const int *bytes_out, const void *out,
                                   const int *bytes_in, void *in);
 
+/* bytes of rank 0's word to everybody, who sleep until it comes: their cores are free. */
+lipsc_status lipsc_ranks_tell(lipsc_ranks *ranks, size_t bytes, void *word);
+/* The cores of all ranks of the machine for this one, or its own again: threads that begin
+ * meanwhile may use them. */
+void lipsc_ranks_widen(const lipsc_ranks *ranks, int all);
+
 /* A moment, longer and longer while nothing happens; *quiet: how often in turn. */
 void lipsc_ranks_rest(unsigned *quiet);
 

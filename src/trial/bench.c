@@ -26,10 +26,11 @@ static int plain(const lipsc_bench_settings *s) {
     return s->bias == LIPSC_BIAS_NONE && !(s->soft_cap > 0.0);
 }
 
-/* Whether the same is timed on each rank alone, in turn. */
-static int alone(const lipsc_bench_settings *s) { return lipsc_ranks_count(s->ranks) > 1; }
+/* Whether the same is timed in one process with the threads of all, in turn. */
+static int shared(const lipsc_bench_settings *s) { return lipsc_ranks_count(s->ranks) > 1; }
 
 static const double shortest_sample = 0.05; /* seconds: well above the clock's noise */
+static const double warm_itself = 1.0;      /* seconds, of which the first are no matter */
 enum { SGEMM_SIZE = 2048 };
 
 /* Windows of one layer, one after the other. */
@@ -81,36 +82,62 @@ static lipsc_status time_pairs(const bed *b, long pairs, double *seconds) {
     return LIPSC_OK;
 }
 
+typedef struct {
+    const bed *of;
+    long pairs;
+    double *seconds;
+} errand;
+
+static lipsc_status run_errand(void *ctx) {
+    const errand *e = ctx;
+    return time_pairs(e->of, e->pairs, e->seconds);
+}
+
+/* The same by one of the ranks; the others have no seconds. */
+static lipsc_status time_other(const lipsc_bench_settings *s, const bed *other, long pairs,
+                               double *seconds) {
+    return lipsc_device_alone(s->device, run_errand, &(errand){other, pairs, seconds});
+}
+
 /* Medians over the samples. */
 typedef struct {
-    double seconds;  /* per pair                                                       */
-    double sgemm;    /* GFLOP/s                                                        */
-    double of_plain; /* time of the plain layer over that of this one; NaN: not timed  */
+    double seconds; /* per pair                                                         */
+    double sgemm;   /* GFLOP/s                                                          */
+    double other;   /* of a pair of the other windows; NaN: not timed                   */
+    double ratio;   /* time of these over that of a pair, sample by sample              */
 } timing;
+
+/* All ranks stop, or none. */
+static int shall_stop(const lipsc_bench_settings *s) {
+    return lipsc_device_largest(s->device, s->stop && s->stop(s->ctx)) > 0.0;
+}
 
 static lipsc_status sample(const lipsc_bench_settings *s, const bed *b, const bed *other,
                            int threads, timing *out) {
     const size_t repeats = s->repeats;
-    double *pair = lipsc_alloc(3 * repeats, sizeof *pair);
+    double *pair = lipsc_alloc(4 * repeats, sizeof *pair);
     if (!pair) return LIPSC_E_NOMEM;
-    double *rate = pair + repeats, *ratio = rate + repeats;
-    double once = shortest_sample, without = NAN;
+    double *rate = pair + repeats, *without = rate + repeats, *ratio = without + repeats;
+    double once = shortest_sample, first = NAN;
     lipsc_status status = time_pairs(b, 1, &once); /* warms up */
-    if (!status && other) status = time_pairs(other, 1, &without);
-    if (!status) status = time_pairs(b, 1, &once);
+    const int is_short = lipsc_device_largest(s->device, once) < warm_itself;
+    if (!status && other && is_short) status = time_other(s, other, 1, &first);
+    if (!status && is_short) status = time_pairs(b, 1, &once);
     once = lipsc_device_largest(s->device, once);
     const long pairs = once < shortest_sample ? (long)ceil(shortest_sample / once) : 1;
     for (size_t r = 0; !status && r < repeats; r++) {
+        without[r] = NAN;
         rate[r] = lipsc_dense_sgemm_rate(SGEMM_SIZE, threads, 1);
-        if (other) status = time_pairs(other, pairs, &without);
+        if (other) status = time_other(s, other, pairs, &without[r]);
         if (!status) status = time_pairs(b, pairs, &pair[r]);
-        if (!status && other) ratio[r] = without / pair[r];
-        if (!status && s->stop && s->stop(s->ctx)) status = LIPSC_E_STOPPED;
+        if (!status) ratio[r] = without[r] / pair[r];
+        if (!status && shall_stop(s)) status = LIPSC_E_STOPPED;
     }
     if (!status)
         *out = (timing){.seconds = lipsc_median(repeats, pair),
                         .sgemm = lipsc_median(repeats, rate),
-                        .of_plain = other ? lipsc_median(repeats, ratio) : NAN};
+                        .other = other ? lipsc_median(repeats, without) : NAN,
+                        .ratio = other ? lipsc_median(repeats, ratio) : NAN};
     lipsc_release(pair);
     return status;
 }
@@ -153,18 +180,20 @@ static int threads_of(const windows *w) {
                                        w->count * attn->input.n);
 }
 
-/* other: NULL, or the plain layer */
+/* other: NULL, or what is timed in turn; empty on ranks that do not lead */
 static lipsc_status measure(const lipsc_bench_settings *s, const windows *on,
                             const windows *other, timing *out) {
-    bed b, reference;
+    bed b, reference = {.on = other};
+    const int both = other && other->attn;
     lipsc_status status = bed_new(s, on, &b);
-    if (other) {
+    if (both) {
         const lipsc_status failed = bed_new(s, other, &reference);
         if (!status) status = failed;
     }
+    if (lipsc_device_largest(s->device, status) > 0.0 && !status) status = LIPSC_E_NOMEM;
     if (!status) status = sample(s, &b, other ? &reference : NULL, threads_of(on), out);
     bed_free(&b);
-    if (other) bed_free(&reference);
+    if (both) bed_free(&reference);
     return status;
 }
 
@@ -184,6 +213,11 @@ static void add_features(const lipsc_bench_settings *s, lipsc_layer *layer, doub
     layer->bias_distance = BUCKET_DISTANCE;
 }
 
+/* The part of all ranks that is on one machine. */
+static double machine(const lipsc_bench_settings *s) {
+    return (double)lipsc_ranks_together(s->ranks) / (double)lipsc_ranks_count(s->ranks);
+}
+
 static void fill(const lipsc_bench_settings *s, const lipsc_sample_shape *shape,
                  const windows *on, const timing *found, lipsc_bench_row *row) {
     const double tokens = (double)s->n, d = (double)shape->d;
@@ -191,21 +225,35 @@ static void fill(const lipsc_bench_settings *s, const lipsc_sample_shape *shape,
     const double scores = s->mask == LIPSC_MASK_CAUSAL ? 8 : 16;
     const double work = 16 * tokens * d * d + scores * tokens * tokens * d;
     const double gflops = 1e-9 * work * (double)(s->block * s->batch) / found->seconds;
-    *row =
-        (lipsc_bench_row){.n = s->n,
-                          .mask = lipsc_mask_name(s->mask),
-                          .dtype = lipsc_dtype_name(s->dtype),
-                          .threads = threads_of(on),
-                          .block = s->block,
-                          .batch = s->batch,
-                          .ms_per_pair = 1e3 * found->seconds,
-                          .gflops = gflops,
-                          .sgemm_gflops = found->sgemm,
-                          .fraction = gflops / found->sgemm,
-                          .peak_bytes = lipsc_attn_bytes(on->attn[0]),
-                          .of_plain = alone(s) ? NAN : found->of_plain,
-                          .ranks = ranks,
-                          .efficiency = alone(s) ? found->of_plain / (double)ranks : NAN};
+    *row = (lipsc_bench_row){.n = s->n,
+                             .mask = lipsc_mask_name(s->mask),
+                             .dtype = lipsc_dtype_name(s->dtype),
+                             .threads = threads_of(on),
+                             .block = s->block,
+                             .batch = s->batch,
+                             .ms_per_pair = 1e3 * found->seconds,
+                             .gflops = gflops,
+                             .sgemm_gflops = found->sgemm,
+                             .fraction = gflops / found->sgemm,
+                             .peak_bytes = lipsc_attn_bytes(on->attn[0]),
+                             .of_plain = shared(s) ? NAN : found->ratio,
+                             .ranks = ranks,
+                             .efficiency = shared(s) ? found->ratio * machine(s) : NAN};
+}
+
+typedef struct {
+    const lipsc_bench_settings *set;
+    const lipsc_sample *sample;
+    windows *made;
+    lipsc_error *err;
+} order;
+
+/* In one process with the threads of all ranks of the machine. */
+static lipsc_status make_other(void *ctx) {
+    const order *o = ctx;
+    const int threads =
+        lipsc_device_threads(o->set->device) * (int)lipsc_ranks_together(o->set->ranks);
+    return windows_new(o->set, o->sample, lipsc_cpu_of(threads), o->made, o->err);
 }
 
 lipsc_status lipsc_bench(const lipsc_bench_settings *s, lipsc_bench_row *out,
@@ -225,15 +273,15 @@ lipsc_status lipsc_bench(const lipsc_bench_settings *s, lipsc_bench_row *out,
     timing found = {.seconds = NAN};
     lipsc_status status = layer.storage && table ? LIPSC_OK : LIPSC_E_NOMEM;
     lipsc_device *const device = s->device;
-    if (!status && !plain(s) && !alone(s))
+    if (!status && !plain(s) && !shared(s))
         status = windows_new(s, &layer, device, &other, &why);
     if (!status) {
         add_features(s, &layer.layer, table);
         status = windows_new(s, &layer, device, &on, &why);
     }
-    if (!status && alone(s))
-        status = windows_new(s, &layer, lipsc_device_cpu(device), &other, &why);
-    if (!status) status = measure(s, &on, plain(s) && !alone(s) ? NULL : &other, &found);
+    if (!status && shared(s))
+        status = lipsc_device_alone(device, make_other, &(order){s, &layer, &other, &why});
+    if (!status) status = measure(s, &on, plain(s) && !shared(s) ? NULL : &other, &found);
     if (!status) fill(s, &shape, &on, &found, out);
     windows_free(&on);
     windows_free(&other);

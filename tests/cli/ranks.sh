@@ -69,6 +69,7 @@ ranks 1 2 layer layer.safetensors --certify
 has err "a certificate is not shared by ranks"
 ranks 0 2 bench --mpi --lengths 48 --mask causal --repeats 1 --format json
 [ "$(field ranks)" = 2 ] || fail "bench --mpi: $(cat out)"
+awk -v e="$(field efficiency)" 'BEGIN { exit !(e > 0) }' || fail "bench --mpi has no efficiency: $(cat out)"
 run 2 bench --mpi
 has err "start it by mpirun"
 
@@ -121,6 +122,31 @@ stored full.db >after
 children() { # PID
     cat /proc/[0-9]*/stat 2>/dev/null | awk -v p="$1" '{ pid = $1; sub(/.*\) /, ""); if ($2 == p) print pid }' | sort -n
 }
+gone() { # PID...: within 20 seconds
+    for _ in $(seq 200); do
+        left=
+        for pid in "$@"; do kill -0 "$pid" 2>/dev/null && left="$left $pid"; done
+        [ -n "$left" ] || return 0
+        sleep 0.1
+    done
+    kill -9 $left 2>/dev/null
+    return 1
+}
+# mpirun, killed while its ranks begin: MPI_Init may wait for it for ever, its ranks may not
+begun=0 round=0 wanted=4
+[ -n "${LONG:-}" ] && wanted=40
+while [ $begun -lt $wanted ] && [ $round -lt 200 ]; do
+    round=$((round + 1))
+    mpirun -n 2 "$bin" $small >out 2>err </dev/null &
+    job=$!
+    sleep "$(awk -v r=$round 'BEGIN { srand(r); print 0.05 + 0.6 * rand() }')"
+    set -- $(children $job)
+    kill -s KILL $job 2>/dev/null && [ $# -gt 0 ] && begun=$((begun + 1))
+    wait $job 2>/dev/null
+    gone "$@" || fail "a rank outlived its mpirun, killed at the start of round $round"
+done
+[ $begun = $wanted ] || fail "only $begun of $round rounds had ranks that began"
+
 sweep="measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8:32:x2 --windows 20 --dtype f64 --format tsv"
 [ -n "${LONG:-}" ] && sweep="measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8:64:x2 --windows 60 --dtype f64 --format tsv"
 run 0 $sweep
@@ -143,9 +169,7 @@ while [ $killed -lt $kills ] && [ $round -lt 200 ]; do
     kill -s $signal $victim 2>/dev/null && killed=$((killed + 1))
     wait $job 2>/dev/null
     code=$?
-    for rank in "$@"; do # until the lock is free
-        while kill -0 "$rank" 2>/dev/null; do sleep 0.1; done
-    done
+    gone "$@" || fail "a rank outlived whom round $round killed" # the lock is free
     stored kill.db >after
     [ "$(lost)" = 0 ] || fail "$(lost) finished cells were lost or computed again"
     [ "$(wc -l <after)" -gt "$(wc -l <before)" ] && computed=$((computed + 1))

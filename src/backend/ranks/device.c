@@ -1,9 +1,11 @@
 /* device.c - the CPUs of all ranks as one device: rows of one input, vectors and sums are
  * shared (split.h); all else each rank's CPU does, alike. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/ranks/split.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
@@ -203,6 +205,52 @@ static double largest(const lipsc_device *device, double own) {
     return own;
 }
 
+/* ---- What the ranks cost and bring ----------------------------------------------------
+ */
+
+static lipsc_status alone(const lipsc_device *device, lipsc_status (*work)(void *ctx),
+                          void *ctx) {
+    lipsc_ranks *ranks = split_of(device)->ranks;
+    int status = LIPSC_OK;
+    if (!lipsc_ranks_number(ranks)) {
+        lipsc_ranks_widen(ranks, 1);
+        status = work(ctx);
+        lipsc_ranks_widen(ranks, 0);
+    }
+    const lipsc_status told = lipsc_ranks_tell(ranks, sizeof status, &status);
+    return told ? told : (lipsc_status)status;
+}
+
+/* The shortest of several gathers in which each rank gives so many bytes. */
+static lipsc_status time_gather(lipsc_ranks *ranks, size_t bytes, char *room,
+                                double *seconds) {
+    enum { TIMES = 20 };
+    char *own = room, *all = room + bytes;
+    lipsc_status status = LIPSC_OK;
+    *seconds = INFINITY;
+    for (int i = 0; i < TIMES && !status; i++) {
+        const double start = lipsc_seconds();
+        status = lipsc_ranks_gather(ranks, bytes, own, all);
+        *seconds = lipsc_min(*seconds, lipsc_seconds() - start);
+    }
+    return status;
+}
+
+static lipsc_status measure_link(const lipsc_device *device, double *latency,
+                                 double *byte) {
+    enum { FEW = 8, MANY = 1 << 20 };
+    lipsc_ranks *ranks = split_of(device)->ranks;
+    const size_t count = lipsc_ranks_count(ranks);
+    double much;
+    char *room = lipsc_alloc_zero(count + 1, MANY);
+    lipsc_status status = room ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = time_gather(ranks, FEW, room, latency);
+    if (!status) status = time_gather(ranks, MANY, room, &much);
+    if (!status) *byte = lipsc_max(much - *latency, 0.0) / (double)((count - 1) * MANY);
+    lipsc_release(room);
+    return status;
+}
+
 static void close_split(lipsc_device *device) {
     lipsc_split_end(split_of(device));
     lipsc_release(device->state);
@@ -219,6 +267,8 @@ static const lipsc_device_ops ops = {.name = "ranks",
                                      .bytes = bytes,
                                      .close = close_split,
                                      .largest = largest,
+                                     .alone = alone,
+                                     .link = measure_link,
                                      .projections = projections};
 
 lipsc_status lipsc_device_share(lipsc_ranks *ranks, int threads, lipsc_device **out,

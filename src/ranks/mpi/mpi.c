@@ -2,8 +2,12 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include <limits.h>
 #include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "ranks/mpi/mpi_api.h"
 
@@ -19,6 +23,44 @@ static int lowest_here(int rank, int *first) {
     return good(code);
 }
 
+/* ---- The beginning ------------------------------------------------------------------- */
+
+/* MPI_Init waits for the launcher, also for one that has been killed meanwhile: a rank
+ * whose parent is gone ends as if it had been told to. */
+typedef struct {
+    pthread_mutex_t turn;
+    pthread_cond_t over;
+    int done;
+    pid_t parent;
+} watch;
+
+static void *look_after(void *ctx) {
+    watch *w = ctx;
+    pthread_mutex_lock(&w->turn);
+    while (!w->done) {
+        struct timespec later;
+        clock_gettime(CLOCK_REALTIME, &later);
+        later.tv_sec++;
+        pthread_cond_timedwait(&w->over, &w->turn, &later);
+        if (!w->done && getppid() != w->parent) kill(getpid(), SIGTERM);
+    }
+    pthread_mutex_unlock(&w->turn);
+    return NULL;
+}
+
+static int init_watched(int *given) {
+    watch w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, getppid()};
+    pthread_t looker;
+    const int watched = !pthread_create(&looker, NULL, look_after, &w);
+    const int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, given);
+    pthread_mutex_lock(&w.turn);
+    w.done = 1;
+    pthread_cond_signal(&w.over);
+    pthread_mutex_unlock(&w.turn);
+    if (watched) pthread_join(looker, NULL);
+    return code;
+}
+
 static int begin(int *rank, int *count, int *first, char *why, size_t room) {
     int given = 0, there = 0;
     /* who waits in a call lets others have the core; whoever has said otherwise may */
@@ -26,7 +68,7 @@ static int begin(int *rank, int *count, int *first, char *why, size_t room) {
     MPI_Initialized(&there);
     if (there)
         MPI_Query_thread(&given);
-    else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given))
+    else if (init_watched(&given))
         given = -1;
     if (given < MPI_THREAD_SERIALIZED) {
         snprintf(why, room,
