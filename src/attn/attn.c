@@ -338,15 +338,18 @@ static lipsc_status gradient(lipsc_attn *attn, size_t k, const double *u, const 
     return status;
 }
 
-/* On the device's CPU where the device has none. */
+/* Where the device has none in this precision, in f64 or on its CPU. */
 static lipsc_status gradient_somewhere(lipsc_attn *attn, size_t k, const double *u,
                                        const double *v, double *grad,
                                        double *grad_log_weight) {
-    if (lipsc_device_table(attn->device)->gradient)
+    const lipsc_device_ops *ops = lipsc_device_table(attn->device);
+    const int here = ops->gradient != NULL;
+    if (here && (attn->dtype == LIPSC_F64 || !ops->coarse_f32))
         return gradient(attn, k, u, v, grad, grad_log_weight);
     lipsc_attn own;
     lipsc_status status =
-        lipsc_attn_as(attn, attn->dtype, lipsc_device_cpu(attn->device), &own);
+        lipsc_attn_as(attn, here ? LIPSC_F64 : attn->dtype,
+                      here ? attn->device : lipsc_device_cpu(attn->device), &own);
     if (!status) status = gradient(&own, k, u, v, grad, grad_log_weight);
     lipsc_attn_close(&own);
     return status;

@@ -145,7 +145,7 @@ typedef struct {
 
     /* Gradients of <u, J(X) v> for k pairs held fixed, in the caller's order like the
      * vectors of product: in X, grad (n, d), and in the log weight that the scores of key j
-     * share, grad_score (n) or NULL. */
+     * share, grad_score (n) or NULL.  In f64 only where f32 is coarse. */
     lipsc_status (*gradient)(const lipsc_device *device, void *input, size_t k,
                              const void *u, const void *v, void *grad, void *grad_score);
 

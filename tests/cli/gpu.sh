@@ -29,6 +29,11 @@ same --map heads --mask none
 for map in norm-attention residual block; do same --map $map --dtype f64; done
 run 0 $some --layers 1 --lengths 8 --windows 1 --device cuda --certify 1e-2 --format json
 [ "$(field certified)" = true ] || fail "not certified"
+for device in cpu cuda; do # gradients of sigma
+    run 0 attack builtin:gpt2-nano --layer 1 --length 4 --radius 1 --restarts 2 --iterations 5 --dtype f64 --threads 2 --device $device --format json
+    field sigma >attack.$device
+done
+cmp -s attack.cpu attack.cuda || fail "another attack: $(cat attack.cpu attack.cuda)"
 run 0 measure builtin:gpt2-nano --text builtin:lighthouse --map model --length 8 --windows 1 --device cuda:1 --format json
 [ "$(field device)" = '"cuda:1"' ] || fail "not on the second GPU"
 run 0 devices --format tsv

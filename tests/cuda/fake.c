@@ -322,6 +322,24 @@ static lipsc_status output(lipsc_cuda_batch *b, double *y, lipsc_error *err) {
     return status;
 }
 
+static lipsc_status gradient(lipsc_cuda_batch *b, const void *u, const void *v, void *grad,
+                             void *grad_score, lipsc_error *err) {
+    const lipsc_cuda_weights *w = b->weights;
+    const lipsc_space *s = space(w->device, 1);
+    const size_t d = w->layer.d, width = lipsc_layer_width(&w->layer);
+    lipsc_status status = lost(err);
+    if (w->dtype != LIPSC_F64)
+        return lipsc_fail(err, LIPSC_E_REFUSED, "gradients are made in f64 only");
+    for (size_t i = 0, first = 0; i < b->inputs && !status; first += b->n[i++])
+        status =
+            plain(ops(w->device)->gradient(
+                      w->device->guard, b->input[i], 1, lipsc_space_at(s, u, first * width),
+                      lipsc_space_at(s, v, first * d), lipsc_space_at(s, grad, first * d),
+                      grad_score ? lipsc_space_at(s, grad_score, first) : NULL),
+                  err);
+    return status;
+}
+
 static lipsc_status projections(lipsc_cuda_batch *b, size_t input, size_t head, double *q,
                                 double *key, double *z, double *q_over, double *k_over,
                                 lipsc_error *err) {
@@ -430,6 +448,7 @@ __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cuda_plugin(v
                                  .headroom = headroom,
                                  .output = output,
                                  .projections = projections,
+                                 .gradient = gradient,
                                  .put = put,
                                  .get = get,
                                  .copy = copy,

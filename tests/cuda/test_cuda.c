@@ -248,6 +248,71 @@ static void tells(const test_layer *t, const fixture *f, lipsc_cuda_batch *batch
         }
 }
 
+/* What the definition says of <u, J v> for the first pair: gradients in the tokens, and in
+ * the scores of single keys, which the log weight has less what stands outside of J. */
+static void gradient_reference(const test_layer *t, const fixture *f, double *grad,
+                               double *score) {
+    const size_t d = f->d, width = f->width;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (size_t i = 0; i < f->inputs; i++) {
+        size_t first = 0;
+        for (size_t l = 0; l < i; l++) first += f->n[l];
+        const double *v = f->x[0] + first * d, *u = f->x[1] + first * width;
+        const double *Jv = f->ref[0] + first * width, *Jtu = f->ref[1] + first * d;
+        lipsc_ref_gradient(&t->layer, &f->input[i], 1, u, v, grad + first * d,
+                           score + first, NULL);
+        for (size_t r = 0; r < f->n[i]; r++) {
+            double outside = 0;
+            for (size_t e = 0; e < width; e++)
+                outside += u[r * width + e] * Jv[r * width + e];
+            for (size_t e = 0; e < d; e++) outside -= v[r * d + e] * Jtu[r * d + e];
+            score[first + r] -= 0.5 * outside;
+        }
+    }
+}
+
+/* Gradients against the definition; twice the same bits; refused where they are not made.
+ * Each entry is a sum of products of two factors that are as good as an entry of J x. */
+static void case_gradient(const test_case *c, const test_layer *t, const fixture *f,
+                          lipsc_cuda_batch *batch, lipsc_cuda_precision p) {
+    lipsc_error err;
+    const size_t all = f->tokens * f->d;
+    void *u = vector_up(api, device, p, f->tokens * f->width, f->x[1]);
+    void *v = vector_up(api, device, p, all, f->x[0]);
+    void *grad = vector_up(api, device, p, all, NULL),
+         *score = vector_up(api, device, p, f->tokens, NULL);
+    const lipsc_status status = api->gradient(batch, u, v, grad, score, &err);
+    if (p != LIPSC_CUDA_F64) {
+        check(status == LIPSC_E_REFUSED, c->name, "gradients are refused", 0, 0);
+    } else {
+        double *got = numbers(all), *again = numbers(all), *want = numbers(all);
+        double *keys = numbers(f->tokens), *keys_want = numbers(f->tokens);
+        const double limit = 10.0 * limit_reference(p, c);
+        must(status, &err);
+        vector_down(api, device, p, all, grad, got);
+        vector_down(api, device, p, f->tokens, score, keys);
+        must(api->gradient(batch, u, v, grad, NULL, &err), &err);
+        vector_down(api, device, p, all, grad, again);
+        gradient_reference(t, f, want, keys_want);
+        const double e = batch_error(f, 1, f->d, got, want);
+        double most = 0, size = 0; /* of a key's: beside the largest of all */
+        for (size_t i = 0; i < f->tokens; i++) {
+            most = larger(most, fabs(keys[i] - keys_want[i]));
+            size = larger(size, fabs(keys_want[i]));
+        }
+        check(e <= limit, c->name, "gradient, definition", e, limit);
+        check(most <= limit * (size > 1 ? size : 1), c->name, "gradient in the scores",
+              most, limit);
+        check(memcmp(got, again, all * sizeof *got) == 0, c->name, "gradient, same bits", 1,
+              0);
+        double *const made[] = {got, again, want, keys, keys_want};
+        for (size_t i = 0; i < sizeof made / sizeof *made; i++) free(made[i]);
+    }
+    void *const there[] = {u, v, grad, score};
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++)
+        api->release(device, there[i]);
+}
+
 static void run_case(const test_case *c, uint64_t seed) {
     lipsc_error err;
     test_layer t = random_layer_of(seed, c->features, c->z);
@@ -273,6 +338,7 @@ static void run_case(const test_case *c, uint64_t seed) {
             case_product(c, &f, batch, p, 1, &worst[p]);
             case_output(c, &t, &f, batch, p);
             tells(&t, &f, batch, (lipsc_cuda_precision)p, c->name);
+            case_gradient(c, &t, &f, batch, (lipsc_cuda_precision)p);
         }
         api->batch_free(batch);
         api->weights_free(weights);

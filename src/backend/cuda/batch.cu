@@ -9,7 +9,10 @@
 #include <new>
 
 static const double log2e = 1.4426950408889634074;
-enum { PAD = 64, SLACK = 512 }; // rows of an input's statistics; behind the last of them
+enum {
+    PAD = STATISTICS_PAD,
+    SLACK = 512
+}; // rows of an input's statistics; behind the last of them
 
 // ---- Ranges and tasks
 // ------------------------------------------------------------------------
@@ -495,6 +498,19 @@ static lipsc_status core_of(Batch<S> *b, int trans, size_t k, lipsc_error *err) 
         TRY(cudaStreamWaitEvent(stream, lane->joined, 0), "the core of J^T");
     }
     return LIPSC_OK;
+}
+
+lipsc_status directions_in(Batch<StoreF64> *b, const void *u, const void *v, double *direct,
+                           lipsc_error *err) {
+    const Dims &m = b->w->dims;
+    PASS(enter<StoreF64>(b, 0, 1, (const double *)v, 1, err));
+    PASS(project_directions(b, 1, err));
+    if (direct)
+        TRY(cudaMemcpyAsync(direct, b->temp, b->tokens * m.C * sizeof *direct,
+                            cudaMemcpyDeviceToDevice, b->device->stream()),
+            "a gradient");
+    PASS(enter<StoreF64>(b, 1, 1, (const double *)u, 1, err));
+    return split_heads(b, 1, err);
 }
 
 template <class S>

@@ -18,7 +18,7 @@
 
 #include "backend/backend.h"
 
-#define LIPSC_CUDA_ABI    4
+#define LIPSC_CUDA_ABI    5
 #define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
 
 /* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
@@ -119,6 +119,12 @@ typedef struct {
     lipsc_status (*projections)(lipsc_cuda_batch *batch, size_t input, size_t head,
                                 double *q, double *key, double *z, double *q_over,
                                 double *k_over, lipsc_error *err);
+
+    /* Gradients of <u, J(X) v>, one pair of vectors of the batch held fixed, in the tokens,
+     * grad, and in the log weight of each token, grad_score (tokens) or NULL; F64 only,
+     * LIPSC_E_REFUSED in the others. */
+    lipsc_status (*gradient)(lipsc_cuda_batch *batch, const void *u, const void *v,
+                             void *grad, void *grad_score, lipsc_error *err);
 
     /* ---- vectors of a batch; side 0: rows of d, 1: rows of width ---- */
     /* c (inputs, kb, ka) = A^T B of each input, device memory; sums in double */

@@ -435,6 +435,11 @@ static lipsc_status product(lipsc_cuda_batch *batch, int trans, size_t k, const 
     const Hold hold(batch->device);
     return k ? batch->product(trans, k, x, y, plain, err) : LIPSC_OK;
 }
+static lipsc_status gradient(lipsc_cuda_batch *batch, const void *u, const void *v,
+                             void *grad, void *grad_score, lipsc_error *err) {
+    const Hold hold(batch->device);
+    return batch->gradient(u, v, grad, grad_score, err);
+}
 static lipsc_status activate(lipsc_cuda_batch *batch, const int *active, lipsc_error *err) {
     const Hold hold(batch->device);
     batch->active = active ? batch->active_store : nullptr;
@@ -503,6 +508,7 @@ extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cu
                                        headroom,
                                        output,
                                        projections,
+                                       gradient,
                                        gram_held,
                                        combine_held,
                                        scale_held,

@@ -2,7 +2,7 @@
  *
  * The plugin lies beside the library or the program, or where LIPSCOPE_CUDA_PLUGIN says; it
  * is loaded when a GPU is first asked for and stays.  What the plugin does not have is left
- * NULL and done by the device's CPU: gradients, and projections in twice the precision. */
+ * NULL and done by the device's CPU: projections in twice the precision. */
 #define _GNU_SOURCE /* dladdr */
 #include "backend/cuda/host.h"
 
@@ -130,6 +130,7 @@ static const lipsc_device_ops cuda_ops = {.name = "cuda",
                                           .failure = failure,
                                           .batch_new = lipsc_gpu_batch_new,
                                           .products = lipsc_gpu_products,
+                                          .gradient = lipsc_gpu_gradient,
                                           .projections = lipsc_gpu_projections,
                                           .output = lipsc_gpu_output,
                                           .linear_new = lipsc_gpu_linear_new,

@@ -270,3 +270,78 @@ lipsc_status lipsc_gpu_output(const lipsc_device *device, void *made, double *y)
         y[e] += bias[e % b->width];
     return status;
 }
+
+/* ---- Gradients, in f64 --------------------------------------------------------------- */
+
+static lipsc_status pair_gradient(const lipsc_device *device, const batch *b, const void *u,
+                                  const void *v, void *grad, void *grad_score) {
+    LIPSC_GPU_CALL(gradient, b->there, u, v, grad, grad_score);
+}
+
+/* A vector of the batch with rows of `width` numbers, zero but for those of `in`, which are
+ * x; NULL: there is no memory. */
+static void *spread_rows(const lipsc_device *device, const input *in, size_t width,
+                         const void *x) {
+    const lipsc_gpu *gpu = lipsc_gpu_of(device);
+    const batch *b = in->of;
+    const size_t row = width * b->item;
+    double *zeros = lipsc_alloc_zero(b->tokens * width, sizeof *zeros);
+    lipsc_error why = {.text = ""};
+    void *all = NULL;
+    if (!zeros) return NULL;
+    lipsc_status status = gpu->api->alloc(gpu->there, b->tokens * row, &all, &why);
+    if (!status)
+        status = gpu->api->put(gpu->there, b->item == sizeof(double), b->tokens * width,
+                               zeros, all, &why);
+    lipsc_release(zeros);
+    if (!status && x)
+        status =
+            gpu->api->copy(gpu->there, in->n * row, x, (char *)all + in->first * row, &why);
+    if (status) (void)!lipsc_gpu_said(device, status, &why);
+    if (status && all) gpu->api->release(gpu->there, all);
+    return status ? NULL : all;
+}
+
+/* The rows of `in` back from a vector of the batch. */
+static lipsc_status take_rows(const lipsc_device *device, const input *in, size_t width,
+                              const void *all, void *y) {
+    const size_t row = width * in->of->item;
+    LIPSC_GPU_CALL(copy, lipsc_gpu_of(device)->there, in->n * row,
+                   (const char *)all + in->first * row, y);
+}
+
+/* One input of several: the plugin's gradients are those of the whole batch. */
+static lipsc_status member_gradient(const lipsc_device *device, const input *in,
+                                    const void *u, const void *v, void *grad,
+                                    void *grad_score) {
+    const lipsc_gpu *gpu = lipsc_gpu_of(device);
+    const batch *b = in->of;
+    void *all[] = {spread_rows(device, in, b->width, u), spread_rows(device, in, b->d, v),
+                   spread_rows(device, in, b->d, NULL),
+                   grad_score ? spread_rows(device, in, 1, NULL) : NULL};
+    lipsc_status status =
+        all[0] && all[1] && all[2] && (all[3] || !grad_score) ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = pair_gradient(device, b, all[0], all[1], all[2], all[3]);
+    if (!status) status = take_rows(device, in, b->d, all[2], grad);
+    if (!status && grad_score) status = take_rows(device, in, 1, all[3], grad_score);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]) gpu->api->release(gpu->there, all[i]);
+    return status;
+}
+
+lipsc_status lipsc_gpu_gradient(const lipsc_device *device, void *made, size_t k,
+                                const void *u, const void *v, void *grad,
+                                void *grad_score) {
+    const input *in = made;
+    const batch *b = in->of;
+    const size_t wide = in->n * b->width * b->item, deep = in->n * b->d * b->item;
+    lipsc_status status = LIPSC_OK;
+    for (size_t p = 0; p < k && !status; p++) {
+        const void *u_p = (const char *)u + p * wide, *v_p = (const char *)v + p * deep;
+        void *to = (char *)grad + p * deep,
+             *score = grad_score ? (char *)grad_score + p * in->n * b->item : NULL;
+        status = b->count == 1 ? pair_gradient(device, b, u_p, v_p, to, score)
+                               : member_gradient(device, in, u_p, v_p, to, score);
+    }
+    return status;
+}

@@ -2,7 +2,7 @@
  *
  *     host.c            the plugin is found and opened; devices are listed
  *     host_space.c      vectors
- *     host_attention.c  weights, batches of inputs, products
+ *     host_attention.c  weights, batches of inputs, products, gradients
  *     host_dense.c      dense layers, norms, activations */
 #ifndef LIPSC_BACKEND_CUDA_HOST_PARTS_H
 #define LIPSC_BACKEND_CUDA_HOST_PARTS_H
@@ -52,6 +52,8 @@ size_t lipsc_gpu_bytes(const lipsc_device *device, const void *input);
 lipsc_status lipsc_gpu_projections(const lipsc_device *device, const void *input,
                                    size_t head, double *q, double *key, double *z,
                                    double *q_over, double *k_over);
+lipsc_status lipsc_gpu_gradient(const lipsc_device *device, void *input, size_t k,
+                                const void *u, const void *v, void *grad, void *grad_score);
 lipsc_status lipsc_gpu_output(const lipsc_device *device, void *input, double *y);
 
 /* host_dense.c */

@@ -167,7 +167,10 @@ struct lipsc_cuda_batch {
     virtual lipsc_status projections(size_t input, size_t head, double *q, double *key,
                                      double *z, double *q_over, double *k_over,
                                      lipsc_error *err) = 0;
+    virtual lipsc_status gradient(const void *u, const void *v, void *grad,
+                                  void *grad_score, lipsc_error *err) = 0;
 };
+enum { STATISTICS_PAD = 64 }; // an input's rows of statistics are a multiple of this
 
 struct lipsc_cuda_weights {
     lipsc_cuda_device *device;
@@ -228,6 +231,8 @@ template <class S> struct Batch : lipsc_cuda_batch {
     lipsc_status output(double *y, lipsc_error *err) override;
     lipsc_status projections(size_t input, size_t head, double *q, double *key, double *z,
                              double *q_over, double *k_over, lipsc_error *err) override;
+    lipsc_status gradient(const void *u, const void *v, void *grad, void *grad_score,
+                          lipsc_error *err) override; // gradient.cu
     Args<S> args(Mode mode, size_t k) const;
     bool turns() const { return w->dims.norms || w->dims.rotary_half; }
     bool staged() const { return source || root || row_scale; }
@@ -266,6 +271,10 @@ template <class S>
 lipsc_status turn(const Batch<S> *b, size_t k, const typename S::Acc *from,
                   lipsc_error *err);
 template <class S> lipsc_status turn_back(const Batch<S> *b, size_t k, lipsc_error *err);
+// What norms add to gradients in dqkv (tokens, C), behind turn_back: e is a direction's
+// projections before norms, t the gradients in its norms' results, which are used up.
+lipsc_status norm_second(const Batch<StoreF64> *b, const double *e, double *t,
+                         lipsc_error *err);
 template <class S>
 lipsc_status ready(const Batch<S> *b, size_t first, size_t rows, double *projected,
                    int *bad, lipsc_error *err);
@@ -285,6 +294,11 @@ lipsc_status masses(const Batch<S> *b, double factor, double threshold, int *nee
 template <class S> lipsc_status plain_statistics(Batch<S> *b, lipsc_error *err);
 template <class S>
 lipsc_status plain_core(Batch<S> *b, int trans, size_t k, lipsc_error *err);
+
+// batch.cu: dqkv = projections of v, before norms also in direct where that is not NULL;
+// heads = those of u
+lipsc_status directions_in(Batch<StoreF64> *b, const void *u, const void *v, double *direct,
+                           lipsc_error *err);
 
 // ---- weights.cu, batch.cu
 // -----------------------------------------------------------------------

@@ -415,6 +415,57 @@ template <class S> lipsc_status turn_back(const Batch<S> *b, size_t k, lipsc_err
     return LIPSC_OK;
 }
 
+// With unit x / r and over sqrt(k) / r, the gradient of what the derivative of a norm makes
+// of a direction e, in x: w -= over^2 / sqrt(k) ((t.e) x + (x.e) t + (x.t) e - 3 (x.t)(x.e)
+// x) for x = unit, t with its gains (attn/ref_gradient.c).
+static __global__ void __launch_bounds__(BLOCK)
+    second_rows(Turning<double> t, const double *e, double *by, double *to) {
+    extern __shared__ __align__(128) char memory[];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, all = t.heads + t.kv;
+    double *sums = (double *)memory; // (3, all): x.e, x.t, t.e
+    const size_t token = blockIdx.x;
+    const double *unit = t.unit + token * t.turned, *direct = e + token * t.C;
+    double *row = by + token * t.C, *w = to + token * t.C;
+    if (t.half) rotate(t, token, -1, row);
+    __syncthreads();
+    for (int h = warp; h < all; h += WARPS) {
+        double s[3] = {0, 0, 0};
+        for (int c = lane; normed(t, h) && c < t.key_dim; c += LANES) {
+            const int i = h * t.W + c;
+            row[i] *= t.gain[i];
+            s[0] += unit[i] * direct[i];
+            s[1] += unit[i] * row[i];
+            s[2] += row[i] * direct[i];
+        }
+        for (int l = 0; l < 3; l++) {
+            const double sum = warp_sum(s[l]);
+            if (lane == 0) sums[l * all + h] = sum;
+        }
+    }
+    __syncthreads();
+    for (int h = warp; h < all; h += WARPS) {
+        if (!normed(t, h)) continue;
+        const double xe = shared_sum(t, sums, h), xt = shared_sum(t, sums + all, h),
+                     te = shared_sum(t, sums + 2 * all, h), over = t.over[token * all + h];
+        const double count =
+            (double)t.key_dim * (t.whole ? (h < t.heads ? t.heads : t.kv) : 1);
+        for (int c = lane; c < t.key_dim; c += LANES) {
+            const int i = h * t.W + c;
+            w[i] -= over * over / sqrt(count) *
+                    ((te - 3 * xt * xe) * unit[i] + xe * row[i] + xt * direct[i]);
+        }
+    }
+}
+
+lipsc_status norm_second(const Batch<StoreF64> *b, const double *e, double *t,
+                         lipsc_error *err) {
+    const size_t bytes = 3 * (b->w->dims.heads + b->w->dims.kv) * sizeof(double);
+    second_rows<<<(unsigned)b->tokens, BLOCK, bytes, b->device->stream()>>>(turning_of(b),
+                                                                            e, t, b->dqkv);
+    LAUNCHED("norms of queries and keys");
+    return LIPSC_OK;
+}
+
 // ---- Projections of the input
 // ------------------------------------------------------------------
 
