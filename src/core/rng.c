@@ -8,15 +8,8 @@
 
 #include <math.h>
 
-static uint64_t mix(uint64_t z) {
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 uint64_t lipsc_rng_bits(uint64_t seed, uint64_t i) {
-    const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
-    return mix(mix(seed + golden) + golden * (i + 1));
+    return lipsc_rng_from(lipsc_rng_base(seed), i);
 }
 
 double lipsc_rng_uniform(uint64_t seed, uint64_t i) {

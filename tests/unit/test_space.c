@@ -42,6 +42,30 @@ static void drop(const lipsc_space *space, pair p) {
     free(p.host);
 }
 
+/* Both ways to a pair round its angle, up to 2 pi, and a few numbers more. */
+static void check_normal(double got, uint64_t seed, uint64_t i) {
+    const double want = lipsc_rng_normal(seed, i), other = lipsc_rng_normal(seed, i ^ 1);
+    assert_true(fabs(got - want) <= 8.0 * DBL_EPSILON * hypot(want, other));
+}
+
+/* Any part of a stream has the bits of the whole, be its ends odd or even. */
+static void test_random_parts(void **state) {
+    (void)state;
+    enum { WHOLE = 1500 };
+    const lipsc_space *space = lipsc_space_host(LIPSC_F64);
+    double whole[WHOLE], part[WHOLE];
+    assert_int_equal(lipsc_space_random(space, 9, 0, WHOLE, whole), LIPSC_OK);
+    for (size_t first = 0; first < 5; first++)
+        for (size_t count = 1; first + count <= WHOLE; count += count < 9 ? 1 : 251) {
+            assert_int_equal(lipsc_space_random(space, 9, first, count, part), LIPSC_OK);
+            assert_memory_equal(part, whole + first, count * sizeof *part);
+        }
+    for (uint64_t far = UINT64_MAX - 3 * WHOLE; far < UINT64_MAX - 2 * WHOLE; far += 501) {
+        assert_int_equal(lipsc_space_random(space, 9, far, WHOLE, part), LIPSC_OK);
+        for (size_t i = 0; i < WHOLE; i++) check_normal(part[i], 9, far + i);
+    }
+}
+
 static void test_random_is_the_stream(void **state) {
     (void)state;
     for (int d = 0; d < 2; d++) {
@@ -53,7 +77,10 @@ static void test_random_is_the_stream(void **state) {
         assert_int_equal(lipsc_space_download(space, 40000, x, host), LIPSC_OK);
         for (size_t i = 0; i < 40000; i++) {
             const double want = lipsc_rng_normal(5, 7 + i);
-            assert_true(host[i] == (d ? (double)(float)want : want));
+            if (d)
+                assert_true(fabs(host[i] - want) <= FLT_EPSILON * fabs(want));
+            else
+                check_normal(host[i], 5, 7 + i);
         }
         assert_int_equal(lipsc_space_upload(space, 40000, host, x), LIPSC_OK);
         assert_int_equal(lipsc_space_scale(space, 40000, -0.5, x), LIPSC_OK); /* exact */
@@ -180,6 +207,7 @@ static void test_same_bits_for_any_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_parts),
         cmocka_unit_test(test_random_is_the_stream),
         cmocka_unit_test(test_gram),
         cmocka_unit_test(test_combine),

@@ -14,9 +14,9 @@
 #include <omp.h>
 #include <string.h>
 
+#include "backend/cpu/normals.h"
 #include "core/mem.h"
 #include "core/extreme.h"
-#include "core/rng.h"
 #include "linalg/space.h"
 
 #if defined(__clang__) /* warns in unoptimised builds, where nothing is vectorised */
