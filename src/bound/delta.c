@@ -250,9 +250,19 @@ static lipsc_status widen(const lipsc_head_facts *f, const double *M, size_t ran
     const double tiny = 1e-140;
     double largest = 0.0;
     memcpy(w->basis + rank * f->d, M, f->k * f->d * sizeof *M);
-    const lipsc_status status =
-        lipsc_svd_orth(lipsc_space_host(LIPSC_F64), DBL_EPSILON, f->d, rank, w->basis, f->k,
-                       rank, &largest, coef, 2 * f->k, work, more);
+    const lipsc_orth rows = {.space = lipsc_space_host(LIPSC_F64),
+                             .eps = DBL_EPSILON,
+                             .len = f->d,
+                             .j = rank,
+                             .q = w->basis,
+                             .k = f->k,
+                             .known = rank,
+                             .scale = &largest,
+                             .coef = coef,
+                             .ldc = 2 * f->k,
+                             .work = work,
+                             .rank = more};
+    const lipsc_status status = lipsc_svd_orth(&rows);
     if (status == LIPSC_E_NONFIN) return LIPSC_E_REFUSED;
     return status || largest > tiny ? status : LIPSC_E_REFUSED;
 }

@@ -1,4 +1,4 @@
-/* lanczos.c - block Golub-Kahan-Lanczos with full reorthogonalisation and thick restart.
+/* lanczos.c - block Golub-Kahan-Lanczos with reorthogonalisation and thick restart.
  *
  * V (n x jv) and U (m x ju) have orthonormal columns and
  *
@@ -24,6 +24,14 @@
  * When V_next vanishes, V and U are invariant and the Ritz values exact.  From b random
  * vectors such a space holds every singular value, but at most b copies of each; if more
  * values were asked for, fresh random vectors enter as V_next with S = 0.
+ *
+ * V is kept orthonormal by passes over all of it.  U need not be where only the largest
+ * value is asked for: column j of B comes from A v_j, with the coefficients u_i^T A v_j for
+ * i < j. Those left out are (A^T u_i)^T v_j, zero up to rounding since V is orthonormal. So
+ * U B is A V by modified Gram-Schmidt, whose triangle is that of a matrix within rounding
+ * of A V however far its vectors are from orthogonal (Bjorck 1967; for this recurrence
+ * Simon and Zha 2000, Barlow 2013): B^T B is V^T A^T A V up to eps |A|^2, and with it theta
+ * and q, of which the answer v = V q is made.
  *
  * Squares of lengths are formed: singular values between 1e-150 and 1e150. */
 #include <math.h>
@@ -141,11 +149,21 @@ static void close_basis(lanczos *z) {
     lipsc_release(z->small);
 }
 
-/* k new columns behind the j columns of `basis`, made orthonormal. */
-static lipsc_status orthonormalise(lanczos *z, size_t len, size_t j, void *basis, size_t k,
-                                   size_t known, double *scale, size_t *rank) {
-    return lipsc_svd_orth(z->run->space, z->run->eps, len, j, basis, k, known, scale,
-                          z->coef, z->ld, z->small, rank);
+/* k new columns behind the j columns of `basis`, to be made orthonormal. */
+static lipsc_orth orth_of(lanczos *z, size_t len, size_t j, void *basis, size_t k,
+                          size_t known, size_t *rank) {
+    return (lipsc_orth){.space = z->run->space,
+                        .eps = z->run->eps,
+                        .len = len,
+                        .j = j,
+                        .q = basis,
+                        .k = k,
+                        .known = known,
+                        .scale = &z->scale,
+                        .coef = z->coef,
+                        .ldc = z->ld,
+                        .work = z->small,
+                        .rank = rank};
 }
 
 /* What a given start vector is mixed with: enough that a direction which has become the
@@ -172,33 +190,23 @@ static lipsc_status start(lanczos *z) {
     z->started += k;
     z->s_from = z->ju;
     memset(z->S, 0, z->block * z->cap * sizeof *z->S);
-    return orthonormalise(z, z->n, z->jv, z->V, k, z->jv, &length, &z->next);
+    lipsc_orth orth = orth_of(z, z->n, z->jv, z->V, k, z->jv, &z->next);
+    orth.scale = &length;
+    return lipsc_svd_orth(&orth);
 }
 
-/* Waits for what orthonormalise does. */
-static void ask_orth(lanczos *z, size_t len, size_t j, void *basis, size_t k, size_t known,
-                     size_t *rank) {
-    z->orth = (lipsc_orth){.space = z->run->space,
-                           .eps = z->run->eps,
-                           .len = len,
-                           .j = j,
-                           .q = basis,
-                           .k = k,
-                           .known = known,
-                           .scale = &z->scale,
-                           .coef = z->coef,
-                           .ldc = z->ld,
-                           .work = z->small,
-                           .rank = rank};
-    z->waits = 1;
-}
+/* Whether U is left to what is known of it, the coefficients S: until the first restart no
+ * pass is made over it.  For the largest value alone that is enough (head of this file). */
+static int trusts_u(const lanczos *z) { return z->run->set.count == 1; }
 
 /* From A V_next: columns of B and a new block of U, z->rank its width. */
 static void ask_u(lanczos *z) {
     for (size_t c = 0; c < z->next; c++)
         for (size_t i = z->s_from; i < z->ju; i++)
             z->coef[c * z->ld + i] = z->S[i * z->block + c];
-    ask_orth(z, z->m, z->ju, z->U, z->next, z->s_from, &z->rank);
+    z->orth = orth_of(z, z->m, z->ju, z->U, z->next, z->s_from, &z->rank);
+    if (trusts_u(z) && !z->run->restarts) z->orth.from = z->ju;
+    z->waits = 1;
 }
 
 static void extend_u(lanczos *z) {
@@ -221,7 +229,8 @@ static void ask_v(lanczos *z) {
     for (size_t c = 0; c < z->rank; c++)
         for (size_t i = from; i < z->jv; i++)
             z->coef[c * z->ld + i] = z->B[i * z->cap + z->s_from + c];
-    ask_orth(z, z->n, z->jv, z->V, z->rank, from, &z->next);
+    z->orth = orth_of(z, z->n, z->jv, z->V, z->rank, from, &z->next);
+    z->waits = 1;
 }
 
 static void extend_v(lanczos *z) {
@@ -286,12 +295,14 @@ static const double *best_left(lanczos *z, size_t k) {
 }
 
 /* How many Ritz vectors survive: the values asked for, and some more that speed up
- * what follows; never one whose theta is rounding. */
+ * what follows; never one whose theta is rounding, nor one whose vector in U, A v / theta,
+ * may lean on others since no pass was made over U. */
 static size_t choose_keep(const lanczos *z) {
     const size_t count = z->run->set.count;
     size_t keep = count + max_size(2, (z->cap - count) / 4);
     keep = min_size(keep, min_size(z->cap - 2 * z->block, z->ju));
-    while (keep > 0 && !(z->theta[keep - 1] > 16.0 * z->run->eps * z->theta[0])) keep--;
+    const double least = trusts_u(z) ? 1.0 / 32.0 : 16.0 * z->run->eps;
+    while (keep > 0 && !(z->theta[keep - 1] > least * z->theta[0])) keep--;
     return keep;
 }
 

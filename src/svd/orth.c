@@ -18,29 +18,34 @@ static void *at(const lipsc_space *space, void *vectors, size_t len, size_t i) {
     return lipsc_space_at(space, vectors, i * len);
 }
 
+static void *vector_of(const lipsc_orth *o, size_t i) {
+    return at(o->space, o->q, o->len, o->j + i);
+}
+
 /* Takes the vectors base .. j+rank-1 out of x, which stands right behind them, again and
  * again until its length stays.  First only base = j, the vectors accepted from the
- * same block; later passes take all.  *length is 0 when x lies in their span. */
-static lipsc_status finish_vector(const lipsc_space *space, size_t len, size_t j, void *q,
-                                  size_t rank, double before, double least, double *coef,
-                                  double *work, double *length) {
-    void *x = at(space, q, len, j + rank);
+ * same block; later passes take all from `from` on.  *length is 0 when x lies in their
+ * span. */
+static lipsc_status finish_vector(const lipsc_orth *o, size_t rank, double before,
+                                  double least, double *coef, double *length) {
+    const lipsc_space *space = o->space;
+    void *x = vector_of(o, rank);
     lipsc_status status = LIPSC_OK;
     *length = 0.0;
     for (int pass = 0; pass < MAX_PASSES; pass++) {
-        const size_t base = pass ? 0 : j, vectors = j + rank - base;
-        double square;
-        void *basis = at(space, q, len, base);
+        const size_t base = pass ? o->from : o->j, vectors = o->j + rank - base;
+        double square, *work = o->work;
+        void *basis = at(space, o->q, o->len, base);
         if (vectors) {
-            status = lipsc_space_gram(space, len, vectors, basis, 1, x, work);
+            status = lipsc_space_gram(space, o->len, vectors, basis, 1, x, work);
             if (status) return status;
             for (size_t i = 0; i < vectors; i++) {
                 coef[base + i] += work[i];
                 work[i] = -work[i];
             }
-            status = lipsc_space_combine(space, len, vectors, basis, 1, work, 1.0, x);
+            status = lipsc_space_combine(space, o->len, vectors, basis, 1, work, 1.0, x);
         }
-        if (!status) status = lipsc_space_gram(space, len, 1, x, 1, x, &square);
+        if (!status) status = lipsc_space_gram(space, o->len, 1, x, 1, x, &square);
         if (status) return status;
         const double after = sqrt(square);
         if (!(after > least)) return LIPSC_OK;
@@ -53,67 +58,81 @@ static lipsc_status finish_vector(const lipsc_space *space, size_t len, size_t j
     return LIPSC_OK;
 }
 
-lipsc_status lipsc_svd_orth(const lipsc_space *space, double eps, size_t len, size_t j,
-                            void *q, size_t k, size_t known, double *scale, double *coef,
-                            size_t ldc, double *work, size_t *rank) {
-    void *x = at(space, q, len, j);
-    lipsc_status status = LIPSC_OK;
-    *rank = 0;
-    for (size_t c = 0; c < k; c++) {
-        double *column = coef + c * ldc;
-        memset(column, 0, known * sizeof *column);
-        memset(column + j, 0, k * sizeof *column);
-        for (size_t i = known; i < j; i++) work[c * (j - known) + i - known] = -column[i];
+/* What the caller knows is taken out of X. */
+static lipsc_status take_known(const lipsc_orth *o) {
+    const size_t known = o->j - o->known;
+    for (size_t c = 0; c < o->k; c++) {
+        double *column = o->coef + c * o->ldc;
+        memset(column, 0, o->known * sizeof *column);
+        memset(column + o->j, 0, o->k * sizeof *column);
+        for (size_t i = 0; i < known; i++) o->work[c * known + i] = -column[o->known + i];
     }
-    if (known < j)
-        status = lipsc_space_combine(space, len, j - known, at(space, q, len, known), k,
-                                     work, 1.0, x);
+    if (!known) return LIPSC_OK;
+    return lipsc_space_combine(o->space, o->len, known,
+                               at(o->space, o->q, o->len, o->known), o->k, o->work, 1.0,
+                               vector_of(o, 0));
+}
 
-    /* [Q X]^T X: the coefficients and, on the diagonal of X^T X, the lengths */
-    const size_t rows = j + k;
-    if (!status) status = lipsc_space_gram(space, len, rows, q, k, x, work);
+/* Takes Q out of X once.  before (k): the lengths until then; *left: the square of that of
+ * the first vector from then on, by Pythagoras. */
+static lipsc_status take_all(const lipsc_orth *o, double *before, double *left) {
+    const size_t old = o->j - o->from, rows = old + o->k, k = o->k;
+    double *work = o->work;
+    void *basis = at(o->space, o->q, o->len, o->from);
+    /* [Q X]^T X: the coefficients and, on the diagonal of X^T X, the squares */
+    const lipsc_status status =
+        lipsc_space_gram(o->space, o->len, rows, basis, k, vector_of(o, 0), work);
     if (status) return status;
-    double *before = work + rows * k;
+    *left = work[old];
     for (size_t c = 0; c < k; c++) {
-        before[c] = sqrt(work[c * rows + j + c]);
+        before[c] = sqrt(work[c * rows + old + c]);
         if (!isfinite(before[c])) return LIPSC_E_NONFIN;
-        if (before[c] > *scale) *scale = before[c];
+        if (before[c] > *o->scale) *o->scale = before[c];
     }
     for (size_t c = 0; c < k; c++)
-        for (size_t i = 0; i < j; i++) {
+        for (size_t i = 0; i < old; i++) {
             const double g = work[c * rows + i];
-            coef[c * ldc + i] += g;
-            work[c * j + i] = -g; /* never ahead of what is still to be read */
+            o->coef[c * o->ldc + o->from + i] += g;
+            work[c * old + i] = -g; /* never ahead of what is still to be read */
+            if (c == 0) *left -= g * g;
         }
-    if (j) status = lipsc_space_combine(space, len, j, q, k, work, 1.0, x);
+    return old ? lipsc_space_combine(o->space, o->len, old, basis, k, work, 1.0,
+                                     vector_of(o, 0))
+               : LIPSC_OK;
+}
 
-    const double least = 16.0 * eps * *scale;
-    for (size_t c = 0; c < k && !status; c++) {
-        void *place = at(space, x, len, *rank);
-        double length = 0.0;
-        if (c != *rank) status = lipsc_space_copy(space, len, at(space, x, len, c), place);
-        if (!status)
-            status = finish_vector(space, len, j, q, *rank, before[c], least,
-                                   coef + c * ldc, work, &length);
-        if (!status && length > 0.0 && j + *rank < len) {
-            status = lipsc_space_scale(space, len, 1.0 / length, place);
-            coef[c * ldc + j + *rank] = length;
-            ++*rank;
+/* Whether Pythagoras knows the length as well as a sum over the vector would: what was
+ * taken out is so little that nothing cancels. */
+static int is_sharp(double left, double before) { return left >= 0.99 * before * before; }
+
+lipsc_status lipsc_svd_orth(const lipsc_orth *o) {
+    double *before = o->work + (o->j - o->from + o->k) * o->k, left = 0.0;
+    size_t rank = 0;
+    *o->rank = 0;
+    lipsc_status status = take_known(o);
+    if (!status) status = take_all(o, before, &left);
+    const double least = 16.0 * o->eps * *o->scale;
+    for (size_t c = 0; c < o->k && !status; c++) {
+        void *place = vector_of(o, rank);
+        double *coef = o->coef + c * o->ldc, length = 0.0;
+        if (c != rank) status = lipsc_space_copy(o->space, o->len, vector_of(o, c), place);
+        if (c == 0 && is_sharp(left, before[0]))
+            length = sqrt(left) > least ? sqrt(left) : 0.0;
+        else if (!status)
+            status = finish_vector(o, rank, before[c], least, coef, &length);
+        if (!status && length > 0.0 && o->j + rank < o->len) {
+            status = lipsc_space_scale(o->space, o->len, 1.0 / length, place);
+            coef[o->j + rank++] = length;
         }
     }
+    *o->rank = rank;
     return status;
 }
 
-/* ---- Several together
- * --------------------------------------------------------------- */
+/* ---- Several together ---------------------------------------------------------------- */
 
 int lipsc_svd_sums_together(const lipsc_space *space) {
     return space->ops->grams && space->ops->combines;
-}
-
-static lipsc_status alone(const lipsc_orth *o) {
-    return lipsc_svd_orth(o->space, o->eps, o->len, o->j, o->q, o->k, o->known, o->scale,
-                          o->coef, o->ldc, o->work, o->rank);
 }
 
 /* Those that are worked on, one vector each, and what is asked for next. */
@@ -125,14 +144,12 @@ typedef struct {
     lipsc_combination *combination;
 } group;
 
-static void *vector_of(const lipsc_orth *o) { return at(o->space, o->q, o->len, o->j); }
-
 /* x += Q' c for the columns from .. j-1 of Q, c in work. */
 static lipsc_status add_columns(group *g, int known) {
     size_t asked = 0;
     for (size_t i = 0; i < g->count; i++) {
         lipsc_orth *o = g->orth[i];
-        const size_t from = known ? o->known : 0;
+        const size_t from = known ? o->known : o->from;
         if (from == o->j) continue;
         g->combination[asked++] = (lipsc_combination){.len = o->len,
                                                       .ka = o->j - from,
@@ -140,7 +157,7 @@ static lipsc_status add_columns(group *g, int known) {
                                                       .kb = 1,
                                                       .c = o->work,
                                                       .beta = 1.0,
-                                                      .b = vector_of(o)};
+                                                      .b = vector_of(o, 0)};
     }
     return asked ? g->space->ops->combines(g->space, asked, g->combination) : LIPSC_OK;
 }
@@ -149,22 +166,28 @@ static lipsc_status add_columns(group *g, int known) {
 static lipsc_status ask_sums(group *g, int basis) {
     for (size_t i = 0; i < g->count; i++) {
         lipsc_orth *o = g->orth[i];
+        const size_t from = basis ? o->from : o->j;
         g->gram[i] = (lipsc_gram){.len = o->len,
-                                  .ka = basis ? o->j + 1 : 1,
-                                  .a = basis ? o->q : vector_of(o),
+                                  .ka = o->j + 1 - from,
+                                  .a = at(o->space, o->q, o->len, from),
                                   .kb = 1,
-                                  .b = vector_of(o),
+                                  .b = vector_of(o, 0),
                                   .c = o->work};
     }
     return g->count ? g->space->ops->grams(g->space, g->count, g->gram) : LIPSC_OK;
 }
 
-/* What is in work is taken out of x and counted among the coefficients. */
-static void take_out(lipsc_orth *o) {
-    for (size_t i = 0; i < o->j; i++) {
-        o->coef[i] += o->work[i];
+/* What is in work is taken out of x and counted among the coefficients; the square of the
+ * length that is left. */
+static double take_out(lipsc_orth *o) {
+    const size_t old = o->j - o->from;
+    double left = o->work[old];
+    for (size_t i = 0; i < old; i++) {
+        left -= o->work[i] * o->work[i];
+        o->coef[o->from + i] += o->work[i];
         o->work[i] = -o->work[i];
     }
+    return left;
 }
 
 static void begin_all(const group *g) {
@@ -181,12 +204,24 @@ static void first_pass(group *g) {
     size_t left = 0;
     for (size_t i = 0; i < g->count; i++) {
         lipsc_orth *o = g->orth[i];
-        o->before = sqrt(o->work[o->j]);
+        o->before = sqrt(o->work[o->j - o->from]);
         o->status = isfinite(o->before) ? LIPSC_OK : LIPSC_E_NONFIN;
         if (o->status) continue;
         if (o->before > *o->scale) *o->scale = o->before;
-        take_out(o);
+        const double square = take_out(o);
+        o->length = is_sharp(square, o->before) ? sqrt(square) : NAN;
         g->orth[left++] = o;
+    }
+    g->count = left;
+}
+
+/* Those whose length is known leave. */
+static void leave_known(group *g) {
+    size_t left = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        lipsc_orth *o = g->orth[i];
+        if (isnan(o->length)) g->orth[left++] = o;
+        if (!(o->length > 16.0 * o->eps * *o->scale)) o->length = 0.0;
     }
     g->count = left;
 }
@@ -218,11 +253,11 @@ static lipsc_status normalise(group *g, size_t count, lipsc_orth *const *orth) {
         *o->rank = 1;
         g->combination[asked++] = (lipsc_combination){.len = o->len,
                                                       .ka = 1,
-                                                      .a = vector_of(o),
+                                                      .a = vector_of(o, 0),
                                                       .kb = 1,
                                                       .c = o->work,
                                                       .beta = 0.0,
-                                                      .b = vector_of(o)};
+                                                      .b = vector_of(o, 0)};
     }
     return asked ? g->space->ops->combines(g->space, asked, g->combination) : LIPSC_OK;
 }
@@ -235,9 +270,10 @@ static lipsc_status together(group *g) {
     if (status) return status;
     first_pass(g);
     status = add_columns(g, 0);
+    leave_known(g);
     for (int pass = 0; !status && g->count && pass < MAX_PASSES; pass++) {
         if (pass) status = ask_sums(g, 1);
-        for (size_t i = 0; pass && !status && i < g->count; i++) take_out(g->orth[i]);
+        for (size_t i = 0; pass && !status && i < g->count; i++) (void)take_out(g->orth[i]);
         if (pass && !status) status = add_columns(g, 0);
         if (!status) status = ask_sums(g, 0);
         if (!status) judge_lengths(g);
@@ -254,7 +290,7 @@ static int fits(size_t count, lipsc_orth *const *orth) {
 void lipsc_svd_orths(size_t count, lipsc_orth *const *orth) {
     if (!count) return;
     if (!fits(count, orth)) {
-        for (size_t i = 0; i < count; i++) orth[i]->status = alone(orth[i]);
+        for (size_t i = 0; i < count; i++) orth[i]->status = lipsc_svd_orth(orth[i]);
         return;
     }
     group g = {.space = orth[0]->space,

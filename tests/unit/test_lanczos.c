@@ -148,6 +148,29 @@ static void test_restarts(void **state) {
     matrix_free(&t);
 }
 
+/* A spectrum over ten decades, before and after restarts: where no pass is made over U its
+ * vectors come to lean on each other, and the value must not show it. */
+static void test_graded_restarts(void **state) {
+    (void)state;
+    double values[120];
+    for (size_t i = 0; i < 120; i++)
+        values[i] = i < 40 ? 1.0 / (1.0 + 0.01 * (double)i) : pow(10.0, -(double)i / 12.0);
+    for (uint64_t seed = 1; seed <= 5; seed++)
+        for (size_t block = 1; block <= 2; block++)
+            for (size_t basis = 1; basis <= 61; basis += 20) {
+                test_matrix t = matrix_with_values(140, 120, 120, values, 10 * seed);
+                lipsc_svd_settings set = settings(1);
+                set.basis = basis;
+                set.block = block;
+                answer r = solve(&t, &set);
+                assert_int_equal(r.status, LIPSC_OK);
+                check_answer(&t, &set, &r, values);
+                assert_true(fabs(r.sigma[0] - values[0]) < 1e-13);
+                answer_free(&r);
+                matrix_free(&t);
+            }
+}
+
 static void test_value_tol(void **state) {
     (void)state;
     double values[300];
@@ -330,6 +353,7 @@ int main(void) {
         cmocka_unit_test(test_graded),
         cmocka_unit_test(test_zero_and_deficient),
         cmocka_unit_test(test_restarts),
+        cmocka_unit_test(test_graded_restarts),
         cmocka_unit_test(test_value_tol),
         cmocka_unit_test(test_f32_vectors),
         cmocka_unit_test(test_same_bits_for_any_threads),
