@@ -53,6 +53,7 @@
 #include "lipscope/layer.h"     /* an attention layer, its Jacobian at an input       */
 #include "lipscope/sigma.h"     /* singular values of an operator, certificates       */
 #include "lipscope/bound.h"     /* proved upper bounds                                */
+#include "lipscope/construct.h" /* explicit worst cases of a head                      */
 #include "lipscope/model.h"     /* checkpoints, activations, the maps of a model      */
 #include "lipscope/tokens.h"    /* text to token ids                                  */
 #include "lipscope/row.h"       /* a row of results: a struct and its list of fields  */

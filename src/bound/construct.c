@@ -1,4 +1,5 @@
-/* construct.c - constructions in general: their memory, and the value that they reach. */
+/* construct.c - constructions in general: their settings and memory, and the value that
+ * they reach. */
 #include "bound/construct.h"
 
 #include <math.h>
@@ -7,6 +8,124 @@
 #include "attn/attn.h"
 #include "core/error.h"
 #include "core/mem.h"
+
+/* ---- Which of them ------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int of_measures, on_spheres;
+} kinds[] = {[LIPSC_CONSTRUCT_OUTLIER] = {"one-outlier", 0, 1},
+             [LIPSC_CONSTRUCT_EIGENVECTOR] = {"eigenvector", 0, 0},
+             [LIPSC_CONSTRUCT_ADAPTED] = {"n-adapted", 0, 0},
+             [LIPSC_CONSTRUCT_TWO] = {"two-outliers", 0, 1},
+             [LIPSC_CONSTRUCT_LINEAR] = {"linear-in-a", 0, 0},
+             [LIPSC_CONSTRUCT_DIRACS] = {"two-diracs", 1, 0},
+             [LIPSC_CONSTRUCT_SCALES] = {"every-scale", 1, 0}};
+
+const char *lipsc_construction_name(lipsc_construction which) {
+    return (size_t)which < sizeof kinds / sizeof *kinds ? kinds[which].name : NULL;
+}
+
+void lipsc_construct_defaults(lipsc_construct_settings *set) {
+    *set = (lipsc_construct_settings){
+        .radius = 1.0, .along = NAN, .fibres = 100, .growth = 1.5};
+}
+
+/* Scores must be (A x_i + c).x_j, and the mask one that constructions know. */
+static lipsc_status check_layer(const lipsc_layer *layer, lipsc_error *err) {
+    const char *why = lipsc_scores_turned(layer);
+    if (!why && layer->bias_rule != LIPSC_BIAS_NONE) why = "a bias of the scores";
+    if (!why && (layer->mask == LIPSC_MASK_SLIDING || layer->mask == LIPSC_MASK_LOCAL))
+        why = "a sliding window";
+    return why ? lipsc_fail(err, LIPSC_E_REFUSED, "%s", why) : LIPSC_OK;
+}
+
+static lipsc_status check_settings(const lipsc_layer *layer,
+                                   const lipsc_construct_settings *set, lipsc_error *err) {
+    enum { MOST_FIBRES = 1 << 20 };
+    const char *name = lipsc_construction_name(set->which);
+    if (!name)
+        return lipsc_fail(err, LIPSC_E_ARG, "there is no construction %d", (int)set->which);
+    if (set->head >= layer->heads)
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "the layer has %zu heads, so there is no head %zu", layer->heads,
+                          set->head);
+    if (!(set->radius > 0.0) || !isfinite(set->radius))
+        return lipsc_fail(err, LIPSC_E_ARG, "a radius of %g", set->radius);
+    if (set->sphere && !kinds[set->which].on_spheres)
+        return lipsc_fail(err, LIPSC_E_ARG, "%s is not made on spheres", name);
+    if (set->which == LIPSC_CONSTRUCT_TWO && !isnan(set->along) &&
+        !(set->along >= 0.0 && set->along < 1.0))
+        return lipsc_fail(err, LIPSC_E_ARG, "%s: along %g is not in [0, 1)", name,
+                          set->along);
+    if (set->which == LIPSC_CONSTRUCT_SCALES &&
+        (!set->fibres || set->fibres > MOST_FIBRES || !(set->growth > 0.0) ||
+         !isfinite(set->growth)))
+        return lipsc_fail(err, LIPSC_E_ARG, "%s: %zu cells that grow by %g", name,
+                          set->fibres, set->growth);
+    return LIPSC_OK;
+}
+
+/* Which masks, beyond check_layer. */
+static lipsc_status check_mask(const lipsc_layer *layer,
+                               const lipsc_construct_settings *set, lipsc_error *err) {
+    const char *name = lipsc_construction_name(set->which);
+    if (set->which == LIPSC_CONSTRUCT_SCALES)
+        return layer->mask != LIPSC_MASK_NONE
+                   ? LIPSC_OK
+                   : lipsc_fail(err, LIPSC_E_REFUSED, "%s needs a mask by times", name);
+    if (layer->mask == LIPSC_MASK_NONE) return LIPSC_OK;
+    if (kinds[set->which].of_measures || layer->mask == LIPSC_MASK_TIMES || set->sphere)
+        return lipsc_fail(err, LIPSC_E_REFUSED, "%s%s is stated without a mask", name,
+                          set->sphere ? " on spheres" : "");
+    return LIPSC_OK;
+}
+
+static lipsc_status construct(const lipsc_head_facts *f, const lipsc_construct_settings *s,
+                              int causal, lipsc_worst *out, lipsc_error *err) {
+    const double R = s->radius;
+    lipsc_status status;
+    switch (s->which) {
+    case LIPSC_CONSTRUCT_OUTLIER:
+        return lipsc_construct_outlier(f, R, s->n, causal, s->sphere, out, err);
+    case LIPSC_CONSTRUCT_EIGENVECTOR:
+        return lipsc_construct_eigenvector(f, R, s->n, s->backwards ? -1 : 1, causal, out,
+                                           err);
+    case LIPSC_CONSTRUCT_ADAPTED:
+        return lipsc_construct_adapted(f, R, s->n, causal, out, err);
+    case LIPSC_CONSTRUCT_TWO:
+        status = lipsc_construct_two(f, R, s->n, s->along, s->sphere, out, err);
+        if (!status && causal) out->log_promised = -INFINITY; /* stated without a mask */
+        return status;
+    case LIPSC_CONSTRUCT_LINEAR: /* the last token sees all, mask or not */
+        return lipsc_construct_linear(f, R, s->n, out, err);
+    case LIPSC_CONSTRUCT_DIRACS:
+        return lipsc_construct_diracs(f, R, out, err);
+    default:
+        return lipsc_construct_scales(f, R, s->fibres, s->growth, out, err);
+    }
+}
+
+lipsc_status lipsc_construct(const lipsc_layer *layer, const lipsc_construct_settings *set,
+                             lipsc_worst *out, lipsc_error *err) {
+    lipsc_layer resolved;
+    lipsc_head_facts facts;
+    lipsc_status status = lipsc_layer_check(layer, &resolved, err);
+    if (!status) status = check_settings(&resolved, set, err);
+    if (!status) status = check_layer(&resolved, err);
+    if (!status) status = check_mask(&resolved, set, err);
+    if (status) return status;
+    status = lipsc_head_facts_make(&resolved, set->head, &facts);
+    if (status)
+        lipsc_fail(err, status, "%s", lipsc_strerror(status));
+    else
+        status = construct(&facts, set, resolved.mask == LIPSC_MASK_CAUSAL, out, err);
+    lipsc_head_facts_free(&facts);
+    return status;
+}
+
+/* ---- What they are ---------------------------------------------------------------------
+ */
 
 void lipsc_worst_free(lipsc_worst *worst) {
     lipsc_release(worst->X);
@@ -102,9 +221,36 @@ static size_t as_atoms(const lipsc_worst *worst, double *X, double *weight, doub
     return atoms;
 }
 
+/* One that is the caller's own may not be what it says. */
+static lipsc_status check_worst(const lipsc_layer *layer, const lipsc_worst *worst,
+                                lipsc_error *err) {
+    double sum = 0.0;
+    if (worst->d != layer->d || !worst->points)
+        return lipsc_fail(err, LIPSC_E_ARG, "%zu points of width %zu, the layer's is %zu",
+                          worst->points, worst->d, layer->d);
+    if (!worst->times && (layer->mask == LIPSC_MASK_TIMES ||
+                          (layer->mask == LIPSC_MASK_CAUSAL && !worst->n)))
+        return lipsc_fail(err, LIPSC_E_REFUSED, "a mask by times, and points without them");
+    for (size_t q = 0; q < worst->points; q++) {
+        const double count = worst->count[q];
+        if (!(count > 0.0) || (worst->n && count != floor(count)))
+            return lipsc_fail(err, LIPSC_E_ARG, "point %zu stands for %g tokens", q, count);
+        sum += count;
+    }
+    if (worst->n && sum != (double)worst->n)
+        return lipsc_fail(err, LIPSC_E_ARG, "points for %.17g tokens, not %zu", sum,
+                          worst->n);
+    return LIPSC_OK;
+}
+
 lipsc_status lipsc_worst_reach(const lipsc_layer *layer, const lipsc_worst *worst,
-                               int causal, int threads, double *sigma, lipsc_error *err) {
+                               const lipsc_device *device, double *sigma,
+                               lipsc_error *err) {
     enum { WRITTEN_OUT = 20000 };
+    const int causal = worst->n > 0 && layer->mask == LIPSC_MASK_CAUSAL;
+    lipsc_status refused = check_layer(layer, err);
+    if (!refused) refused = check_worst(layer, worst, err);
+    if (refused) return refused;
     if (causal && worst->n > WRITTEN_OUT)
         return lipsc_fail(err, LIPSC_E_REFUSED,
                           "%zu tokens under a causal mask are too many to write out",
@@ -122,7 +268,6 @@ lipsc_status lipsc_worst_reach(const lipsc_layer *layer, const lipsc_worst *wors
     if (causal) {
         lipsc_worst_tokens(worst, X);
         input.n = worst->n;
-        masked.mask = LIPSC_MASK_CAUSAL;
     } else {
         input.n = as_atoms(worst, X, weight, time);
         input.weights = weight;
@@ -130,8 +275,7 @@ lipsc_status lipsc_worst_reach(const lipsc_layer *layer, const lipsc_worst *wors
         masked.mask = worst->times ? LIPSC_MASK_TIMES : LIPSC_MASK_NONE;
     }
     lipsc_attn *attn = NULL;
-    lipsc_status status =
-        lipsc_attn_new(&masked, &input, LIPSC_F64, lipsc_cpu_of(threads), &attn, err);
+    lipsc_status status = lipsc_attn_new(&masked, &input, LIPSC_F64, device, &attn, err);
     if (!status) {
         status = solve(attn, X, worst->sphere, sigma);
         if (status) lipsc_fail(err, status, "%s", lipsc_strerror(status));

@@ -1,25 +1,9 @@
-/* construct.h - explicit worst cases of one head (docs/maths.md 5): the input, the value
- * that a formula promises, and the value reached.
- *
- * Tokens that are equal are kept once, with their number: without a mask n of them are a
- * measure with few atoms, so that any n costs nothing. */
+/* construct.h - the constructions of lipscope/construct.h, one by one, from what is known
+ * of their head. */
 #ifndef LIPSC_BOUND_CONSTRUCT_H
 #define LIPSC_BOUND_CONSTRUCT_H
 
 #include "bound/facts.h"
-
-typedef struct {
-    size_t n; /* tokens, the sum of count; 0: a measure, count are its weights   */
-    size_t d, points;
-    double *X;     /* (points, d) in the order of the tokens                          */
-    double *count; /* (points)                                                        */
-    double *times; /* (points) or NULL                                                */
-    int sphere;    /* only moves along the sphere of each token count                 */
-    double delta;  /* how much more a bulk token scores the outlier than itself       */
-    double log_promised; /* of one head alone; -inf: nothing                          */
-} lipsc_worst;
-
-void lipsc_worst_free(lipsc_worst *worst);
 
 /* Delta* = max over |x| <= R (sphere nonzero: |x| = R) of R |w| - w.x, w = A x + c: the
  * outlier stands at R w/|w|.  x (d) reaches it. */
@@ -60,13 +44,5 @@ lipsc_status lipsc_construct_scales(const lipsc_head_facts *f, double R, size_t 
 
 /* max over z > 0 of phi(z) = sqrt(z)/(1+z) (1 + z Delta/(1+z)); *z the place. */
 double lipsc_best_phi(double delta, double *z);
-
-/* sigma of the layer, all its heads, at the construction: exact, by a converged solve.
- * With a causal mask the tokens are written out one by one. */
-lipsc_status lipsc_worst_reach(const lipsc_layer *layer, const lipsc_worst *worst,
-                               int causal, int threads, double *sigma, lipsc_error *err);
-
-/* The tokens one by one, (n, d): what `layer` reads.  LIPSC_E_ARG for a measure. */
-lipsc_status lipsc_worst_tokens(const lipsc_worst *worst, double *X);
 
 #endif

@@ -174,3 +174,16 @@ void lipsc_head_facts_free(lipsc_head_facts *f) {
     lipsc_release(f->value);
     f->value = NULL;
 }
+
+const char *lipsc_scores_turned(const lipsc_layer *layer) {
+    if (layer->soft_cap > 0.0)
+        return "soft-capped scores are not (A x_i + c).x_j; see data-columns";
+    if (layer->sinks)
+        return "sinks in the softmax: a row of attention sums to less than one; see "
+               "data-columns";
+    if (layer->rotary_dim)
+        return "rotary positions: scores are not (A x_i + c).x_j; see data-columns";
+    if (layer->q_gain || layer->k_gain)
+        return "query or key norms: scores are not (A x_i + c).x_j; see data-columns";
+    return NULL;
+}

@@ -24,6 +24,9 @@ lipsc_status lipsc_head_facts_make(const lipsc_layer *layer, size_t h,
                                    lipsc_head_facts *out);
 void lipsc_head_facts_free(lipsc_head_facts *facts);
 
+/* Why the scores of such a layer are not w(x_i).x_j, or NULL. */
+const char *lipsc_scores_turned(const lipsc_layer *layer);
+
 /* w = A x (+ c with bias nonzero); room for k numbers. */
 void lipsc_head_facts_score(const lipsc_head_facts *f, int bias, const double *x,
                             double *room, double *w);

@@ -154,16 +154,7 @@ double lipsc_log_root_1_a2(double log_a) { return 0.5 * lipsc_log_add(0.0, 2.0 *
  * -------------------------------------------------------------------------- */
 
 const char *lipsc_refuse_turned(const lipsc_zoo_case *z) {
-    if (z->layer->soft_cap > 0.0)
-        return "soft-capped scores are not (A x_i + c).x_j; see data-columns";
-    if (z->layer->sinks)
-        return "sinks in the softmax: a row of attention sums to less than one; see "
-               "data-columns";
-    if (z->layer->rotary_dim)
-        return "rotary positions: scores are not (A x_i + c).x_j; see data-columns";
-    if (z->layer->q_gain || z->layer->k_gain)
-        return "query or key norms: scores are not (A x_i + c).x_j; see data-columns";
-    return NULL;
+    return lipsc_scores_turned(z->layer);
 }
 
 const char *lipsc_refuse_biased(const lipsc_zoo_case *z) {

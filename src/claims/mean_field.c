@@ -125,7 +125,8 @@ void repro_plateau(repro *r) {
             double X[] = {-1.0, 1.0}, count[] = {k, n - k}, sigma = NAN;
             const lipsc_worst crowd = {
                 .n = lengths[i], .d = 1, .points = 2, .X = X, .count = count};
-            if (lipsc_worst_reach(&s.layer, &crowd, 0, 1, &sigma, NULL)) sigma = NAN;
+            if (lipsc_worst_reach(&s.layer, &crowd, lipsc_cpu_of(1), &sigma, NULL))
+                sigma = NAN;
             repro_raise(&best, sigma);
         }
         repro_raise(&worst, fabs(best / 3.0685 - 1.0));
@@ -201,7 +202,8 @@ void repro_sphere(repro *r) {
             for (size_t q = 0; q < n; q++) count[q] = 1.0;
             const lipsc_worst any = {
                 .n = n, .d = 3, .points = n, .X = X, .count = count, .sphere = 1};
-            if (lipsc_worst_reach(&s.layer, &any, 0, 1, &sigma, NULL)) sigma = NAN;
+            if (lipsc_worst_reach(&s.layer, &any, lipsc_cpu_of(1), &sigma, NULL))
+                sigma = NAN;
             repro_raise(&free_growth[i], sigma);
         }
     }

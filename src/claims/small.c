@@ -32,8 +32,10 @@ lipsc_status repro_small_identity(repro_small *s, size_t d, double score) {
 void repro_small_free(repro_small *s) { lipsc_head_facts_free(&s->facts); }
 
 double repro_reach(const repro_small *s, lipsc_worst *worst, int causal) {
+    lipsc_layer layer = s->layer;
     double sigma = NAN;
-    if (lipsc_worst_reach(&s->layer, worst, causal, 1, &sigma, NULL)) sigma = NAN;
+    if (causal) layer.mask = LIPSC_MASK_CAUSAL;
+    if (lipsc_worst_reach(&layer, worst, lipsc_cpu_of(1), &sigma, NULL)) sigma = NAN;
     lipsc_worst_free(worst);
     return sigma;
 }

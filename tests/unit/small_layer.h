@@ -64,7 +64,7 @@ static inline double small_clusters(const small_layer *s, size_t points, double 
     lipsc_worst worst = {.d = s->layer.d, .points = points, .X = X, .count = count};
     double sigma = NAN;
     for (size_t q = 0; q < points; q++) worst.n += (size_t)count[q];
-    assert_int_equal(lipsc_worst_reach(&s->layer, &worst, 0, 1, &sigma, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_worst_reach(&s->layer, &worst, NULL, &sigma, NULL), LIPSC_OK);
     return sigma;
 }
 

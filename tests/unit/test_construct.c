@@ -47,9 +47,10 @@ static double causal_bound(const small_layer *s, const char *name, size_t n, dou
 }
 
 static double reached(const small_layer *s, lipsc_worst *worst, int causal) {
+    lipsc_layer layer = s->layer;
     double sigma = NAN;
-    assert_int_equal(lipsc_worst_reach(&s->layer, worst, causal, 1, &sigma, NULL),
-                     LIPSC_OK);
+    if (causal) layer.mask = LIPSC_MASK_CAUSAL;
+    assert_int_equal(lipsc_worst_reach(&layer, worst, NULL, &sigma, NULL), LIPSC_OK);
     return sigma;
 }
 
@@ -439,6 +440,138 @@ static void masked(void **state) {
     lipsc_head_facts_free(&s.facts);
 }
 
+/* ---- The public call ------------------------------------------------------------------
+ */
+
+/* A = factor I and V = I of width d, as anybody writes it. */
+static void plain_layer(size_t d, double factor, double *numbers, lipsc_layer *layer) {
+    for (size_t e = 0; e < d * d; e++) {
+        numbers[e] = e / d == e % d ? factor : 0.0;
+        numbers[d * d + e] = e / d == e % d ? 1.0 : 0.0;
+    }
+    lipsc_layer_defaults(layer);
+    layer->d = layer->key_dim = layer->value_dim = d;
+    layer->Q = numbers;
+    layer->V = numbers + d * d;
+}
+
+static double reach_of(const lipsc_layer *layer, const lipsc_construct_settings *set,
+                       double *promised, double *delta) {
+    lipsc_worst worst;
+    lipsc_error err = {.text = ""};
+    double sigma = NAN;
+    if (lipsc_construct(layer, set, &worst, &err)) fail_msg("%s", err.text);
+    assert_int_equal(worst.d, layer->d);
+    assert_true(worst.n == 0 || worst.n == set->n);
+    if (lipsc_worst_reach(layer, &worst, test_device(1), &sigma, &err))
+        fail_msg("%s", err.text);
+    *promised = exp(worst.log_promised);
+    *delta = worst.delta;
+    lipsc_worst_free(&worst);
+    return sigma;
+}
+
+/* The tables above and closed forms: A = -I in the unit ball has Delta* = 2, two Diracs
+ * reach e^{Delta/2} max phi, (L4) is |V ((n-1)/n R^2 u u^T A + I/n)| at odd n. */
+static void public_constructions(void **state) {
+    (void)state;
+    double numbers[8], promised, delta;
+    lipsc_layer layer;
+    lipsc_construct_settings set;
+    lipsc_construct_defaults(&set);
+    set.which = LIPSC_CONSTRUCT_EIGENVECTOR;
+    for (size_t r = 0; r < sizeof one_outlier / sizeof *one_outlier; r++) {
+        plain_layer(1, one_outlier[r][0], numbers, &layer);
+        set.radius = one_outlier[r][1];
+        set.n = (size_t)one_outlier[r][2];
+        assert_printed(reach_of(&layer, &set, &promised, &delta), one_outlier[r][3], 1e-4);
+        assert_printed(promised, one_outlier[r][4], 1e-4);
+    }
+    plain_layer(2, -1.0, numbers, &layer);
+    set =
+        (lipsc_construct_settings){.which = LIPSC_CONSTRUCT_OUTLIER, .n = 30, .radius = 1};
+    assert_true(reach_of(&layer, &set, &promised, &delta) >= promised * (1.0 - 1e-12));
+    assert_printed(delta, 2.0, 1e-9);
+    set.which = LIPSC_CONSTRUCT_ADAPTED;
+    set.n = 1000000; /* the outlier alone is forgotten there, the adapted one is not */
+    assert_true(reach_of(&layer, &set, &promised, &delta) > 1.0);
+    set.which = LIPSC_CONSTRUCT_LINEAR;
+    set.n = 101;
+    assert_true(reach_of(&layer, &set, &promised, &delta) >= promised * (1.0 - 1e-12));
+    assert_printed(promised, 99.0 / 101.0, 1e-12); /* |-100/101 + 1/101| along u */
+    set.which = LIPSC_CONSTRUCT_DIRACS;
+    reach_of(&layer, &set, &promised, &delta);
+    assert_printed(promised, 2.9926, 1e-4);
+    set =
+        (lipsc_construct_settings){.which = LIPSC_CONSTRUCT_OUTLIER, .n = 16, .radius = 2};
+    set.sphere = 1;
+    assert_printed(reach_of(&layer, &set, &promised, &delta), 3.8536, 1e-4);
+    set.which = LIPSC_CONSTRUCT_TWO;
+    set.along = NAN;
+    assert_printed(reach_of(&layer, &set, &promised, &delta), 10.1140, 1e-4);
+    plain_layer(1, -1.0, numbers, &layer);
+    layer.mask = LIPSC_MASK_CAUSAL;
+    lipsc_construct_defaults(&set);
+    set.which = LIPSC_CONSTRUCT_SCALES;
+    set.fibres = 300;
+    set.growth = 1.15;
+    assert_true(fabs(reach_of(&layer, &set, &promised, &delta) / 5.7498 - 1.0) < 1e-3);
+}
+
+static void expect_refusal(const lipsc_layer *layer, const lipsc_construct_settings *set,
+                           lipsc_status want, const char *part) {
+    lipsc_worst worst;
+    lipsc_error err = {.text = ""};
+    assert_int_equal(lipsc_construct(layer, set, &worst, &err), want);
+    if (!strstr(err.text, part)) fail_msg("'%s' does not say '%s'", err.text, part);
+}
+
+static void public_refusals(void **state) {
+    (void)state;
+    double numbers[8];
+    const double sink[] = {0.0};
+    lipsc_layer layer, other;
+    lipsc_construct_settings set;
+    plain_layer(2, -1.0, numbers, &layer);
+    lipsc_construct_defaults(&set);
+    set.n = 4;
+    other = layer;
+    other.sinks = sink;
+    expect_refusal(&other, &set, LIPSC_E_REFUSED, "sinks");
+    other = layer;
+    other.mask = LIPSC_MASK_LOCAL;
+    other.window = 2;
+    expect_refusal(&other, &set, LIPSC_E_REFUSED, "window");
+    other.mask = LIPSC_MASK_CAUSAL;
+    set.which = LIPSC_CONSTRUCT_DIRACS;
+    expect_refusal(&other, &set, LIPSC_E_REFUSED, "without a mask");
+    set.which = LIPSC_CONSTRUCT_SCALES;
+    expect_refusal(&layer, &set, LIPSC_E_REFUSED, "mask by times");
+    set.growth = NAN;
+    expect_refusal(&layer, &set, LIPSC_E_ARG, "grow");
+    set.which = LIPSC_CONSTRUCT_EIGENVECTOR;
+    set.sphere = 1;
+    expect_refusal(&layer, &set, LIPSC_E_ARG, "spheres");
+    set.sphere = 0;
+    set.head = 1;
+    expect_refusal(&layer, &set, LIPSC_E_ARG, "no head 1");
+    set.head = 0;
+    set.radius = NAN;
+    expect_refusal(&layer, &set, LIPSC_E_ARG, "radius");
+    set.radius = 1.0;
+    set.n = 1;
+    expect_refusal(&layer, &set, LIPSC_E_REFUSED, "2 tokens");
+    set.which = (lipsc_construction)7;
+    expect_refusal(&layer, &set, LIPSC_E_ARG, "no construction 7");
+    assert_null(lipsc_construction_name((lipsc_construction)7));
+    /* one that lies of its number of tokens */
+    double X[] = {1, 0, 0, 1}, count[] = {1, 2}, sigma;
+    lipsc_worst worst = {.n = 4, .d = 2, .points = 2, .X = X, .count = count};
+    assert_int_equal(lipsc_worst_reach(&layer, &worst, NULL, &sigma, NULL), LIPSC_E_ARG);
+    worst.d = 3;
+    assert_int_equal(lipsc_worst_reach(&layer, &worst, NULL, &sigma, NULL), LIPSC_E_ARG);
+}
+
 /* ---- 5.5, 6 ---------------------------------------------------------------------------
  */
 
@@ -608,6 +741,8 @@ int main(void) {
         cmocka_unit_test(two_diracs),
         cmocka_unit_test(plateau),
         cmocka_unit_test(masked),
+        cmocka_unit_test(public_constructions),
+        cmocka_unit_test(public_refusals),
         cmocka_unit_test(sphere),
         cmocka_unit_test(score_matrix_in_a_plane),
         cmocka_unit_test(sphere_search),
