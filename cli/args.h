@@ -47,6 +47,14 @@ typedef struct {
     const char *help;   /* NULL: another spelling, not listed                   */
 } cli_option;
 
+/* One entry: a kind without its CLI_, the name, how the value is called, the member of
+ * `settings` that it fills, and the rest by name. */
+#define CLI_OPTION(settings, kind_, name_, value_, member, ...) \
+    {                                                           \
+        .kind = CLI_##kind_, .name = name_, .value = value_,    \
+        .offset = offsetof(settings, member), __VA_ARGS__       \
+    }
+
 /* What the ranks of mpirun share of a command: cells of a study, or the rows of one input,
  * by the device that cli_parse opens. */
 enum { CLI_SHARES_NOTHING = 0, CLI_SHARES_CELLS, CLI_SHARES_ROWS };
@@ -85,147 +93,85 @@ typedef struct {
  * that holds `common`. */
 #define CLI_OUTPUT_OPTIONS(settings)                                                     \
     {.kind = CLI_GROUP, .name = "Output"},                                               \
-        {.kind = CLI_CHOICE,                                                             \
-         .name = "format",                                                               \
-         .value = "F",                                                                   \
-         .wanted = "table|tsv|json",                                                     \
-         .offset = offsetof(settings, common.format),                                    \
-         .help = "table, tsv or json (default table)"},                                  \
-        {.kind = CLI_CHOICE,                                                             \
-         .name = "progress",                                                             \
-         .value = "WHEN",                                                                \
-         .wanted = "auto|always|never",                                                  \
-         .offset = offsetof(settings, common.progress),                                  \
-         .help = "show progress on standard error: auto (only on a terminal, the "       \
-                 "default), always or never"},                                           \
-    {                                                                                    \
-        .kind = CLI_FLAG, .letter = 'q', .name = "quiet",                                \
-        .offset = offsetof(settings, common.quiet), .help = "no progress and no remarks" \
-    }
+        CLI_OPTION(settings, CHOICE, "format", "F", common.format,                       \
+                   .wanted = "table|tsv|json",                                           \
+                   .help = "table, tsv or json (default table)"),                        \
+        CLI_OPTION(settings, CHOICE, "progress", "WHEN", common.progress,                \
+                   .wanted = "auto|always|never",                                        \
+                   .help =                                                               \
+                       "show progress on standard error: auto (only on a terminal, the " \
+                       "default), always or never"),                                     \
+        CLI_OPTION(settings, FLAG, "quiet", NULL, common.quiet, .letter = 'q',           \
+                   .help = "no progress and no remarks")
 
-#define CLI_THREADS_OPTION(settings)                                            \
-    {.kind = CLI_SIZE,                                                          \
-     .name = "threads",                                                         \
-     .value = "T",                                                              \
-     .min = 0,                                                                  \
-     .max = 4096,                                                               \
-     .offset = offsetof(settings, common.threads),                              \
-     .help = "threads (default 0: as many as OpenMP gives)"},                   \
-    {                                                                           \
-        .kind = CLI_TEXT, .name = "device", .value = "NAME",                    \
-        .offset = offsetof(settings, common.device_name),                       \
-        .help = "where to compute, as `lipscope devices` lists it, cuda:1 for " \
-                "instance (default auto: the cpu)"                              \
-    }
+#define CLI_THREADS_OPTION(settings)                                                       \
+    CLI_OPTION(settings, SIZE, "threads", "T", common.threads, .min = 0, .max = 4096,      \
+               .help = "threads (default 0: as many as OpenMP gives)"),                    \
+        CLI_OPTION(settings, TEXT, "device", "NAME", common.device_name,                   \
+                   .help = "where to compute, as `lipscope devices` lists it, cuda:1 for " \
+                           "instance (default auto: the cpu)")
 
 /* Options of every command that prints a sigma; the settings have solver, count and
  * probability. */
-#define CLI_SOLVER_OPTION(settings)                                            \
-    {                                                                          \
-        .kind = CLI_CHOICE, .name = "solver", .value = "S",                    \
-        .wanted = "lanczos|power|dense", .offset = offsetof(settings, solver), \
-        .help = "lanczos, power or dense (default lanczos)"                    \
-    }
+#define CLI_SOLVER_OPTION(settings)                                                      \
+    CLI_OPTION(settings, CHOICE, "solver", "S", solver, .wanted = "lanczos|power|dense", \
+               .help = "lanczos, power or dense (default lanczos)")
 
-#define CLI_COUNT_OPTION(settings)                                                \
-    {                                                                             \
-        .kind = CLI_SIZE, .name = "count", .value = "K", .min = 1, .max = 100000, \
-        .offset = offsetof(settings, count),                                      \
-        .help = "the K largest singular values, as `sigmas`"                      \
-    }
+#define CLI_COUNT_OPTION(settings)                                           \
+    CLI_OPTION(settings, SIZE, "count", "K", count, .min = 1, .max = 100000, \
+               .help = "the K largest singular values, as `sigmas`")
 
-#define CLI_PROBABILITY_OPTION(settings)                                                \
-    {                                                                                   \
-        .kind = CLI_REAL, .name = "probability", .value = "P", .min = DBL_MIN,          \
-        .max = 1 - DBL_EPSILON, .offset = offsetof(settings, probability),              \
-        .wanted = "a number between 0 and 1", .help = "of `upper_prob` (default 0.999)" \
-    }
+#define CLI_PROBABILITY_OPTION(settings)                             \
+    CLI_OPTION(settings, REAL, "probability", "P", probability,      \
+               .wanted = "a number between 0 and 1", .min = DBL_MIN, \
+               .max = 1 - DBL_EPSILON, .help = "of `upper_prob` (default 0.999)")
 
 /* How a layer file is read; the settings have num_heads, kv_heads, causal, sliding, scale.
  */
 #define CLI_LAYER_OPTIONS(settings)                                                       \
-    {.kind = CLI_SIZE,                                                                    \
-     .name = "num-heads",                                                                 \
-     .value = "H",                                                                        \
-     .min = 1,                                                                            \
-     .max = 65536,                                                                        \
-     .offset = offsetof(settings, num_heads),                                             \
-     .help = "query heads (default: as the file says, or 1)"},                            \
-        {.kind = CLI_SIZE,                                                                \
-         .name = "kv-heads",                                                              \
-         .value = "G",                                                                    \
-         .min = 1,                                                                        \
-         .max = 65536,                                                                    \
-         .offset = offsetof(settings, kv_heads),                                          \
-         .help = "key/value heads (default: as the file says, or as query heads)"},       \
-        {.kind = CLI_FLAG,                                                                \
-         .name = "causal",                                                                \
-         .offset = offsetof(settings, causal),                                            \
-         .help = "token i sees j when j <= i"},                                           \
-        {.kind = CLI_SIZE,                                                                \
-         .name = "sliding",                                                               \
-         .value = "W",                                                                    \
-         .min = 1,                                                                        \
-         .max = 1e15,                                                                     \
-         .offset = offsetof(settings, sliding),                                           \
-         .help = "token i sees j when 0 <= i - j < W"},                                   \
-    {                                                                                     \
-        .kind = CLI_REAL, .name = "scale", .value = "S", .min = -DBL_MAX, .max = DBL_MAX, \
-        .offset = offsetof(settings, scale), .wanted = "a number other than zero",        \
-        .help =                                                                           \
-            "factor of the scores (default: as the file says, or 1/sqrt(k), or 1 with A)" \
-    }
+    CLI_OPTION(settings, SIZE, "num-heads", "H", num_heads, .min = 1, .max = 65536,       \
+               .help = "query heads (default: as the file says, or 1)"),                  \
+        CLI_OPTION(settings, SIZE, "kv-heads", "G", kv_heads, .min = 1, .max = 65536,     \
+                   .help =                                                                \
+                       "key/value heads (default: as the file says, or as query heads)"), \
+        CLI_OPTION(settings, FLAG, "causal", NULL, causal,                                \
+                   .help = "token i sees j when j <= i"),                                 \
+        CLI_OPTION(settings, SIZE, "sliding", "W", sliding, .min = 1, .max = 1e15,        \
+                   .help = "token i sees j when 0 <= i - j < W"),                         \
+        CLI_OPTION(settings, REAL, "scale", "S", scale,                                   \
+                   .wanted = "a number other than zero", .min = -DBL_MAX, .max = DBL_MAX, \
+                   .help = "factor of the scores (default: as the file says, or "         \
+                           "1/sqrt(k), or 1 with A)")
 
 /* One layer of a model, for the commands that take just one; the settings have layer, head,
  * window, map (0 heads, 1 attention) and mask. */
-#define CLI_ONE_LAYER_OPTIONS(settings)                          \
-    {.kind = CLI_SIZE,                                           \
-     .name = "layers",                                           \
-     .value = "L",                                               \
-     .min = 0,                                                   \
-     .max = 1e8,                                                 \
-     .offset = offsetof(settings, layer),                        \
-     .help = "the layer, from 0 (default 0)"},                   \
-    {                                                            \
-        .kind = CLI_SIZE, .name = "layer", .min = 0, .max = 1e8, \
-        .offset = offsetof(settings, layer)                      \
-    }
+#define CLI_ONE_LAYER_OPTIONS(settings)                                    \
+    CLI_OPTION(settings, SIZE, "layers", "L", layer, .min = 0, .max = 1e8, \
+               .help = "the layer, from 0 (default 0)"),                   \
+        CLI_OPTION(settings, SIZE, "layer", NULL, layer, .min = 0, .max = 1e8)
 
-#define CLI_ONE_HEAD_OPTION(settings)                                                \
-    {                                                                                \
-        .kind = CLI_TEXT, .name = "heads", .value = "H",                             \
-        .offset = offsetof(settings, head), .help = "all, or one head (default all)" \
-    }
+#define CLI_ONE_HEAD_OPTION(settings) \
+    CLI_OPTION(settings, TEXT, "heads", "H", head, .help = "all, or one head (default all)")
 
-#define CLI_WINDOW_OPTION(settings)                                             \
-    {                                                                           \
-        .kind = CLI_SIZE, .name = "window", .value = "W", .min = 0, .max = 1e8, \
-        .offset = offsetof(settings, window),                                   \
-        .help = "which window of that length, from 0 (default 0)"               \
-    }
+#define CLI_WINDOW_OPTION(settings)                                         \
+    CLI_OPTION(settings, SIZE, "window", "W", window, .min = 0, .max = 1e8, \
+               .help = "which window of that length, from 0 (default 0)")
 
-#define CLI_MAP_OPTION(settings)                                                      \
-    {                                                                                 \
-        .kind = CLI_CHOICE, .name = "map", .value = "M", .wanted = "heads|attention", \
-        .offset = offsetof(settings, map),                                            \
-        .help = "attention, or heads without the output projection "                  \
-                "(default attention)"                                                 \
-    }
+#define CLI_MAP_OPTION(settings)                                               \
+    CLI_OPTION(settings, CHOICE, "map", "M", map, .wanted = "heads|attention", \
+               .help = "attention, or heads without the output projection "    \
+                       "(default attention)")
 
-#define CLI_MASK_OPTION(settings)                                                        \
-    {                                                                                    \
-        .kind = CLI_CHOICE, .name = "mask", .value = "M", .wanted = "model|none|causal", \
-        .offset = offsetof(settings, mask),                                              \
-        .help = "model, none or causal (default model)"                                  \
-    }
+#define CLI_MASK_OPTION(settings)                                                  \
+    CLI_OPTION(settings, CHOICE, "mask", "M", mask, .wanted = "model|none|causal", \
+               .help = "model, none or causal (default model)")
 
 /* The settings have an int part, a lipsc_part. */
-#define CLI_PART_OPTION(settings)                                                          \
-    {                                                                                      \
-        .kind = CLI_CHOICE, .name = "part", .value = "P", .wanted = "whole|text|vision",   \
-        .offset = offsetof(settings, part),                                                \
-        .help = "of a model that has both (clip, siglip, gemma3): its text or vision part" \
-    }
+#define CLI_PART_OPTION(settings)                                           \
+    CLI_OPTION(                                                             \
+        settings, CHOICE, "part", "P", part, .wanted = "whole|text|vision", \
+        .help =                                                             \
+            "of a model that has both (clip, siglip, gemma3): its text or vision part")
 
 enum { CLI_RUN = -1 }; /* cli_parse: nothing stands in the way */
 

@@ -18,29 +18,18 @@ typedef struct {
     { .seconds = 300, .memory = 2.0, }
 
 /* The settings hold a cli_certify `certify`. */
-#define CLI_CERTIFY_OPTIONS(settings)                                                   \
-    {.kind = CLI_MAYBE,                                                                 \
-     .name = "certify",                                                                 \
-     .value = "[EPS]",                                                                  \
-     .min = DBL_MIN,                                                                    \
-     .max = DBL_MAX,                                                                    \
-     .usual = 1e-3,                                                                     \
-     .offset = offsetof(settings, certify.eps),                                         \
-     .wanted = "a positive number",                                                     \
-     .help = "prove an upper bound of at most 1 + EPS times lower (default 1e-3)"},     \
-        {.kind = CLI_REAL,                                                              \
-         .name = "certify-seconds",                                                     \
-         .value = "S",                                                                  \
-         .min = DBL_MIN,                                                                \
-         .max = DBL_MAX,                                                                \
-         .offset = offsetof(settings, certify.seconds),                                 \
-         .wanted = "a positive number",                                                 \
-         .help = "refuse a certificate that is expected to take longer (default 300)"}, \
-    {                                                                                   \
-        .kind = CLI_REAL, .name = "certify-memory", .value = "G", .min = 0, .max = 1e6, \
-        .offset = offsetof(settings, certify.memory), .wanted = "a number of GiB",      \
-        .help = "or needs more memory, in GiB (default 2)"                              \
-    }
+#define CLI_CERTIFY_OPTIONS(settings)                                                      \
+    CLI_OPTION(                                                                            \
+        settings, MAYBE, "certify", "[EPS]", certify.eps, .wanted = "a positive number",   \
+        .min = DBL_MIN, .max = DBL_MAX, .usual = 1e-3,                                     \
+        .help = "prove an upper bound of at most 1 + EPS times lower (default 1e-3)"),     \
+        CLI_OPTION(                                                                        \
+            settings, REAL, "certify-seconds", "S", certify.seconds,                       \
+            .wanted = "a positive number", .min = DBL_MIN, .max = DBL_MAX,                 \
+            .help = "refuse a certificate that is expected to take longer (default 300)"), \
+        CLI_OPTION(settings, REAL, "certify-memory", "G", certify.memory,                  \
+                   .wanted = "a number of GiB", .min = 0, .max = 1e6,                      \
+                   .help = "or needs more memory, in GiB (default 2)")
 
 /* One certificate in the making. */
 typedef struct {

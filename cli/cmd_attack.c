@@ -23,41 +23,29 @@ typedef struct {
     const char *out, *run;
 } settings;
 
-#define AT(member)   .offset = offsetof(settings, member)
-#define FROM(member) .offset = offsetof(settings, from.member)
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "The domain"},
-    {.kind = CLI_SIZES,
-     .name = "lengths",
-     .value = "LIST",
-     .min = 1,
-     .max = 1e8,
-     AT(lengths),
-     .help = "tokens: 64, or several such as 8:512:x2 (default: those of the input given)"},
-    {.kind = CLI_SIZES, .name = "length", .min = 1, .max = 1e8, AT(lengths)},
-    {.kind = CLI_TEXT,
-     .name = "radius",
-     .value = "R",
-     FROM(radius),
-     .help = "a number, or layernorm: that of the norm in front of the layer (default: the "
-             "longest token of the input given)"},
+    OPTION(
+        SIZES, "lengths", "LIST", lengths, .min = 1, .max = 1e8,
+        .help =
+            "tokens: 64, or several such as 8:512:x2 (default: those of the input given)"),
+    OPTION(SIZES, "length", NULL, lengths, .min = 1, .max = 1e8),
+    OPTION(
+        TEXT, "radius", "R", from.radius,
+        .help =
+            "a number, or layernorm: that of the norm in front of the layer (default: the "
+            "longest token of the input given)"),
     CLI_RELATIVE_OPTION("--radius (domain around)"),
-    {.kind = CLI_CHOICE,
-     .name = "domain",
-     .value = "D",
-     .wanted = "ball|sphere|norm|around",
-     AT(domain),
-     .help = "ball: every |x_i| <= R; sphere: every |x_i| = R; norm: the image of the norm "
-             "in front of the layer; around: every token within R of that of the input "
-             "given (default ball)"},
-    {.kind = CLI_SIZE,
-     .name = "atoms",
-     .value = "K",
-     .min = 1,
-     .max = 1e6,
-     AT(atoms),
-     .help = "seek a measure of K atoms instead, positions and masses"},
+    OPTION(
+        CHOICE, "domain", "D", domain, .wanted = "ball|sphere|norm|around",
+        .help =
+            "ball: every |x_i| <= R; sphere: every |x_i| = R; norm: the image of the norm "
+            "in front of the layer; around: every token within R of that of the input "
+            "given (default ball)"),
+    OPTION(SIZE, "atoms", "K", atoms, .min = 1, .max = 1e6,
+           .help = "seek a measure of K atoms instead, positions and masses"),
 
     {.kind = CLI_GROUP, .name = "A layer file"},
     CLI_LAYER_OPTIONS(cli_place),
@@ -72,68 +60,34 @@ static const cli_option options[] = {
     CLI_PART_OPTION(cli_place),
 
     {.kind = CLI_GROUP, .name = "The search"},
-    {.kind = CLI_SIZE,
-     .name = "restarts",
-     .value = "N",
-     .min = 1,
-     .max = 1e6,
-     AT(restarts),
-     .help = "starts that are climbed from (default 8, 32 for small layers)"},
-    {.kind = CLI_SIZE,
-     .name = "iterations",
-     .value = "N",
-     .min = 0,
-     .max = 1e9,
-     AT(iterations),
-     .help = "of the longest climb (default 200)"},
-    {.kind = CLI_SEED,
-     .name = "seed",
-     .value = "N",
-     FROM(seed),
-     .help = "of random inputs and random models (default 1)"},
-    {.kind = CLI_CHOICE,
-     .name = "dtype",
-     .value = "T",
-     .wanted = "default|f32|f64",
-     AT(dtype),
-     .help = "precision of the search: f32 or f64 (default f32 for a model, f64 for a "
-             "file); the value found is computed in double"},
-    {.kind = CLI_REAL,
-     .name = "tol",
-     .value = "T",
-     .min = 1e-14,
-     .max = 1.0,
-     AT(tol),
-     .wanted = "a number from 1e-14 to 1",
-     .help = "residual of the value found (default 1e-8)"},
-    {.kind = CLI_REAL,
-     .name = "seconds",
-     .value = "S",
-     .min = 1e-3,
-     .max = 1e9,
-     AT(seconds),
-     .wanted = "a positive number",
-     .help = "end after so many seconds, shared by the lengths, with the best so far"},
+    OPTION(SIZE, "restarts", "N", restarts, .min = 1, .max = 1e6,
+           .help = "starts that are climbed from (default 8, 32 for small layers)"),
+    OPTION(SIZE, "iterations", "N", iterations, .min = 0, .max = 1e9,
+           .help = "of the longest climb (default 200)"),
+    OPTION(SEED, "seed", "N", from.seed,
+           .help = "of random inputs and random models (default 1)"),
+    OPTION(CHOICE, "dtype", "T", dtype, .wanted = "default|f32|f64",
+           .help =
+               "precision of the search: f32 or f64 (default f32 for a model, f64 for a "
+               "file); the value found is computed in double"),
+    OPTION(REAL, "tol", "T", tol, .wanted = "a number from 1e-14 to 1", .min = 1e-14,
+           .max = 1.0, .help = "residual of the value found (default 1e-8)"),
+    OPTION(REAL, "seconds", "S", seconds, .wanted = "a positive number", .min = 1e-3,
+           .max = 1e9,
+           .help =
+               "end after so many seconds, shared by the lengths, with the best so far"),
     CLI_THREADS_OPTION(cli_place),
 
     {.kind = CLI_GROUP, .name = "Files"},
-    {.kind = CLI_TEXT,
-     .letter = 'o',
-     .name = "out",
-     .value = "FILE",
-     AT(out),
-     .help =
-         "the input found, with the layer and the direction that reaches sigma (default "
-         "attack.safetensors); with several lengths NAME-LENGTH.EXT"},
-    {.kind = CLI_TEXT,
-     .name = "run",
-     .value = "FILE",
-     AT(run),
-     .help = "keep finished lengths in this SQLite file and continue from it"},
-    {.kind = CLI_FLAG,
-     .name = "rows",
-     AT(rows),
-     .help = "the row of each length (wide); always so in tsv and json"},
+    OPTION(
+        TEXT, "out", "FILE", out, .letter = 'o',
+        .help =
+            "the input found, with the layer and the direction that reaches sigma (default "
+            "attack.safetensors); with several lengths NAME-LENGTH.EXT"),
+    OPTION(TEXT, "run", "FILE", run,
+           .help = "keep finished lengths in this SQLite file and continue from it"),
+    OPTION(FLAG, "rows", NULL, rows,
+           .help = "the row of each length (wide); always so in tsv and json"),
     CLI_OUTPUT_OPTIONS(cli_place),
 };
 

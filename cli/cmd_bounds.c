@@ -14,8 +14,7 @@ typedef struct {
     int rows;
 } settings;
 
-#define AT(member)   .offset = offsetof(settings, member)
-#define FROM(member) .offset = offsetof(cli_place, member)
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "A layer file"},
@@ -25,64 +24,37 @@ static const cli_option options[] = {
     CLI_ONE_LAYER_OPTIONS(cli_place),
     CLI_ONE_HEAD_OPTION(cli_place),
     CLI_SOURCE_OPTIONS(cli_place),
-    {.kind = CLI_SIZE,
-     .name = "length",
-     .value = "N",
-     .min = 1,
-     .max = 1e8,
-     FROM(length),
-     .help = "tokens of the window (default 64)"},
-    {.kind = CLI_SIZE, .name = "lengths", .min = 1, .max = 1e8, FROM(length)},
+    OPTION(SIZE, "length", "N", from.length, .min = 1, .max = 1e8,
+           .help = "tokens of the window (default 64)"),
+    OPTION(SIZE, "lengths", NULL, from.length, .min = 1, .max = 1e8),
     CLI_WINDOW_OPTION(cli_place),
     CLI_MAP_OPTION(cli_place),
     CLI_MASK_OPTION(cli_place),
     CLI_PART_OPTION(cli_place),
-    {.kind = CLI_SEED,
-     .name = "seed",
-     .value = "N",
-     FROM(seed),
-     .help = "seed of random models (default 1)"},
+    OPTION(SEED, "seed", "N", from.seed, .help = "seed of random models (default 1)"),
 
     {.kind = CLI_GROUP, .name = "The bounds"},
-    {.kind = CLI_TEXT,
-     .name = "radius",
-     .value = "R",
-     FROM(radius),
-     .help = "radius of the ball, or layernorm: that of the norm in front of the layer "
-             "(default: the longest token)"},
-    {.kind = CLI_REAL,
-     .name = "p",
-     .value = "P",
-     .min = 1,
-     .max = 1e6,
-     AT(p),
-     .wanted = "a number from 1 on",
-     .help = "of the norms Wp and dp (default 4)"},
-    {.kind = CLI_REAL,
-     .name = "around",
-     .value = "R",
-     .min = 0,
-     .max = DBL_MAX,
-     AT(around),
-     .wanted = "a number that is not negative",
-     .help = "also bound sigma at every input whose tokens lie within R of these"},
+    OPTION(TEXT, "radius", "R", from.radius,
+           .help =
+               "radius of the ball, or layernorm: that of the norm in front of the layer "
+               "(default: the longest token)"),
+    OPTION(REAL, "p", "P", p, .wanted = "a number from 1 on", .min = 1, .max = 1e6,
+           .help = "of the norms Wp and dp (default 4)"),
+    OPTION(REAL, "around", "R", around, .wanted = "a number that is not negative", .min = 0,
+           .max = DBL_MAX,
+           .help = "also bound sigma at every input whose tokens lie within R of these"),
     CLI_RELATIVE_OPTION("--around"),
-    {.kind = CLI_REAL,
-     .name = "below",
-     .value = "S",
-     .min = 0,
-     .max = DBL_MAX,
-     AT(below),
-     .wanted = "a positive number",
-     .help =
-         "find the largest R for which sigma is proved to stay below S, and take it for "
-         "--around"},
+    OPTION(
+        REAL, "below", "S", below, .wanted = "a positive number", .min = 0, .max = DBL_MAX,
+        .help =
+            "find the largest R for which sigma is proved to stay below S, and take it for "
+            "--around"),
     CLI_THREADS_OPTION(cli_place),
-    {.kind = CLI_FLAG,
-     .name = "rows",
-     AT(rows),
-     .help = "every bound in a row of its own (wide), refused ones with the reason; always "
-             "so in tsv and json"},
+    OPTION(
+        FLAG, "rows", NULL, rows,
+        .help =
+            "every bound in a row of its own (wide), refused ones with the reason; always "
+            "so in tsv and json"),
     CLI_OUTPUT_OPTIONS(cli_place),
 };
 

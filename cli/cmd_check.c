@@ -13,19 +13,14 @@ typedef struct {
     uint64_t seed;
 } settings;
 
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
+
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "The model"},
-    {.kind = CLI_TEXT,
-     .name = "model",
-     .value = "MODEL",
-     .offset = offsetof(settings, model),
-     .help = "the model that the file names, for maps behind attention"},
+    OPTION(TEXT, "model", "MODEL", model,
+           .help = "the model that the file names, for maps behind attention"),
     CLI_PART_OPTION(settings),
-    {.kind = CLI_SEED,
-     .name = "seed",
-     .value = "N",
-     .offset = offsetof(settings, seed),
-     .help = "seed of random models (default 1)"},
+    OPTION(SEED, "seed", "N", seed, .help = "seed of random models (default 1)"),
     {.kind = CLI_GROUP, .name = "What is told"},
     CLI_CERTIFY_OPTIONS(settings),
     CLI_OUTPUT_OPTIONS(settings)};

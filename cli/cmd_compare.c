@@ -12,21 +12,13 @@ typedef struct {
     double fail_above;
 } settings;
 
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
+
 static const cli_option options[] = {
-    {.kind = CLI_TEXT,
-     .letter = 'o',
-     .name = "out",
-     .value = "FILE",
-     .offset = offsetof(settings, out),
-     .help = "a page with all of the runs, as `lipscope report` makes it"},
-    {.kind = CLI_REAL,
-     .name = "fail-above",
-     .value = "R",
-     .min = 0,
-     .max = DBL_MAX,
-     .offset = offsetof(settings, fail_above),
-     .wanted = "a number that is not negative",
-     .help = "exit 4 when any ratio is larger"},
+    OPTION(TEXT, "out", "FILE", out, .letter = 'o',
+           .help = "a page with all of the runs, as `lipscope report` makes it"),
+    OPTION(REAL, "fail-above", "R", fail_above, .wanted = "a number that is not negative",
+           .min = 0, .max = DBL_MAX, .help = "exit 4 when any ratio is larger"),
     CLI_OUTPUT_OPTIONS(settings),
 };
 

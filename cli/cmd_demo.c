@@ -20,17 +20,13 @@ typedef struct {
     int quick;
 } settings;
 
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
+
 static const cli_option options[] = {
-    {.kind = CLI_TEXT,
-     .letter = 'o',
-     .name = "out",
-     .value = "FILE",
-     .offset = offsetof(settings, out),
-     .help = "the page (default lipscope-demo.html in this directory)"},
-    {.kind = CLI_FLAG,
-     .name = "quick",
-     .offset = offsetof(settings, quick),
-     .help = "shorter lengths and six windows: a few seconds"},
+    OPTION(TEXT, "out", "FILE", out, .letter = 'o',
+           .help = "the page (default lipscope-demo.html in this directory)"),
+    OPTION(FLAG, "quick", NULL, quick,
+           .help = "shorter lengths and six windows: a few seconds"),
 };
 
 /* Colours on a terminal that has them, unless NO_COLOR says no (no-color.org). */

@@ -15,44 +15,25 @@ typedef struct {
     const char *plan;
 } settings;
 
-#define AT(member) .offset = offsetof(settings, member)
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "The distance"},
-    {.kind = CLI_REAL,
-     .name = "p",
-     .value = "P",
-     .min = 1,
-     .max = 1e3,
-     AT(p),
-     .wanted = "a number from 1 to 1000",
-     .help = "exponent of the cost |x - y|^P (default 2)"},
-    {.kind = CLI_FLAG,
-     .name = "conditional",
-     AT(conditional),
-     .help = "d_p of the masked mean field: mass stays at its time, and both "
-             "measures must have the same masses at the same times"},
-    {.kind = CLI_REAL,
-     .name = "sinkhorn",
-     .value = "EPS",
-     .min = DBL_MIN,
-     .max = DBL_MAX,
-     AT(sinkhorn),
-     .wanted = "a positive number",
-     .help = "the Sinkhorn divergence instead, an approximation for large measures; "
-             "EPS is in units of the cost"},
+    OPTION(REAL, "p", "P", p, .wanted = "a number from 1 to 1000", .min = 1, .max = 1e3,
+           .help = "exponent of the cost |x - y|^P (default 2)"),
+    OPTION(FLAG, "conditional", NULL, conditional,
+           .help = "d_p of the masked mean field: mass stays at its time, and both "
+                   "measures must have the same masses at the same times"),
+    OPTION(REAL, "sinkhorn", "EPS", sinkhorn, .wanted = "a positive number", .min = DBL_MIN,
+           .max = DBL_MAX,
+           .help = "the Sinkhorn divergence instead, an approximation for large measures; "
+                   "EPS is in units of the cost"),
 
     {.kind = CLI_GROUP, .name = "Input and plan"},
-    {.kind = CLI_FLAG,
-     .name = "normalise",
-     AT(normalise),
-     .help = "divide the weights by their sum"},
-    {.kind = CLI_TEXT,
-     .name = "plan",
-     .value = "FILE",
-     AT(plan),
-     .help = "write the plan (from, to, mass) and the potentials (f, g) as "
-             "safetensors"},
+    OPTION(FLAG, "normalise", NULL, normalise, .help = "divide the weights by their sum"),
+    OPTION(TEXT, "plan", "FILE", plan,
+           .help = "write the plan (from, to, mass) and the potentials (f, g) as "
+                   "safetensors"),
     LAYER_SOURCE_OPTIONS,
     CLI_OUTPUT_OPTIONS(layer_settings),
 };

@@ -10,41 +10,24 @@ typedef struct {
     const char *out;
 } settings;
 
-#define AT(member) .offset = offsetof(settings, member)
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "Where"},
     CLI_ONE_LAYER_OPTIONS(settings),
     CLI_SOURCE_OPTIONS(settings),
-    {.kind = CLI_SIZE,
-     .name = "length",
-     .value = "N",
-     .min = 1,
-     .max = 1e8,
-     AT(length),
-     .help = "tokens of the window (needed with --text)"},
-    {.kind = CLI_SIZE, .name = "lengths", .min = 1, .max = 1e8, AT(length)},
+    OPTION(SIZE, "length", "N", length, .min = 1, .max = 1e8,
+           .help = "tokens of the window (needed with --text)"),
+    OPTION(SIZE, "lengths", NULL, length, .min = 1, .max = 1e8),
     CLI_WINDOW_OPTION(settings),
     CLI_MAP_OPTION(settings),
     CLI_PART_OPTION(settings),
-    {.kind = CLI_SEED,
-     .name = "seed",
-     .value = "N",
-     AT(seed),
-     .help = "seed of random models (default 1)"},
+    OPTION(SEED, "seed", "N", seed, .help = "seed of random models (default 1)"),
     CLI_THREADS_OPTION(settings),
     {.kind = CLI_GROUP, .name = "Output"},
-    {.kind = CLI_TEXT,
-     .letter = 'o',
-     .name = "out",
-     .value = "FILE",
-     AT(out),
-     .help = "the layer file"},
-    {.kind = CLI_FLAG,
-     .letter = 'q',
-     .name = "quiet",
-     .offset = offsetof(settings, common.quiet),
-     .help = "no remark about how to read the file"},
+    OPTION(TEXT, "out", "FILE", out, .letter = 'o', .help = "the layer file"),
+    OPTION(FLAG, "quiet", NULL, common.quiet, .letter = 'q',
+           .help = "no remark about how to read the file"),
 };
 
 static lipsc_status open_place(const settings *s, const char *spec, lipsc_model **model,

@@ -12,18 +12,14 @@ typedef struct {
     uint64_t seed;
 } settings;
 
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
+
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "Options"},
-    {.kind = CLI_FLAG,
-     .name = "tensors",
-     .offset = offsetof(settings, tensors),
-     .help = "a row for every tensor that is stored"},
+    OPTION(FLAG, "tensors", NULL, tensors, .help = "a row for every tensor that is stored"),
     CLI_PART_OPTION(settings),
-    {.kind = CLI_SEED,
-     .name = "seed",
-     .value = "N",
-     .offset = offsetof(settings, seed),
-     .help = "seed of random models, which enters their hash (default 1)"},
+    OPTION(SEED, "seed", "N", seed,
+           .help = "seed of random models, which enters their hash (default 1)"),
     CLI_OUTPUT_OPTIONS(settings),
 };
 

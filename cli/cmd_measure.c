@@ -9,145 +9,87 @@
 #include "ranks.h"
 #include "teller.h"
 
-#define AT(member) .offset = offsetof(measure_settings, member)
+#define OPTION(...) CLI_OPTION(measure_settings, __VA_ARGS__)
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "Where"},
     CLI_SOURCE_OPTIONS(measure_settings),
-    {.kind = CLI_SIZES,
-     .name = "lengths",
-     .value = "LIST",
-     .min = 1,
-     .max = 100000000,
-     AT(lengths),
-     .help = "tokens of a window (default 16:128:x2, as far as it fits)"},
-    {.kind = CLI_SIZES, .name = "length", .min = 1, .max = 100000000, AT(lengths)},
-    {.kind = CLI_TEXT,
-     .name = "windows",
-     .value = "N|LIST",
-     AT(windows),
-     .help = "the first N windows of each length, or those in a list or range such as "
-             "5:9 (default 10)"},
-    {.kind = CLI_TEXT,
-     .name = "layers",
-     .value = "LIST",
-     AT(layers),
-     .help = "all, a list or a range (default all)"},
-    {.kind = CLI_TEXT, .name = "layer", AT(layers)},
-    {.kind = CLI_TEXT,
-     .name = "heads",
-     .value = "LIST",
-     AT(heads),
-     .help = "all together, each alone, or a list of heads alone (default all)"},
-    {.kind = CLI_CHOICE,
-     .name = "map",
-     .value = "M",
-     .wanted = "heads|attention|norm-attention|residual|block|model",
-     AT(map),
-     .help = "what is differentiated: heads, attention, norm-attention, residual, block "
-             "or model (default attention)"},
-    {.kind = CLI_CHOICE,
-     .name = "mask",
-     .value = "M",
-     .wanted = "model|none|causal",
-     AT(mask),
-     .help = "model, none or causal (default: the model's own)"},
+    OPTION(SIZES, "lengths", "LIST", lengths, .min = 1, .max = 100000000,
+           .help = "tokens of a window (default 16:128:x2, as far as it fits)"),
+    OPTION(SIZES, "length", NULL, lengths, .min = 1, .max = 100000000),
+    OPTION(TEXT, "windows", "N|LIST", windows,
+           .help =
+               "the first N windows of each length, or those in a list or range such as "
+               "5:9 (default 10)"),
+    OPTION(TEXT, "layers", "LIST", layers, .help = "all, a list or a range (default all)"),
+    OPTION(TEXT, "layer", NULL, layers, .help = NULL),
+    OPTION(TEXT, "heads", "LIST", heads,
+           .help = "all together, each alone, or a list of heads alone (default all)"),
+    OPTION(CHOICE, "map", "M", map,
+           .wanted = "heads|attention|norm-attention|residual|block|model",
+           .help =
+               "what is differentiated: heads, attention, norm-attention, residual, block "
+               "or model (default attention)"),
+    OPTION(CHOICE, "mask", "M", mask, .wanted = "model|none|causal",
+           .help = "model, none or causal (default: the model's own)"),
 
     {.kind = CLI_GROUP, .name = "The solve"},
-    {.kind = CLI_CHOICE,
-     .name = "dtype",
-     .value = "T",
-     .wanted = "f32|f64",
-     AT(dtype),
-     .help = "precision of the products: f32 or f64 (default f32); the value is "
-             "re-evaluated in double either way"},
-    {.kind = CLI_REAL,
-     .name = "tol",
-     .value = "T",
-     .min = DBL_MIN,
-     .max = DBL_MAX,
-     AT(tol),
-     .wanted = "a positive number",
-     .help = "residual to stop at (default 1e-2 in f32, 1e-8 in f64)"},
+    OPTION(CHOICE, "dtype", "T", dtype, .wanted = "f32|f64",
+           .help = "precision of the products: f32 or f64 (default f32); the value is "
+                   "re-evaluated in double either way"),
+    OPTION(REAL, "tol", "T", tol, .wanted = "a positive number", .min = DBL_MIN,
+           .max = DBL_MAX,
+           .help = "residual to stop at (default 1e-2 in f32, 1e-8 in f64)"),
     CLI_SOLVER_OPTION(measure_settings),
-    {.kind = CLI_SIZE,
-     .name = "max-products",
-     .value = "N",
-     .min = 1,
-     .max = 1e9,
-     AT(max_products),
-     .help = "pairs of products at most, for each cell (default 1000)"},
+    OPTION(SIZE, "max-products", "N", max_products, .min = 1, .max = 1e9,
+           .help = "pairs of products at most, for each cell (default 1000)"),
     CLI_PART_OPTION(measure_settings),
-    {.kind = CLI_SEED,
-     .name = "seed",
-     .value = "N",
-     AT(seed),
-     .help = "seed of start vectors, of resampling and of random models (default 1)"},
+    OPTION(SEED, "seed", "N", seed,
+           .help = "seed of start vectors, of resampling and of random models (default 1)"),
     CLI_THREADS_OPTION(measure_settings),
 
     {.kind = CLI_GROUP, .name = "What is told"},
     CLI_COUNT_OPTION(measure_settings),
-    {.kind = CLI_FLAG,
-     .name = "upper",
-     AT(upper),
-     .help = "a proved upper bound as well (maps heads and attention)"},
+    OPTION(FLAG, "upper", NULL, upper,
+           .help = "a proved upper bound as well (maps heads and attention)"),
     CLI_CERTIFY_OPTIONS(measure_settings),
     CLI_PROBABILITY_OPTION(measure_settings),
-    {.kind = CLI_FLAG,
-     .name = "as-released",
-     AT(as_released),
-     .help = "|J^T f(X)|^(1/2) as well, what the paper's scripts return"},
-    {.kind = CLI_FLAG,
-     .name = "details",
-     AT(details),
-     .help = "entropy of the attention, its sink, the token and the pair of tokens that "
-             "matter most; takes several times as long"},
-    {.kind = CLI_FLAG,
-     .name = "sink",
-     AT(sink),
-     .help =
-         "entropy of the attention, its sink, what moving the sink token alone does and "
-         "what all others do while it is held fixed; three times as long"},
-    {.kind = CLI_TEXT,
-     .name = "save-direction",
-     .value = "PATH",
-     AT(save_direction),
-     .help = "write the direction that reaches each value: one file, or a folder of them "
-             "when there are several cells"},
-    {.kind = CLI_REAL,
-     .name = "max-sigma",
-     .value = "S",
-     .min = 0,
-     .max = DBL_MAX,
-     AT(max_sigma),
-     .wanted = "a number that is not negative",
-     .help = "exit 4 when any sigma is larger"},
-    {.kind = CLI_TEXT,
-     .name = "run",
-     .value = "FILE",
-     AT(run),
-     .help = "keep every finished cell in this file; the same command goes on from there"},
-    {.kind = CLI_TEXT,
-     .name = "label",
-     .value = "NAME",
-     AT(label),
-     .help = "what this run is called in its table, on pages and by compare; kept with the "
-             "command line of a new run file"},
-    {.kind = CLI_TEXT,
-     .name = "shard",
-     .value = "I/K",
-     AT(shard),
-     .help = "only the I-th of K parts of about equal cost, each a run file of its own; "
-             "`lipscope merge` joins them"},
-    {.kind = CLI_FLAG,
-     .name = "rows",
-     AT(rows),
-     .help = "every cell in a row of its own (wide), and all of the fits, not medians by "
-             "layer and length; always so in tsv and json"},
-    {.kind = CLI_FLAG,
-     .name = "timing",
-     AT(timing),
-     .help = "say on standard error where the time went"},
+    OPTION(FLAG, "as-released", NULL, as_released,
+           .help = "|J^T f(X)|^(1/2) as well, what the paper's scripts return"),
+    OPTION(FLAG, "details", NULL, details,
+           .help =
+               "entropy of the attention, its sink, the token and the pair of tokens that "
+               "matter most; takes several times as long"),
+    OPTION(
+        FLAG, "sink", NULL, sink,
+        .help =
+            "entropy of the attention, its sink, what moving the sink token alone does and "
+            "what all others do while it is held fixed; three times as long"),
+    OPTION(TEXT, "save-direction", "PATH", save_direction,
+           .help =
+               "write the direction that reaches each value: one file, or a folder of them "
+               "when there are several cells"),
+    OPTION(REAL, "max-sigma", "S", max_sigma, .wanted = "a number that is not negative",
+           .min = 0, .max = DBL_MAX, .help = "exit 4 when any sigma is larger"),
+    OPTION(
+        TEXT, "run", "FILE", run,
+        .help =
+            "keep every finished cell in this file; the same command goes on from there"),
+    OPTION(
+        TEXT, "label", "NAME", label,
+        .help =
+            "what this run is called in its table, on pages and by compare; kept with the "
+            "command line of a new run file"),
+    OPTION(TEXT, "shard", "I/K", shard,
+           .help =
+               "only the I-th of K parts of about equal cost, each a run file of its own; "
+               "`lipscope merge` joins them"),
+    OPTION(FLAG, "rows", NULL, rows,
+           .help =
+               "every cell in a row of its own (wide), and all of the fits, not medians by "
+               "layer and length; always so in tsv and json"),
+    OPTION(FLAG, "timing", NULL, timing,
+           .help = "say on standard error where the time went"),
     CLI_OUTPUT_OPTIONS(measure_settings),
 };
 

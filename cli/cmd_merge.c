@@ -9,18 +9,13 @@ typedef struct {
     int quiet;
 } settings;
 
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
+
 static const cli_option options[] = {
-    {.kind = CLI_TEXT,
-     .letter = 'o',
-     .name = "out",
-     .value = "RUN",
-     .offset = offsetof(settings, out),
-     .help = "the run file that gets all cells; needed"},
-    {.kind = CLI_FLAG,
-     .letter = 'q',
-     .name = "quiet",
-     .offset = offsetof(settings, quiet),
-     .help = "no remark about what was joined"},
+    OPTION(TEXT, "out", "RUN", out, .letter = 'o',
+           .help = "the run file that gets all cells; needed"),
+    OPTION(FLAG, "quiet", NULL, quiet, .letter = 'q',
+           .help = "no remark about what was joined"),
 };
 
 static int merge(const cli_command *self, const settings *s, size_t count,

@@ -20,67 +20,37 @@ typedef struct {
     uint64_t seed;
 } settings;
 
-#define AT(member) .offset = offsetof(settings, member)
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "Where"},
     CLI_SOURCE_OPTIONS(settings),
-    {.kind = CLI_SIZE,
-     .name = "length",
-     .value = "N",
-     .min = 2,
-     .max = 1e6,
-     AT(length),
-     .help = "tokens of the window (default 32)"},
+    OPTION(SIZE, "length", "N", length, .min = 2, .max = 1e6,
+           .help = "tokens of the window (default 32)"),
     CLI_WINDOW_OPTION(settings),
-    {.kind = CLI_SIZES,
-     .name = "layers",
-     .value = "LIST",
-     .min = 0,
-     .max = 1e8,
-     AT(layers),
-     .help = "for instance 0,3,7 or 0:11 (default all)"},
+    OPTION(SIZES, "layers", "LIST", layers, .min = 0, .max = 1e8,
+           .help = "for instance 0,3,7 or 0:11 (default all)"),
     CLI_PART_OPTION(settings),
     {.kind = CLI_GROUP, .name = "Changes"},
-    {.kind = CLI_SIZE,
-     .name = "tokens",
-     .value = "K",
-     .min = 1,
-     .max = 1e6,
-     AT(tokens),
-     .help = "tokens that are swapped, left out and written twice, one at a time, spread "
-             "over the window (default 4)"},
-    {.kind = CLI_SIZE,
-     .name = "neighbours",
-     .value = "K",
-     .min = 1,
-     .max = 1e4,
-     AT(neighbours),
-     .help = "nearest tokens that each is swapped for (default 2)"},
-    {.kind = CLI_REAL,
-     .name = "noise",
-     .value = "S",
-     .min = 1e-12,
-     .max = 1e3,
-     AT(noise),
-     .wanted = "a size relative to the input, such as 0.01",
-     .help = "one size of noise, relative to the input (default 0.001, 0.01 and 0.1)"},
-    {.kind = CLI_FLAG,
-     .name = "no-bounds",
-     AT(no_bounds),
-     .help = "without the proved bounds, which cost most in long windows"},
-    {.kind = CLI_SEED,
-     .name = "seed",
-     .value = "N",
-     AT(seed),
-     .help = "of the noise (default 1)"},
+    OPTION(SIZE, "tokens", "K", tokens, .min = 1, .max = 1e6,
+           .help =
+               "tokens that are swapped, left out and written twice, one at a time, spread "
+               "over the window (default 4)"),
+    OPTION(SIZE, "neighbours", "K", neighbours, .min = 1, .max = 1e4,
+           .help = "nearest tokens that each is swapped for (default 2)"),
+    OPTION(REAL, "noise", "S", noise,
+           .wanted = "a size relative to the input, such as 0.01", .min = 1e-12, .max = 1e3,
+           .help =
+               "one size of noise, relative to the input (default 0.001, 0.01 and 0.1)"),
+    OPTION(FLAG, "no-bounds", NULL, no_bounds,
+           .help = "without the proved bounds, which cost most in long windows"),
+    OPTION(SEED, "seed", "N", seed, .help = "of the noise (default 1)"),
     CLI_THREADS_OPTION(settings),
-    {.kind = CLI_FLAG,
-     .name = "rows",
-     AT(rows),
-     .help =
-         "every change in a row of its own, not a line for each layer; always so in tsv "
-         "and json"},
+    OPTION(
+        FLAG, "rows", NULL, rows,
+        .help =
+            "every change in a row of its own, not a line for each layer; always so in tsv "
+            "and json"),
     CLI_OUTPUT_OPTIONS(settings),
 };
 

@@ -16,32 +16,17 @@ typedef struct {
     const char *out;
 } settings;
 
-#define AT(member) .offset = offsetof(settings, member)
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
 
 static const cli_option options[] = {
     LAYER_SOURCE_OPTIONS,
     {.kind = CLI_GROUP, .name = "Input and image"},
-    {.kind = CLI_FLAG,
-     .name = "normalise",
-     AT(normalise),
-     .help = "divide the weights by their sum"},
-    {.kind = CLI_FLAG,
-     .name = "merge",
-     AT(merge),
-     .help = "atoms of the image that are equal become one"},
-    {.kind = CLI_SIZE,
-     .name = "samples",
-     .value = "N",
-     .min = 1,
-     .max = 1e8,
-     AT(samples),
-     .help = "of a Gaussian or a mixture: take N random tokens of it"},
-    {.kind = CLI_TEXT,
-     .letter = 'o',
-     .name = "out",
-     .value = "FILE",
-     AT(out),
-     .help = "the image, as safetensors"},
+    OPTION(FLAG, "normalise", NULL, normalise, .help = "divide the weights by their sum"),
+    OPTION(FLAG, "merge", NULL, merge,
+           .help = "atoms of the image that are equal become one"),
+    OPTION(SIZE, "samples", "N", samples, .min = 1, .max = 1e8,
+           .help = "of a Gaussian or a mixture: take N random tokens of it"),
+    OPTION(TEXT, "out", "FILE", out, .letter = 'o', .help = "the image, as safetensors"),
     CLI_OUTPUT_OPTIONS(layer_settings),
 };
 

@@ -6,18 +6,12 @@ typedef struct {
     int quiet;
 } settings;
 
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
+
 static const cli_option options[] = {
-    {.kind = CLI_TEXT,
-     .letter = 'o',
-     .name = "out",
-     .value = "FILE",
-     .offset = offsetof(settings, out),
-     .help = "the page; needed"},
-    {.kind = CLI_FLAG,
-     .letter = 'q',
-     .name = "quiet",
-     .offset = offsetof(settings, quiet),
-     .help = "no remark about what was written"},
+    OPTION(TEXT, "out", "FILE", out, .letter = 'o', .help = "the page; needed"),
+    OPTION(FLAG, "quiet", NULL, quiet, .letter = 'q',
+           .help = "no remark about what was written"),
 };
 
 static int run(const cli_command *self, int argc, char **argv) {

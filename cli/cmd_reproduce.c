@@ -10,67 +10,43 @@
 #include "reproduce.h"
 #include "teller.h"
 
-#define AT(member) .offset = offsetof(reproduce_settings, member)
+#define OPTION(...) CLI_OPTION(reproduce_settings, __VA_ARGS__)
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "Models and texts"},
-    {.kind = CLI_TEXT,
-     .name = "bert",
-     .value = "DIR",
-     AT(bert),
-     .help = "a pretrained encoder (default: a small random BERT)"},
-    {.kind = CLI_TEXT,
-     .name = "gpt2",
-     .value = "DIR",
-     AT(gpt2),
-     .help = "a pretrained GPT-2; one that holds the attention of some layers only "
-             "serves the adversarial inputs (default: the built-in gpt2-nano)"},
-    {.kind = CLI_TEXTS,
-     .name = "text",
-     .value = "FILE",
-     AT(texts),
-     .help = "a text; may be repeated for further texts (default: the built-in one)"},
+    OPTION(TEXT, "bert", "DIR", bert,
+           .help = "a pretrained encoder (default: a small random BERT)"),
+    OPTION(TEXT, "gpt2", "DIR", gpt2,
+           .help = "a pretrained GPT-2; one that holds the attention of some layers only "
+                   "serves the adversarial inputs (default: the built-in gpt2-nano)"),
+    OPTION(TEXTS, "text", "FILE", texts,
+           .help = "a text; may be repeated for further texts (default: the built-in one)"),
 
     {.kind = CLI_GROUP, .name = "Where and how"},
-    {.kind = CLI_TEXT,
-     .name = "out",
-     .value = "DIR",
-     AT(out),
-     .help = "folder for tables, report and run file (default lipscope-reproduce)"},
-    {.kind = CLI_TEXT,
-     .name = "run",
-     .value = "FILE",
-     AT(run),
-     .help = "the run file (default run.db in that folder); the same command goes on "
-             "from there"},
-    {.kind = CLI_FLAG,
-     .name = "quick",
-     AT(quick),
-     .help = "few lengths, windows and random layers: shows that everything runs, "
-             "draws no conclusions"},
-    {.kind = CLI_CHOICE,
-     .name = "only",
-     .value = "PART",
-     .wanted = "all|split|basics|bounds|lemmas|worst|mean-field|regimes|layers|released|"
-               "text|adversarial",
-     AT(only),
-     .help = "compute one part: split, basics, bounds, lemmas, worst, mean-field, regimes, "
-             "layers, released, text or adversarial (default all); the table shows all "
-             "that the "
-             "run file has"},
-    {.kind = CLI_SEED,
-     .name = "seed",
-     .value = "N",
-     AT(seed),
-     .help = "seed of start vectors, random layers, random models and resampling "
-             "(default 1)"},
+    OPTION(TEXT, "out", "DIR", out,
+           .help = "folder for tables, report and run file (default lipscope-reproduce)"),
+    OPTION(TEXT, "run", "FILE", run,
+           .help = "the run file (default run.db in that folder); the same command goes on "
+                   "from there"),
+    OPTION(FLAG, "quick", NULL, quick,
+           .help = "few lengths, windows and random layers: shows that everything runs, "
+                   "draws no conclusions"),
+    OPTION(
+        CHOICE, "only", "PART", only,
+        .wanted = "all|split|basics|bounds|lemmas|worst|mean-field|regimes|layers|released|"
+                  "text|adversarial",
+        .help =
+            "compute one part: split, basics, bounds, lemmas, worst, mean-field, regimes, "
+            "layers, released, text or adversarial (default all); the table shows all "
+            "that the "
+            "run file has"),
+    OPTION(SEED, "seed", "N", seed,
+           .help = "seed of start vectors, random layers, random models and resampling "
+                   "(default 1)"),
     CLI_THREADS_OPTION(reproduce_settings),
-    {.kind = CLI_TEXT,
-     .name = "spoil",
-     .value = "NAME",
-     AT(spoil),
-     .help = "a self-test: the promise of that line is made 1000 times stronger, so "
-             "that it must come out as `no`"},
+    OPTION(TEXT, "spoil", "NAME", spoil,
+           .help = "a self-test: the promise of that line is made 1000 times stronger, so "
+                   "that it must come out as `no`"),
     CLI_OUTPUT_OPTIONS(reproduce_settings),
 };
 

@@ -10,16 +10,14 @@ typedef struct {
     int special, decode, part;
 } settings;
 
+#define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
+
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "Options"},
-    {.kind = CLI_FLAG,
-     .name = "special",
-     .offset = offsetof(settings, special),
-     .help = "add the model's special tokens around the text"},
-    {.kind = CLI_FLAG,
-     .name = "decode",
-     .offset = offsetof(settings, decode),
-     .help = "FILE holds ids: print their text, byte by byte, without a newline"},
+    OPTION(FLAG, "special", NULL, special,
+           .help = "add the model's special tokens around the text"),
+    OPTION(FLAG, "decode", NULL, decode,
+           .help = "FILE holds ids: print their text, byte by byte, without a newline"),
     CLI_PART_OPTION(settings),
 };
 

@@ -24,33 +24,20 @@ enum { LAYER_MASK_MODEL, LAYER_MASK_NONE, LAYER_MASK_CAUSAL };
 #define LAYER_SETTINGS_DEFAULT \
     { .scale = NAN, .map = 1, .seed = 1 }
 
-#define LAYER_SOURCE_OPTIONS                                                 \
-    {.kind = CLI_GROUP, .name = "The layer"},                                \
-        {.kind = CLI_TEXT,                                                   \
-         .name = "layer",                                                    \
-         .value = "LAYERFILE",                                               \
-         .offset = offsetof(layer_settings, file),                           \
-         .help = "a layer file; its X, weights and times are not used"},     \
-        CLI_LAYER_OPTIONS(layer_settings),                                   \
-        {.kind = CLI_TEXT,                                                   \
-         .name = "model",                                                    \
-         .value = "MODEL",                                                   \
-         .offset = offsetof(layer_settings, model),                          \
-         .help = "a layer of a model instead"},                              \
-        {.kind = CLI_SIZE,                                                   \
-         .name = "layers",                                                   \
-         .value = "L",                                                       \
-         .min = 0,                                                           \
-         .max = 1e8,                                                         \
-         .offset = offsetof(layer_settings, layer),                          \
-         .help = "which one, from 0 (default 0)"},                           \
-        CLI_ONE_HEAD_OPTION(layer_settings), CLI_MAP_OPTION(layer_settings), \
-        CLI_MASK_OPTION(layer_settings), CLI_PART_OPTION(layer_settings),    \
-        CLI_THREADS_OPTION(layer_settings), {                                \
-        .kind = CLI_SEED, .name = "seed", .value = "N",                      \
-        .offset = offsetof(layer_settings, seed),                            \
-        .help = "of random models, start vectors and searches (default 1)"   \
-    }
+#define LAYER_SOURCE_OPTIONS                                                         \
+    {.kind = CLI_GROUP, .name = "The layer"},                                        \
+        CLI_OPTION(layer_settings, TEXT, "layer", "LAYERFILE", file,                 \
+                   .help = "a layer file; its X, weights and times are not used"),   \
+        CLI_LAYER_OPTIONS(layer_settings),                                           \
+        CLI_OPTION(layer_settings, TEXT, "model", "MODEL", model,                    \
+                   .help = "a layer of a model instead"),                            \
+        CLI_OPTION(layer_settings, SIZE, "layers", "L", layer, .min = 0, .max = 1e8, \
+                   .help = "which one, from 0 (default 0)"),                         \
+        CLI_ONE_HEAD_OPTION(layer_settings), CLI_MAP_OPTION(layer_settings),         \
+        CLI_MASK_OPTION(layer_settings), CLI_PART_OPTION(layer_settings),            \
+        CLI_THREADS_OPTION(layer_settings),                                          \
+        CLI_OPTION(layer_settings, SEED, "seed", "N", seed,                          \
+                   .help = "of random models, start vectors and searches (default 1)")
 
 typedef struct {
     lipsc_layer layer;

@@ -30,11 +30,9 @@ typedef struct {
 #define CLI_PLACE_DEFAULT \
     { .scale = NAN, .map = 1, .seed = 1 }
 
-#define CLI_RELATIVE_OPTION(of)                                                        \
-    {                                                                                  \
-        .kind = CLI_FLAG, .name = "relative", .offset = offsetof(cli_place, relative), \
-        .help = "R of " of " counts in lengths of the mean token"                      \
-    }
+#define CLI_RELATIVE_OPTION(of)                             \
+    CLI_OPTION(cli_place, FLAG, "relative", NULL, relative, \
+               .help = "R of " of " counts in lengths of the mean token")
 
 /* The radius as a number (NaN: none is given), or that of the norm.  CLI_RUN, or the exit
  * code after a sentence. */

@@ -5,46 +5,30 @@
 #include "args.h"
 
 /* The options that fill it; the settings have a lipsc_source_options source. */
-#define CLI_SOURCE_OPTIONS(settings)                                                    \
-    {.kind = CLI_TEXT,                                                                  \
-     .name = "text",                                                                    \
-     .value = "FILE",                                                                   \
-     .offset = offsetof(settings, source.text),                                         \
-     .help = "the text, - is standard input"},                                          \
-        {.kind = CLI_TEXT,                                                              \
-         .name = "ids",                                                                 \
-         .value = "FILE",                                                               \
-         .offset = offsetof(settings, source.ids),                                      \
-         .help = "token ids in place of a text, separated by white space or commas or " \
-                 "as a JSON list; without a length, one window"},                       \
-        {.kind = CLI_TEXT,                                                              \
-         .name = "pixels",                                                              \
-         .value = "FILE",                                                               \
-         .offset = offsetof(settings, source.pixels),                                   \
-         .help = "an image: safetensors with pixel_values (channels, height, width)"},  \
-        {.kind = CLI_TEXT,                                                              \
-         .name = "tokenizer",                                                           \
-         .value = "PATH",                                                               \
-         .offset = offsetof(settings, source.tokenizer),                                \
-         .help = "a tokenizer.json, a folder with tokenizer files or a GGUF file "      \
-                 "(default: those of the model)"},                                      \
-        {.kind = CLI_FLAG,                                                              \
-         .name = "special",                                                             \
-         .offset = offsetof(settings, source.special),                                  \
-         .help = "the model's special tokens around each window; its length counts "    \
-                 "them"},                                                               \
-        {.kind = CLI_SIZE,                                                              \
-         .name = "stride",                                                              \
-         .value = "S",                                                                  \
-         .min = 1,                                                                      \
-         .max = 1e8,                                                                    \
-         .offset = offsetof(settings, source.stride),                                   \
-         .help = "window w starts at token w S, whatever its length (default: the "     \
-                 "longest length)"},                                                    \
-    {                                                                                   \
-        .kind = CLI_FLAG, .name = "tiled", .offset = offsetof(settings, source.tiled),  \
-        .help = "window w of length n starts at token w n instead"                      \
-    }
+#define CLI_SOURCE_OPTIONS(settings)                                                       \
+    CLI_OPTION(settings, TEXT, "text", "FILE", source.text,                                \
+               .help = "the text, - is standard input"),                                   \
+        CLI_OPTION(                                                                        \
+            settings, TEXT, "ids", "FILE", source.ids,                                     \
+            .help = "token ids in place of a text, separated by white space or commas or " \
+                    "as a JSON list; without a length, one window"),                       \
+        CLI_OPTION(                                                                        \
+            settings, TEXT, "pixels", "FILE", source.pixels,                               \
+            .help = "an image: safetensors with pixel_values (channels, height, width)"),  \
+        CLI_OPTION(settings, TEXT, "tokenizer", "PATH", source.tokenizer,                  \
+                   .help =                                                                 \
+                       "a tokenizer.json, a folder with tokenizer files or a GGUF file "   \
+                       "(default: those of the model)"),                                   \
+        CLI_OPTION(settings, FLAG, "special", NULL, source.special,                        \
+                   .help =                                                                 \
+                       "the model's special tokens around each window; its length counts " \
+                       "them"),                                                            \
+        CLI_OPTION(settings, SIZE, "stride", "S", source.stride, .min = 1, .max = 1e8,     \
+                   .help =                                                                 \
+                       "window w starts at token w S, whatever its length (default: the "  \
+                       "longest length)"),                                                 \
+        CLI_OPTION(settings, FLAG, "tiled", NULL, source.tiled,                            \
+                   .help = "window w of length n starts at token w n instead")
 
 /* What has no meaning without the rest.  CLI_RUN, or the exit code after a sentence. */
 int cli_source_check(const cli_command *self, const lipsc_source_options *options);
