@@ -19,7 +19,7 @@ Everything is computed by the C library; docs/python.md is the manual.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, List
 
 from . import errors
 from ._c import Record, lib, text
@@ -53,6 +53,10 @@ __all__ = ["ArgumentError", "Attack", "Attacks", "Attention", "Bounds", "Callbac
            "assert_sigma", "attack", "attention", "attention_modules", "bench", "bounds", "check", "compare", "devices",
            "errors", "export", "jacobian", "layer", "measure", "merge", "nearest", "operator", "pairs", "perturb", "push",
            "ratio", "report", "reproduce", "save", "selftest", "split", "tensors", "torch", "wasserstein"]
+
+
+def __dir__() -> List[str]:
+    return sorted([*__all__, "__doc__", "__version__"])
 
 
 def __getattr__(name: str) -> Any:

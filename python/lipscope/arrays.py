@@ -37,6 +37,8 @@ _KINDS = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 12: "hexa
 
 def not_here(name: str, where: str, how: str = "") -> errors.DeviceError:
     """The sentence about an array that lies where the library cannot read it."""
+    if where == "meta":
+        return errors.DeviceError(f"{name} lies on meta, where tensors have no numbers: load it first")
     missing = why_not(where)
     return errors.DeviceError(f"{name} lies on {where}, and lipscope " + (missing or "reads from main memory here")
                               + f": pass {how or name + '.cpu()'}")

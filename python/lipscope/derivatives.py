@@ -28,15 +28,29 @@ def _warm() -> None:
         torch.func.jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
 
 
+def _autocast() -> List[str]:
+    """Devices whose products torch rounds to half precision now."""
+    torch = _torch()
+    try:
+        return [kind for kind in ("cuda", "cpu") if torch.is_autocast_enabled(kind)]
+    except TypeError:  # before torch 2.4
+        return [kind for kind, on in (("cuda", torch.is_autocast_enabled), ("cpu", torch.is_autocast_cpu_enabled)) if on()]
+
+
 @contextlib.contextmanager
 def steady(module: Any) -> Iterator[None]:
-    """Dropout off and attention by its plain formula, which torch can differentiate in both directions; set back after."""
+    """Dropout off, no autocast, and attention by its plain formula, which torch can differentiate in both directions; set
+    back after."""
     torch = _torch()
+    if torch.is_inference_mode_enabled():
+        raise errors.Unusable("torch.inference_mode() forbids derivatives: call lipscope outside it, or use torch.no_grad()")
     modes = [(part, part.training) for part in module.modules()] if isinstance(module, torch.nn.Module) else []
     for part, _ in modes:
         part.training = False
     try:
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), contextlib.ExitStack() as stack:
+            for kind in _autocast():
+                stack.enter_context(torch.autocast(kind, enabled=False))
             yield
     finally:
         for part, training in modes:
@@ -66,6 +80,8 @@ class Jacobian(Callback):
         if x.dtype not in (torch.float64, torch.float32):
             raise errors.KindError(f"{name} is {x.dtype}: derivatives in that precision cannot be trusted; pass float64 or "
                                    "float32, for a model in memory dtype=torch.float64")
+        if x.device.type == "meta":
+            raise errors.DeviceError(f"{name} lies on meta, where tensors have no numbers")
         if x.numel() == 0:
             raise errors.ArgumentError(f"{name} is empty: its shape is {tuple(x.shape)}")
         self._module = module
@@ -201,6 +217,8 @@ def attention_modules(model: Any) -> Dict[str, Any]:
     ['self_attn']
     """
     found: Dict[str, Any] = {}
+    if not hasattr(model, "named_modules"):
+        raise errors.KindError(f"a {type(model).__name__} has no modules: a torch model is needed")
     for path, module in model.named_modules():
         if "attention" in type(module).__name__.lower() and not any(path.startswith(outer + ".") for outer in found):
             if path and any(True for _ in module.parameters()):
@@ -280,9 +298,20 @@ def _cast(value: Any, dtype: Any) -> Any:
     return value
 
 
+def _check_weights(model: Any) -> None:
+    """Weights that have numbers, and a derivative."""
+    for name, weight in model.named_parameters():
+        if weight.device.type == "meta":
+            raise errors.DeviceError(f"weight {name} lies on meta, where tensors have no numbers: load the model's weights first")
+        if weight.is_inference():
+            raise errors.Refused(f"weight {name} was made inside torch.inference_mode(), which forbids derivatives: load the model "
+                                 "outside it")
+
+
 def at_module(model: Any, path: str, ids: Any, dtype: Any = None) -> Tuple[Callable[[Any], Any], Any, Any]:
     """(function, x, module): a module as a function of its hidden states, all other arguments as a forward pass has them."""
     module = _submodule(model, path)
+    _check_weights(model)
     args, kwargs = captured(model, module, ids)
     if dtype is not None:
         module = copy.deepcopy(module).to(dtype)

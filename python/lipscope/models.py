@@ -1,7 +1,6 @@
 """Models: files, names, and transformers objects in memory; their tokenizers; the maps that are differentiated."""
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
@@ -9,8 +8,9 @@ import numpy as np
 
 from . import _c, machines, errors
 from ._c import Record, ffi, lib, text
-from .arrays import Array, at, choose, device_of, flag, is_torch, numbers, path_of, pointer, to_host, whole
+from .arrays import Array, at, choose, device_of, flag, is_torch, numbers, path_of, pointer, whole
 from .layers import MASKS, Layer, precision
+from .objects import from_memory, unwrapped
 from .operators import Solvable
 
 PARTS = {"whole": lib.LIPSC_PART_WHOLE, "text": lib.LIPSC_PART_TEXT, "vision": lib.LIPSC_PART_VISION}
@@ -23,99 +23,6 @@ def _maps() -> Dict[str, int]:
 
 MAPS = _maps()
 ATTENTION_MAPS = {name: MAPS[name] for name in ("heads", "attention")}
-
-
-# ---- transformers objects --------------------------------------------------------------------
-
-_STORED = {"torch.float64": "F64", "torch.float32": "F32", "torch.float16": "F16", "torch.bfloat16": "BF16"}
-
-
-_QUANTISED = ("bitsandbytes", "auto_gptq", "gptqmodel", "awq", "autoawq", "quanto", "optimum", "torchao", "hqq", "eetq", "aqlm",
-              "fbgemm_gpu", "compressed_tensors")
-
-
-def _strange(model: Any) -> Optional[str]:
-    """Why a transformers object does not compute what its configuration and weights say, or None."""
-    for path, module in model.named_modules():
-        found = _strange_module(module)
-        if found:
-            return f"module {path or 'itself'} {found}"
-    if not type(model).__module__.startswith("transformers.models."):
-        return f"its class {type(model).__name__} is not one of transformers itself"
-    return None
-
-
-def _strange_module(module: Any) -> Optional[str]:
-    kind = type(module)
-    origin = kind.__module__.split(".")[0]
-    if origin == "peft":
-        return f"has an adapter ({kind.__name__}): pass model.merge_and_unload()"
-    if origin in _QUANTISED or ".ao." in f"{kind.__module__}." or ".quantized." in f"{kind.__module__}.":
-        return f"is quantised ({kind.__name__})"
-    if "parametrizations" in dict(module.named_children()):
-        return "has parametrizations"
-    if module._forward_hooks or module._forward_pre_hooks or hasattr(module, "_hf_hook"):
-        return "has hooks"
-    if "forward" in vars(module):
-        return "has another forward than its class"
-    for name, tensor in module._parameters.items():
-        if tensor is not None and type(tensor.data).__module__.split(".")[0] != "torch":
-            return f"keeps its {name} as a {type(tensor.data).__name__}"
-    return None
-
-
-def _checkpoint(model: Any) -> Dict[str, Any]:
-    """The tensors under the names that save_pretrained gives them; transformers joins some of them when it loads."""
-    state = dict(model.state_dict())
-    try:
-        from transformers.core_model_loading import revert_weight_conversion
-    except ImportError:
-        return state
-    try:
-        return dict(revert_weight_conversion(model, state))
-    except Exception as wrong:
-        raise errors.ArgumentError("transformers cannot give the weights back as its checkpoints keep them: "
-                                   + (str(wrong).splitlines() or [type(wrong).__name__])[0]) from None
-
-
-def _configuration(model: Any) -> bytes:
-    config = json.loads(model.config.to_json_string())
-    config["architectures"] = [type(model).__name__]
-    return json.dumps(config).encode()
-
-
-def _c_tensor(struct: Any, name: str, tensor: Any, keep: List[Any]) -> None:
-    tensor = to_host(tensor, f"weight {name}", "model.cpu()")
-    if str(tensor.dtype) not in _STORED:
-        raise errors.KindError(f"weight {name} is {tensor.dtype}: float64, float32, float16 and bfloat16 are read")
-    tensor = tensor.detach()
-    shape = ffi.new("size_t[]", list(tensor.shape))
-    strides = ffi.new("ptrdiff_t[]", [s * tensor.element_size() for s in tensor.stride()])
-    label, kind = ffi.new("char[]", name.encode()), ffi.new("char[]", _STORED[str(tensor.dtype)].encode())
-    keep += [tensor, shape, strides, label, kind]
-    struct.name, struct.dtype, struct.ndim, struct.shape = label, kind, tensor.ndim, shape
-    struct.data, struct.strides = ffi.cast("void *", tensor.data_ptr()), strides
-
-
-def _from_memory(model: Any, part: int, name: str) -> Tuple[Any, List[Any]]:
-    """(pointer, what must stay alive): configuration and weights as they lie in memory."""
-    strange = _strange(model)
-    if strange:
-        raise errors.Refused(f"{name}: {strange}; ls.jacobian(model, path, ids) takes it as it is")
-    tensors = _checkpoint(model)
-    config, keep = _configuration(model), []  # type: Tuple[bytes, List[Any]]
-    structs = ffi.new("lipsc_model_tensor[]", len(tensors))
-    for struct, (label, tensor) in zip(structs, tensors.items()):
-        _c_tensor(struct, label, tensor, keep)
-    out = ffi.new("lipsc_model **")
-    try:
-        _c.call(lib.lipsc_model_from_memory, name.encode(), config, len(config), part, len(tensors), structs, out)
-    except errors.LipscopeError as wrong:
-        from .derivatives import attention_modules
-        paths = list(attention_modules(model))
-        hint = f"; ls.jacobian(model, {paths[0]!r}, ids) works with torch's derivatives" if paths else ""
-        raise type(wrong)(f"{wrong}{hint}") from None
-    return out[0], keep
 
 
 # ---- Tokenizers ------------------------------------------------------------------------------
@@ -197,15 +104,15 @@ class Model(_c.Owner):
         kept: List[Any] = []
         self._home: Optional[str] = None  # where it is worked with unless somebody says otherwise
         out = ffi.new("lipsc_model **")
+        model = unwrapped(model)
         if isinstance(model, (str, os.PathLike)):
             self.name = os.fspath(model)
             _c.call(lib.lipsc_model_open_part, path_of(model, "the model"), which, whole(seed, "seed", 0), out)
             found = out[0]
-        elif hasattr(model, "state_dict") and hasattr(model, "config"):
-            model = getattr(model, "_orig_mod", model)  # torch.compile computes the same
+        elif hasattr(model, "state_dict") and hasattr(model, "config") and not isinstance(model, type):
             self._home = device_of(next(iter(model.parameters()), None))
             self.name = getattr(model.config, "_name_or_path", "") or type(model).__name__
-            found, kept = _from_memory(model, which, self.name)
+            found, kept = from_memory(model, which, self.name)
         else:
             raise errors.KindError(f"a {type(model).__name__} is no model: a name, a folder or a transformers object is "
                                    "needed")

@@ -66,7 +66,9 @@ class Watch:
             watch.step()
 
     log: a function of (values, step), a TensorBoard writer, a wandb run, a logging.Logger; default: the logger "lipscope".
-    layers: paths of modules; default: every attention module.  `history` keeps all values.
+    layers: paths of modules; default: every attention module.  dtype: that of the derivatives; modules in half precision are
+    copied to float32 for them.  A value that does not converge is logged as the lower bound that it is, with a warning.
+    `history` keeps all values.
 
     >>> import torch, lipscope as ls
     >>> model = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True)
@@ -77,10 +79,10 @@ class Watch:
     """
 
     def __init__(self, model: Any, ids: Any, every: int = 100, log: Any = None, layers: Optional[Iterable[str]] = None,
-                 **options: Any):
+                 dtype: Any = None, **options: Any):
         if every < 1:
             raise errors.ArgumentError(f"every = {every!r}: a whole number of at least 1 is needed")
-        self.model, self.ids, self.every, self.options = model, ids, every, options
+        self.model, self.ids, self.every, self.dtype, self.options = model, ids, every, dtype, options
         self.layers = list(attention_modules(model) if layers is None else layers)
         if not self.layers:
             raise errors.ArgumentError("the model has no module whose type is named attention: name them by layers=[...]")
@@ -92,9 +94,18 @@ class Watch:
         """sigma of each layer now, under the names that are logged."""
         values = {}
         for path in self.layers:
-            function, x, module = at_module(self.model, path, self.ids)
-            values[f"sigma/{path}"] = float(Jacobian(function, x, module).sigma(**self.options))
+            function, x, module = at_module(self.model, path, self.ids, self.dtype or self._precision(path))
+            try:
+                values[f"sigma/{path}"] = float(Jacobian(function, x, module).sigma(**self.options))
+            except errors.NotConverged as late:
+                values[f"sigma/{path}"] = float(late.result)
+                logging.getLogger("lipscope").warning("%s: %s", path, late)
         return values
+
+    def _precision(self, path: str) -> Any:
+        """float32 for a module in half precision, whose derivatives cannot be trusted; None: as it is."""
+        weight = next(self.model.get_submodule(path).parameters(), None)
+        return torch.float32 if weight is not None and weight.dtype in (torch.float16, torch.bfloat16) else None
 
     def step(self, number: Optional[int] = None) -> None:
         """One step of training is done; number: which, by default one more than before."""

@@ -111,6 +111,19 @@ def test_watch(caplog):
         ls.torch.Watch(model, x, log=3)
 
 
+def test_watch_half():
+    """A model in half precision is watched in float32; a value that does not converge does not end the training."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    model = transformers.GPT2Model(transformers.GPT2Config(n_embd=16, n_head=2, n_layer=1, vocab_size=20, n_positions=16))
+    ids = torch.arange(8)
+    half = ls.torch.Watch(model.bfloat16(), ids, every=1).measure()
+    want = np.linalg.norm(ls.jacobian(model, "h.0.attn", ids, dtype=torch.float64).dense(), 2)
+    assert half["sigma/h.0.attn"] == pytest.approx(want, rel=1e-4)
+    late = ls.torch.Watch(model.float(), ids, every=1, max_products=1, tol=1e-12).measure()
+    assert 0 < late["sigma/h.0.attn"] <= half["sigma/h.0.attn"] * 1.01
+
+
 def test_trainer(tmp_path):
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")

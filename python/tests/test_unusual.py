@@ -108,3 +108,99 @@ def test_training_mode_and_hooks_stay():
     assert model.training and all(m.training for m in model.modules())
     assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
     assert all(torch.equal(p, before[name]) and p.grad is None for name, p in model.named_parameters())
+
+
+def loop(model):
+    """torch.compile of one module."""
+    model.model.layers[1].self_attn = torch.compile(model.model.layers[1].self_attn)
+
+
+def scaled(model):
+    model.model.layers[1].self_attn.scaling *= 3
+
+
+def seeing(model):
+    model.model.layers[1].self_attn.is_causal = False
+
+
+def biased(model):
+    model.model.layers[1].self_attn.q_proj = torch.nn.Linear(24, 24)
+
+
+def other_norm(model):
+    model.model.layers[0].input_layernorm = torch.nn.LayerNorm(24, dtype=torch.float64)
+
+
+def added(model):
+    model.model.layers[0].probe = torch.nn.Linear(24, 24)
+
+
+def turned(model):
+    model.config.rope_parameters = {"rope_type": "default", "rope_theta": 7.0}
+
+
+def offloaded(model):
+    pytest.importorskip("accelerate").cpu_offload(model)
+
+
+@pytest.mark.parametrize("change,want", [
+    (loop, "self_attn is compiled alone"), (scaled, "self_attn has scaling = .* where its configuration says"), (seeing, "is_causal = False"),
+    (biased, "q_proj has bias of shape"), (other_norm, "is a LayerNorm where its class has a LlamaRMSNorm"),
+    (added, "probe is none of its class"), (turned, "rotary_emb turns positions by other angles"), (offloaded, "hooks of accelerate")])
+def test_changed_by_hand(change, want):
+    """What does not compute what its configuration and weights say is refused by name."""
+    model = llama()
+    change(model)
+    with pytest.raises(ls.Refused, match=want) as caught:
+        ls.Model(model)
+    assert "\n" not in str(caught.value)
+
+
+def test_not_changed():
+    """Gradient checkpointing, data parallelism, frozen and resized models compute the same."""
+    want = ours(llama())
+    for change in (lambda m: m.gradient_checkpointing_enable(), lambda m: m.requires_grad_(False), lambda m: m.train(),
+                   lambda m: m.resize_token_embeddings(40), lambda m: m.model.layers[0].register_full_backward_hook(lambda *a: None)):
+        model = llama()
+        change(model)
+        assert ours(model) == want
+    assert ours(torch.nn.DataParallel(llama())) == want
+    model = llama().train()
+    model.gradient_checkpointing_enable()
+    assert torchs(model) == pytest.approx(want, rel=1e-5)
+
+
+def test_all_modules_hooked():
+    hook = torch.nn.modules.module.register_module_forward_hook(lambda *a: None)
+    try:
+        with pytest.raises(ls.Refused, match="forward hooks of all modules"):
+            ls.Model(llama())
+    finally:
+        hook.remove()
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_implementations(implementation):
+    model = transformers.LlamaForCausalLM._from_config(llama().config, attn_implementation=implementation).double().eval()
+    model.load_state_dict(llama().state_dict())
+    assert ours(model) == ours(llama()) == pytest.approx(torchs(model), rel=1e-5)
+
+
+def test_without_numbers():
+    """meta, inference mode, autocast: a sentence, or the number without them."""
+    meta = llama().to("meta")
+    for call in (lambda: ls.Model(meta), lambda: torchs(meta), lambda: ls.jacobian(torch.tanh, torch.ones(2, device="meta"))):
+        with pytest.raises(ls.DeviceError, match="no numbers"):
+            call()
+    with torch.inference_mode():
+        made = llama()
+        with pytest.raises(ls.Unusable, match="inference_mode"):
+            ls.jacobian(torch.tanh, torch.ones(2))
+    with pytest.raises(ls.Refused, match="inference_mode"):
+        torchs(made)
+    assert ours(made) == ours(llama())
+    want = ls.jacobian(llama(torch.float32), "model.layers.1.self_attn", IDS).sigma()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert ls.jacobian(llama(torch.float32), "model.layers.1.self_attn", IDS).sigma() == want
+    with pytest.raises(ls.KindError, match="a torch model is needed"):
+        ls.attention_modules(3)
