@@ -73,7 +73,7 @@ static void spoil(bytes *b, test_layer *t) {
         l->heads = take(b) % 3 ? l->heads : 0;
         break;
     case 6:
-        l->kv_heads = 0;
+        l->kv_heads = l->heads + 1; /* 0 would ask for larger arrays than there are */
         break;
     case 7:
         l->Q = NULL;
