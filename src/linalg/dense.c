@@ -16,7 +16,10 @@
 #include "core/mem.h"
 
 /* LAPACK's work arrays hold up to about 4 r^2 numbers, counted in int. */
-enum { MAX_LENGTH = 1 << 30, MAX_ORDER = 1 << 14, ONE_THREAD_ORDER = 256 };
+enum { MAX_LENGTH = 1 << 30, MAX_ORDER = 1 << 14, ONE_THREAD_ORDER = 256, PIECE = 192 };
+
+/* Fewer multiplications than these are done before a second thread has begun. */
+static const double WORTH_THREADS = 1e6;
 
 /* OpenBLAS built on OpenMP, which tools/deps.sh installs, asks OpenMP how many threads the
  * caller may start; that number belongs to the calling thread, and is set back afterwards.
@@ -34,11 +37,10 @@ static int set_threads(int wanted) {
  * for ever (seen with clang's OpenMP). */
 static int threads_here(void) { return omp_get_level() > 0 ? 1 : omp_get_max_threads(); }
 
-/* A matrix of that order gains nothing from threads, and with one thread its result
- * does not depend on how many there are. */
-static int one_thread_if_small(size_t order) {
-    return set_threads(order <= ONE_THREAD_ORDER ? 1 : threads_here());
-}
+/* With one thread the result does not depend on how many there are: BLAS cuts sums where a
+ * thread begins, and LAPACK's last bits follow.  Singular vectors and bounds are made of
+ * them, and an attack climbs from there. */
+static int one_thread(void) { return set_threads(1); }
 
 /* LAPACKE says: below zero a NaN among the arguments or no memory for its work, above
  * zero an iteration that found no end (never seen on finite input). */
@@ -63,7 +65,7 @@ lipsc_status lipsc_dense_svd(size_t m, size_t n, double *a, double *s, double *u
         if (!lipsc_mul_size(r, u ? n : m, &elements)) return LIPSC_E_RANGE;
         if (!(spare = lipsc_alloc(elements, sizeof *spare))) return LIPSC_E_NOMEM;
     }
-    const int before = one_thread_if_small(order);
+    const int before = one_thread();
     lapack_int info = LAPACKE_dgesdd(LAPACK_COL_MAJOR, job, (lapack_int)m, (lapack_int)n, a,
                                      (lapack_int)m, s, u ? u : spare, (lapack_int)m,
                                      vt ? vt : spare, (lapack_int)r);
@@ -92,7 +94,7 @@ lipsc_status lipsc_dense_norm(size_t m, size_t n, const double *a, double *norm)
 lipsc_status lipsc_dense_eigen(size_t n, double *a, double *w, int vectors) {
     if (n > MAX_ORDER) return LIPSC_E_RANGE;
     if (n == 0) return LIPSC_OK;
-    const int before = one_thread_if_small(n);
+    const int before = one_thread();
     lapack_int info = LAPACKE_dsyevd(LAPACK_COL_MAJOR, vectors ? 'V' : 'N', 'L',
                                      (lapack_int)n, a, (lapack_int)n, w);
     set_threads(before);
@@ -102,7 +104,8 @@ lipsc_status lipsc_dense_eigen(size_t n, double *a, double *w, int vectors) {
 lipsc_status lipsc_dense_cholesky(size_t n, double *a, int *definite) {
     *definite = 0;
     if (n > MAX_ORDER) return LIPSC_E_RANGE;
-    const int before = one_thread_if_small(n);
+    /* what is asked is a yes or no that allows for every order of the sums */
+    const int before = set_threads(n <= ONE_THREAD_ORDER ? 1 : threads_here());
     const lapack_int info =
         n ? LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'L', (lapack_int)n, a, (lapack_int)n) : 0;
     set_threads(before);
@@ -125,6 +128,50 @@ static void gemm_any_size(int ta, int tb, size_t m, size_t n, size_t k, double a
         }
 }
 
+/* A product as pieces of at most PIECE x PIECE, whatever the number of threads: each is one
+ * thread's, so that no bit depends on how many there are. */
+typedef void piece_of(const void *product, size_t i, size_t rows, size_t j, size_t cols);
+
+static void one_piece(size_t m, size_t n, size_t down, size_t p, piece_of *piece,
+                      const void *product) {
+    const size_t i = p % down * PIECE, j = p / down * PIECE;
+    piece(product, i, min_size(PIECE, m - i), j, min_size(PIECE, n - j));
+}
+
+static void in_pieces(size_t m, size_t n, size_t k, piece_of *piece, const void *product) {
+    const size_t down = (m + PIECE - 1) / PIECE, pieces = down * ((n + PIECE - 1) / PIECE);
+    const double work = (double)m * (double)n * (double)k;
+    const int threads = pieces > 1 && work > WORTH_THREADS ? threads_here() : 1;
+    const int before = one_thread();
+    if (threads == 1) {
+        for (size_t p = 0; p < pieces; p++) one_piece(m, n, down, p, piece, product);
+    } else {
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+        for (size_t p = 0; p < pieces; p++) {
+            one_thread(); /* a thread's own number */
+            one_piece(m, n, down, p, piece, product);
+        }
+    }
+    set_threads(before);
+}
+
+typedef struct {
+    int ta, tb;
+    size_t k, lda, ldb, ldc;
+    double alpha, beta;
+    const double *a, *b;
+    double *c;
+} product64;
+
+static void piece64(const void *product, size_t i, size_t rows, size_t j, size_t cols) {
+    const product64 *p = product;
+    cblas_dgemm(CblasColMajor, p->ta ? CblasTrans : CblasNoTrans,
+                p->tb ? CblasTrans : CblasNoTrans, (int)rows, (int)cols, (int)p->k,
+                p->alpha, p->a + (p->ta ? i * p->lda : i), (int)p->lda,
+                p->b + (p->tb ? j : j * p->ldb), (int)p->ldb, p->beta,
+                p->c + j * p->ldc + i, (int)p->ldc);
+}
+
 void lipsc_dense_gemm(int ta, int tb, size_t m, size_t n, size_t k, double alpha,
                       const double *a, size_t lda, const double *b, size_t ldb, double beta,
                       double *c, size_t ldc) {
@@ -135,20 +182,29 @@ void lipsc_dense_gemm(int ta, int tb, size_t m, size_t n, size_t k, double alpha
         gemm_any_size(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         return;
     }
-    const int before = set_threads(threads_here());
-    cblas_dgemm(CblasColMajor, ta ? CblasTrans : CblasNoTrans,
-                tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
-                b, (int)ldb, beta, c, (int)ldc);
-    set_threads(before);
+    const product64 product = {ta, tb, k, lda, ldb, ldc, alpha, beta, a, b, c};
+    in_pieces(m, n, k, piece64, &product);
+}
+
+typedef struct {
+    size_t k, lda, ldb, ldc;
+    float beta;
+    const float *a, *b;
+    float *c;
+} product32;
+
+static void piece32(const void *product, size_t i, size_t rows, size_t j, size_t cols) {
+    const product32 *p = product;
+    cblas_sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)cols, (int)p->k,
+                1.0f, p->a + i, (int)p->lda, p->b + j * p->ldb, (int)p->ldb, p->beta,
+                p->c + j * p->ldc + i, (int)p->ldc);
 }
 
 void lipsc_dense_sgemm(size_t m, size_t n, size_t k, const float *a, size_t lda,
                        const float *b, size_t ldb, int add, float *c, size_t ldc) {
     if (m == 0 || n == 0) return;
-    const int before = set_threads(threads_here());
-    cblas_sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a,
-                (int)lda, b, (int)ldb, add ? 1.0f : 0.0f, c, (int)ldc);
-    set_threads(before);
+    const product32 product = {k, lda, ldb, ldc, add ? 1.0f : 0.0f, a, b, c};
+    in_pieces(m, n, k, piece32, &product);
 }
 
 /* Times of one product each, after one that warms up. */

@@ -99,6 +99,41 @@ static void test_gemm_by_loops(void **state) {
     }
 }
 
+static double *normals(uint64_t seed, size_t count) {
+    double *x = test_alloc(count, sizeof *x);
+    for (size_t i = 0; i < count; i++) x[i] = lipsc_rng_normal(seed, i);
+    return x;
+}
+
+/* No bit depends on the number of threads, alone or of a neighbour's: what LAPACK and a
+ * threaded BLAS give does. */
+static void test_any_threads(void **state) {
+    (void)state;
+    static const size_t sizes[][3] = {
+        {576, 576, 64}, {128, 128, 2000}, {64, 64, 5000}, {5, 1000, 64}, {300, 300, 300}};
+    const int before = omp_get_max_threads();
+    for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++) {
+        const size_t m = sizes[z][0], n = sizes[z][1], k = sizes[z][2], r = m < n ? m : n;
+        double *a = normals(1, m * k), *b = normals(2, k * n),
+               *first = normals(3, 4 * m * n);
+        for (int threads = 1; threads <= 5; threads++) {
+            double *all = normals(3, 4 * m * n), *s = all + m * n, *u = s + r,
+                   *vt = u + m * r;
+            omp_set_num_threads(threads);
+            lipsc_dense_gemm(z & 1, z >> 1 & 1, m, n, k, 1.0, a, z & 1 ? k : m, b,
+                             z >> 1 & 1 ? n : k, 0.0, all, m);
+            double *c = normals(4, m * n);
+            memcpy(c, all, m * n * sizeof *c);
+            assert_int_equal(lipsc_dense_svd(m, n, c, s, u, vt), LIPSC_OK);
+            if (threads == 1) memcpy(first, all, 4 * m * n * sizeof *all);
+            assert_memory_equal(all, first, 4 * m * n * sizeof *all);
+            free(c), free(all);
+        }
+        free(a), free(b), free(first);
+    }
+    omp_set_num_threads(before);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     double a[4] = {1.0, NAN, 2.0, 3.0}, s[2], norm = -1.0;
@@ -165,6 +200,7 @@ int main(void) {
         cmocka_unit_test(test_svd_rebuilds),
         cmocka_unit_test(test_eigen_closed_form),
         cmocka_unit_test(test_gemm_by_loops),
+        cmocka_unit_test(test_any_threads),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_sgemm_rate),
         cmocka_unit_test(test_no_number_of_threads_is_changed),
