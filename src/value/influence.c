@@ -8,7 +8,8 @@
  * Pair: |J_ij|_F <= c_j, so columns are visited by falling c_j until c_j is below the best
  * block seen.  A visit costs BLOCK_PROBES products with vectors that live on token j alone
  * and estimates |J_ij|_F for all i.  At most VISITS columns: with n up to that all can be.
- * The few strongest blocks are solved for their spectral norms. */
+ * The few strongest blocks are solved for their spectral norms, side by side: the vectors
+ * of all of them go through the operator together. */
 #include "value/influence.h"
 
 #include <math.h>
@@ -17,6 +18,7 @@
 
 #include "core/mem.h"
 #include "core/rng.h"
+#include "svd/solver.h"
 
 enum { BLOCK_PROBES = 8, VISITS = 64, CANDIDATES = 4 };
 
@@ -44,8 +46,13 @@ typedef struct {
     double *in, *out; /* BLOCK_PROBES host vectors of op->n and op->m */
     void *x, *y;      /* the same in the operator's space             */
     strength *columns;
-    size_t to, from; /* the block of a solve; to == tokens: all rows */
 } work;
+
+/* The rows of token `to` (tokens: all rows) in the columns of token `from`. */
+typedef struct {
+    double square; /* estimate of its Frobenius norm */
+    size_t to, from;
+} block;
 
 static int by_strength(const void *a, const void *b) {
     const strength *s = a, *t = b;
@@ -53,19 +60,23 @@ static int by_strength(const void *a, const void *b) {
     return (s->token > t->token) - (s->token < t->token);
 }
 
+/* k <= BLOCK_PROBES vectors that are in the operator's space go through it, to the host. */
+static lipsc_status apply_there(work *w, int trans, size_t k) {
+    const lipsc_linop *op = w->op;
+    void *x = trans ? w->y : w->x, *y = trans ? w->x : w->y;
+    if (w->stop && w->stop(w->ctx)) return LIPSC_E_STOPPED;
+    const lipsc_status status = op->apply(op->ctx, trans, k, x, y);
+    return status ? status
+                  : lipsc_vectors_download(op->space, trans ? op->n : op->m, k, y,
+                                           trans ? w->in : w->out);
+}
+
 /* k <= BLOCK_PROBES host vectors through the operator: in to out, or back with trans. */
 static lipsc_status apply(work *w, int trans, size_t k) {
     const lipsc_linop *op = w->op;
-    const double *from = trans ? w->out : w->in;
-    double *to = trans ? w->in : w->out;
-    void *x = trans ? w->y : w->x, *y = trans ? w->x : w->y;
-    if (w->stop && w->stop(w->ctx)) return LIPSC_E_STOPPED;
-    lipsc_status status =
-        lipsc_vectors_upload(op->space, trans ? op->m : op->n, k, from, x);
-    if (!status) status = op->apply(op->ctx, trans, k, x, y);
-    if (!status)
-        status = lipsc_vectors_download(op->space, trans ? op->n : op->m, k, y, to);
-    return status;
+    const lipsc_status status = lipsc_vectors_upload(
+        op->space, trans ? op->m : op->n, k, trans ? w->out : w->in, trans ? w->y : w->x);
+    return status ? status : apply_there(w, trans, k);
 }
 
 static double square_sum(size_t count, const double *x) {
@@ -77,12 +88,11 @@ static double square_sum(size_t count, const double *x) {
 static lipsc_status column_strengths(work *w, uint64_t seed) {
     const size_t n = w->op->n, m = w->op->m;
     lipsc_status status = LIPSC_OK;
-    uint64_t counter = 0;
     for (size_t j = 0; j < w->tokens; j++) w->columns[j] = (strength){0.0, j};
     for (size_t done = 0; done < w->effort.probes && !status; done += BLOCK_PROBES) {
-        for (size_t e = 0; e < BLOCK_PROBES * m; e++)
-            w->out[e] = lipsc_rng_normal(seed, counter++);
-        status = apply(w, 1, BLOCK_PROBES);
+        status = lipsc_vectors_random(w->op->space, seed, (uint64_t)done * m, m,
+                                      BLOCK_PROBES, w->y);
+        if (!status) status = apply_there(w, 1, BLOCK_PROBES);
         for (size_t p = 0; p < BLOCK_PROBES && !status; p++)
             for (size_t j = 0; j < w->tokens; j++)
                 w->columns[j].square +=
@@ -93,68 +103,99 @@ static lipsc_status column_strengths(work *w, uint64_t seed) {
     return status;
 }
 
-/* ---- Spectral norm of a block ------------------------------------------------------ */
+/* ---- Spectral norms of blocks -------------------------------------------------------- */
 
-/* Fits lipsc_op: the rows of token `to` (or all) of the columns of token `from`. */
-static int apply_block(void *ctx, int trans, size_t k, const double *x, double *y) {
-    work *w = ctx;
-    const size_t all = w->to == w->tokens, rows = all ? w->op->m : w->width_out;
-    const size_t row = all ? 0 : w->to * w->width_out, column = w->from * w->width_in;
-    for (size_t v = 0; v < k; v++) {
-        if (!trans) {
-            memset(w->in, 0, w->op->n * sizeof *w->in);
-            memcpy(w->in + column, x + v * w->width_in, w->width_in * sizeof *x);
-        } else {
-            memset(w->out, 0, w->op->m * sizeof *w->out);
-            memcpy(w->out + row, x + v * rows, rows * sizeof *x);
-        }
-        if (apply(w, trans, 1)) return -1;
-        if (!trans)
-            memcpy(y + v * rows, w->out + row, rows * sizeof *y);
-        else
-            memcpy(y + v * w->width_in, w->in + column, w->width_in * sizeof *y);
-    }
-    return 0;
+/* An operator of its own. */
+typedef struct {
+    work *w;
+    size_t row, rows, column; /* of the numbers that a vector of all tokens has */
+} block_op;
+
+static block_op block_op_of(work *w, const block *b) {
+    const int all = b->to == w->tokens;
+    return (block_op){.w = w,
+                      .row = all ? 0 : b->to * w->width_out,
+                      .rows = all ? w->op->m : w->width_out,
+                      .column = b->from * w->width_in};
 }
 
-static lipsc_status block_norm(work *w, size_t to, size_t from, uint64_t seed,
-                               double *norm) {
-    const lipsc_op op = {.m = to == w->tokens ? w->op->m : w->width_out,
-                         .n = w->width_in,
-                         .apply = apply_block,
-                         .ctx = w};
+/* A product of each block with one vector, at most BLOCK_PROBES of them.  Fits
+ * lipsc_products. */
+static lipsc_status apply_blocks(int trans, size_t count, const lipsc_product *product) {
+    work *w = ((const block_op *)product->of)->w;
+    const size_t m = w->op->m, n = w->op->n, width = w->width_in;
+    double *from = trans ? w->out : w->in;
+    memset(from, 0, count * (trans ? m : n) * sizeof *from);
+    for (size_t v = 0; v < count; v++) {
+        const block_op *b = product[v].of;
+        if (trans)
+            memcpy(w->out + v * m + b->row, product[v].x, b->rows * sizeof *from);
+        else
+            memcpy(w->in + v * n + b->column, product[v].x, width * sizeof *from);
+    }
+    const lipsc_status status = apply(w, trans, count);
+    for (size_t v = 0; v < count && !status; v++) {
+        const block_op *b = product[v].of;
+        if (trans)
+            memcpy(product[v].y, w->in + v * n + b->column, width * sizeof *from);
+        else
+            memcpy(product[v].y, w->out + v * m + b->row, b->rows * sizeof *from);
+    }
+    return status;
+}
+
+/* Of one alone: the operator itself. */
+static lipsc_status apply_block(void *ctx, int trans, size_t k, const void *x, void *y) {
+    const lipsc_product one = {.of = ctx, .k = k, .x = x, .y = y};
+    return k == 1 ? apply_blocks(trans, 1, &one) : LIPSC_E_ARG;
+}
+
+/* The spectral norms of at most CANDIDATES blocks.  One that did not converge is a lower
+ * bound like the others. */
+static lipsc_status block_norms(work *w, size_t count, const block *blocks, uint64_t seed,
+                                double *norm) {
+    block_op of[CANDIDATES];
+    lipsc_linop op[CANDIDATES];
+    lipsc_svd_task task[CANDIDATES];
     lipsc_svd_settings set;
     lipsc_svd_defaults(&set);
     set.tol = w->effort.tol;
     set.seed = seed;
     set.stop = w->stop;
     set.ctx = w->ctx;
-    w->to = to;
-    w->from = from;
-    lipsc_status status = lipsc_svd(&op, &set, norm, NULL, NULL, NULL);
-    if (status && w->stop && w->stop(w->ctx)) return LIPSC_E_STOPPED;
-    return status == LIPSC_E_NOCONV ? LIPSC_OK : status;
+    for (size_t c = 0; c < count; c++) {
+        of[c] = block_op_of(w, &blocks[c]);
+        op[c] = (lipsc_linop){.m = of[c].rows,
+                              .n = w->width_in,
+                              .space = lipsc_space_host(LIPSC_F64),
+                              .apply = apply_block,
+                              .ctx = &of[c]};
+        task[c] = (lipsc_svd_task){.op = &op[c], .sigma = &norm[c]};
+        norm[c] = 0.0;
+    }
+    if (count) lipsc_svd_batch(count, task, &set, apply_blocks, 1);
+    for (size_t c = 0; c < count; c++)
+        if (task[c].status && task[c].status != LIPSC_E_NOCONV)
+            return w->stop && w->stop(w->ctx) ? LIPSC_E_STOPPED : task[c].status;
+    return LIPSC_OK;
 }
 
 /* ---- Winners ----------------------------------------------------------------------- */
 
 static lipsc_status strongest_token(work *w, uint64_t seed, lipsc_influence *out) {
-    lipsc_status status = LIPSC_OK;
-    for (size_t c = 0; c < w->effort.solves && c < w->tokens && !status; c++) {
-        double norm = 0.0;
-        status = block_norm(w, w->tokens, w->columns[c].token, seed, &norm);
-        if (c == 0 || norm > out->token_norm) {
-            out->token = w->columns[c].token;
-            out->token_norm = norm;
+    const size_t count = w->effort.solves < w->tokens ? w->effort.solves : w->tokens;
+    block column[CANDIDATES] = {{.square = 0.0}};
+    double norm[CANDIDATES];
+    for (size_t c = 0; c < count; c++)
+        column[c] = (block){.to = w->tokens, .from = w->columns[c].token};
+    const lipsc_status status = block_norms(w, count, column, seed, norm);
+    for (size_t c = 0; c < count && !status; c++)
+        if (c == 0 || norm[c] > out->token_norm) {
+            out->token = column[c].from;
+            out->token_norm = norm[c];
         }
-    }
     return status;
 }
-
-typedef struct {
-    double square;
-    size_t to, from;
-} block;
 
 /* Keeps the CANDIDATES strongest, strongest first. */
 static void remember(block best[CANDIDATES], block new_one) {
@@ -186,21 +227,22 @@ static lipsc_status visit(work *w, size_t j, uint64_t seed, block best[CANDIDATE
 
 static lipsc_status strongest_pair(work *w, uint64_t seed, lipsc_influence *out) {
     block best[CANDIDATES];
+    double norm[CANDIDATES];
     lipsc_status status = LIPSC_OK;
     for (size_t c = 0; c < CANDIDATES; c++) best[c] = (block){.square = -1.0};
     for (size_t c = 0; c < VISITS && c < w->tokens && !status; c++) {
         if (w->columns[c].square <= best[0].square) break;
         status = visit(w, w->columns[c].token, seed, best);
     }
-    for (size_t c = 0; c < CANDIDATES && best[c].square >= 0.0 && !status; c++) {
-        double norm = 0.0;
-        status = block_norm(w, best[c].to, best[c].from, seed, &norm);
-        if (c == 0 || norm > out->pair_norm) {
+    size_t count = 0;
+    while (count < CANDIDATES && best[count].square >= 0.0) count++;
+    if (!status) status = block_norms(w, count, best, seed, norm);
+    for (size_t c = 0; c < count && !status; c++)
+        if (c == 0 || norm[c] > out->pair_norm) {
             out->pair_to = best[c].to;
             out->pair_from = best[c].from;
-            out->pair_norm = norm;
+            out->pair_norm = norm[c];
         }
-    }
     return status;
 }
 

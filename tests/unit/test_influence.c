@@ -68,8 +68,12 @@ static void test_blocks(void **state) {
         }
         lipsc_influence found;
         const lipsc_linop op = linop(&t);
+        const long before = t.calls;
         assert_int_equal(lipsc_influence_find(&op, TOKENS, seed, NULL, NULL, &found),
                          LIPSC_OK);
+        /* 4 calls with probes, one for each token, and two groups of solves side by side
+         * with at most IN steps: one after the other they would be four times as many */
+        assert_true(t.calls - before <= 4 + TOKENS + 2 * (2 * IN + 4));
         near(found.token_norm, block_norm(&t, 0, t.m, found.token * IN, IN), 1e-6);
         near(found.pair_norm,
              block_norm(&t, found.pair_to * OUT, OUT, found.pair_from * IN, IN), 1e-6);
