@@ -1,209 +1,166 @@
-/* halves.c - |V C_i A| of every token at once: n Golub-Kahan-Lanczos iterations side by
- * side, which share their products because the query path is block diagonal.
+/* halves.c - |V C_i A| of every token: solves side by side, which share their products
+ * because the query path is block diagonal.
  *
- * For each token, with B = V C_i A, orthonormal v_1 .. v_k and u_1 .. u_k,
- *
- *     B v_j = alpha_j u_j + beta_{j-1} u_{j-1},     B^T u_j = alpha_j v_j + beta_j v_{j+1},
- *
- * so that B restricted to the v_j is upper bidiagonal with alpha on and beta above its
- * diagonal.  Its largest singular value theta = p^T (.) q gives |B| >= theta, v = sum q_j
- * v_j reaches it, and |B^T B v - theta^2 v| = theta beta_k |p_k|.  Vectors are
- * orthogonalised against all earlier ones.  A token whose space is exhausted gets zero
- * vectors from there on, which change nothing; with k = d that has happened to all.  A full
- * basis is replaced by its best vector. */
+ * All tokens are solved roughly first.  Of a value whose residual is rho there is a
+ * singular value within rho sigma^2 of its square: only those tokens are solved as exactly
+ * as asked for that could then still have the largest norm. */
 #include "core/mem.h"
 #include "core/extreme.h"
-#include "core/rng.h"
-#include "core/vector.h"
-#include "linalg/dense.h"
 #include "meanfield/meanfield.h"
+#include "svd/solver.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST_STEPS = 40, LEAST_STEPS = 6, CHECK_EVERY = 5, TRUSTED_STEPS = 10, CYCLES = 20 };
-static const double most_bytes = 0x1p28; /* of both bases */
-static const double rounding = 0x1p-52;
+enum { MOST_STEPS = 40, LEAST_STEPS = 10, ROUGH_PRODUCTS = 60, EXACT_PRODUCTS = 800 };
+static const double rough = 1e-2;
+static const double most_bytes = 0x1p28; /* of all bases */
 
+/* The tokens, and what their products go through. */
 typedef struct {
     lipsc_attn *attn;
-    size_t n, d, width, steps;      /* steps: most vectors of a basis              */
-    double *V, *U;                  /* (steps + 1, n, d), (steps, n, width)        */
-    double *alpha, *beta;           /* (n, steps)                                  */
-    double *room;                   /* (n, 2 d)                                    */
-    double *small, *p, *qt, *theta; /* of one token: (steps, steps), theta (steps) */
-    double *norm, *residual;        /* (n)                                         */
-    double *ritz;                   /* (n, d)                                      */
+    size_t n, d, width;
+    double *x, *y, *room; /* (n, d), (n, width), (n, 2 d) */
+} paths;
+
+/* One token's operator. */
+typedef struct {
+    paths *all;
+    size_t token;
+} path;
+
+/* Fits lipsc_products: tokens that are not asked for get zeros. */
+static lipsc_status apply_paths(int trans, size_t count, const lipsc_product *product) {
+    const paths *p = ((const path *)product->of)->all;
+    const size_t from = trans ? p->width : p->d, to = trans ? p->d : p->width;
+    double *x = trans ? p->y : p->x, *y = trans ? p->x : p->y;
+    memset(x, 0, p->n * from * sizeof *x);
+    for (size_t i = 0; i < count; i++)
+        memcpy(x + ((const path *)product[i].of)->token * from, product[i].x,
+               from * sizeof *x);
+    const lipsc_status status = lipsc_paths_apply(p->attn, trans, x, p->room, y);
+    for (size_t i = 0; i < count && !status; i++)
+        memcpy(product[i].y, y + ((const path *)product[i].of)->token * to, to * sizeof *y);
+    return status;
+}
+
+static lipsc_status apply_path(void *ctx, int trans, size_t k, const void *x, void *y) {
+    const lipsc_product one = {.of = ctx, .k = k, .x = x, .y = y};
+    return k == 1 ? apply_paths(trans, 1, &one) : LIPSC_E_ARG;
+}
+
+/* What is known of the tokens, and the tasks of those that are solved. */
+typedef struct {
+    paths paths;
+    path *path;           /* (n) */
+    lipsc_linop *op;      /* (n) */
+    lipsc_svd_task *task; /* (n) */
+    lipsc_svd_info *info; /* (n) by token */
+    size_t *token;        /* (n) of each task */
+    double *norm, *direction;
 } work;
 
-static double length(size_t count, const double *x) {
-    double largest = 0.0, sum = 0.0;
-    for (size_t e = 0; e < count; e++) largest = lipsc_max(largest, fabs(x[e]));
-    for (size_t e = 0; largest > 0.0 && e < count; e++)
-        sum += (x[e] / largest) * (x[e] / largest);
-    return largest * sqrt(sum);
-}
-
-static void scale(size_t count, double factor, double *x) {
-    for (size_t e = 0; e < count; e++) x[e] *= factor;
-}
-
-/* x := unit vector orthogonal to the k vectors basis + j stride; returns the length that
- * was left, 0 (and x = 0) when that is rounding beside `size`. */
-static double orthogonalise(size_t count, size_t k, const double *basis, size_t stride,
-                            double size, double *x) {
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t j = 0; j < k; j++) {
-            const double along = lipsc_dot(count, basis + j * stride, x);
-            for (size_t e = 0; e < count; e++) x[e] -= along * basis[j * stride + e];
-        }
-    const double left = length(count, x);
-    if (!(left > 64.0 * rounding * size)) {
-        memset(x, 0, count * sizeof *x);
-        return 0.0;
+static int open_work(lipsc_attn *attn, double *norm, double *direction, work *w) {
+    const size_t n = attn->input.n, d = attn->layer.d / 2;
+    const size_t width = lipsc_layer_width(&attn->layer);
+    *w = (work){.paths = {.attn = attn,
+                          .n = n,
+                          .d = d,
+                          .width = width,
+                          .x = lipsc_alloc(n, d * sizeof(double)),
+                          .y = lipsc_alloc(n, width * sizeof(double)),
+                          .room = lipsc_alloc(n, 2 * d * sizeof(double))},
+                .path = lipsc_alloc(n, sizeof *w->path),
+                .op = lipsc_alloc(n, sizeof *w->op),
+                .task = lipsc_alloc(n, sizeof *w->task),
+                .info = lipsc_alloc_zero(n, sizeof *w->info),
+                .token = lipsc_alloc(n, sizeof *w->token),
+                .norm = norm,
+                .direction = direction};
+    if (!w->paths.x || !w->paths.y || !w->paths.room || !w->path || !w->op || !w->task ||
+        !w->info || !w->token)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        w->path[i] = (path){.all = &w->paths, .token = i};
+        w->op[i] = (lipsc_linop){.m = width,
+                                 .n = d,
+                                 .space = lipsc_space_host(LIPSC_F64),
+                                 .apply = apply_path,
+                                 .ctx = &w->path[i]};
     }
-    scale(count, 1.0 / left, x);
-    return left;
-}
-
-/* Step j: column j of U from column j of V, then column j + 1 of V. */
-static lipsc_status step(work *w, size_t j) {
-    const size_t n = w->n, d = w->d, m = w->width, steps = w->steps;
-    double *u = w->U + j * n * m, *next = w->V + (j + 1) * n * d;
-    lipsc_status status = lipsc_paths_apply(w->attn, 0, w->V + j * n * d, w->room, u);
-    for (size_t i = 0; !status && i < n; i++) {
-        const double size = lipsc_max(length(m, u + i * m), w->norm[i]);
-        if (j)
-            for (size_t e = 0; e < m; e++)
-                u[i * m + e] -= w->beta[i * steps + j - 1] * u[i * m + e - n * m];
-        w->alpha[i * steps + j] = orthogonalise(m, j, w->U + i * m, n * m, size, u + i * m);
-        w->norm[i] = lipsc_max(w->norm[i], w->alpha[i * steps + j]);
-    }
-    if (!status) status = lipsc_paths_apply(w->attn, 1, u, w->room, next);
-    for (size_t i = 0; !status && i < n; i++)
-        w->beta[i * steps + j] =
-            orthogonalise(d, j + 1, w->V + i * d, n * d, w->norm[i], next + i * d);
-    return status;
-}
-
-/* norm, residual of token i, and its Ritz vector, from k steps. */
-static lipsc_status find_ritz(work *w, size_t i, size_t k) {
-    const double *alpha = w->alpha + i * w->steps, *beta = w->beta + i * w->steps;
-    memset(w->small, 0, k * k * sizeof *w->small);
-    for (size_t j = 0; j < k; j++) {
-        w->small[j * k + j] = alpha[j];
-        if (j) w->small[j * k + j - 1] = beta[j - 1];
-    }
-    const lipsc_status status = lipsc_dense_svd(k, k, w->small, w->theta, w->p, w->qt);
-    if (status) return status;
-    const double theta = w->theta[0];
-    w->norm[i] = theta;
-    w->residual[i] = theta > 0.0 ? beta[k - 1] * fabs(w->p[k - 1]) / theta : 0.0;
-    double *v = w->ritz + i * w->d;
-    memset(v, 0, w->d * sizeof *v);
-    for (size_t j = 0; j < k; j++)
-        for (size_t e = 0; e < w->d; e++)
-            v[e] += w->qt[j * k] * w->V[j * w->n * w->d + i * w->d + e];
-    return LIPSC_OK;
-}
-
-/* Every token has met tol, or stays below the largest even if its residual, which says how
- * far a singular value can be, were all to its favour. */
-static int decided(const work *w, double tol) {
-    double largest = 0.0;
-    for (size_t i = 0; i < w->n; i++) largest = lipsc_max(largest, w->norm[i]);
-    for (size_t i = 0; i < w->n; i++)
-        if (w->residual[i] > tol && w->norm[i] * sqrt(1.0 + 2.0 * w->residual[i]) > largest)
-            return 0;
-    return 1;
-}
-
-/* One basis from the unit vectors in ritz.  *done: all tokens are decided. */
-static lipsc_status cycle(work *w, double tol, int (*stop)(void *ctx), void *ctx,
-                          int *done) {
-    lipsc_status status = LIPSC_OK;
-    memcpy(w->V, w->ritz, w->n * w->d * sizeof *w->V);
-    memset(w->norm, 0, w->n * sizeof *w->norm);
-    *done = 0;
-    for (size_t j = 0; j < w->steps && !*done; j++) {
-        if ((status = step(w, j))) return status;
-        const size_t k = j + 1;
-        if (k < w->steps && (k < TRUSTED_STEPS || k % CHECK_EVERY)) continue;
-        for (size_t i = 0; i < w->n; i++)
-            if ((status = find_ritz(w, i, k))) return status;
-        *done = decided(w, tol);
-        if (stop && stop(ctx)) return LIPSC_E_STOPPED;
-    }
-    return LIPSC_OK;
-}
-
-/* |B v| of the vectors found, for all tokens; the products made for this alone. */
-static lipsc_status evaluate(work *w) {
-    for (size_t i = 0; i < w->n; i++) {
-        const double size = length(w->d, w->ritz + i * w->d);
-        if (size > 0.0) scale(w->d, 1.0 / size, w->ritz + i * w->d);
-    }
-    const lipsc_status status = lipsc_paths_apply(w->attn, 0, w->ritz, w->room, w->U);
-    for (size_t i = 0; !status && i < w->n; i++)
-        w->norm[i] = length(w->width, w->U + i * w->width);
-    return status;
-}
-
-static int open_work(lipsc_attn *attn, work *w) {
-    *w = (work){.attn = attn,
-                .n = attn->input.n,
-                .d = attn->layer.d / 2,
-                .width = lipsc_layer_width(&attn->layer)};
-    const double one = (double)w->n * ((double)w->d + (double)w->width) * sizeof(double);
-    w->steps = w->d < MOST_STEPS ? w->d : MOST_STEPS;
-    while (w->steps > LEAST_STEPS && (double)w->steps * one > most_bytes) w->steps--;
-    const size_t n = w->n, square = w->steps * w->steps;
-    w->V = lipsc_alloc(n * w->d, (w->steps + 1) * sizeof *w->V);
-    w->U = lipsc_alloc(n * w->width, w->steps * sizeof *w->U);
-    w->alpha = lipsc_alloc_zero(n, w->steps * sizeof *w->alpha);
-    w->beta = lipsc_alloc_zero(n, w->steps * sizeof *w->beta);
-    w->room = lipsc_alloc(n, 2 * w->d * sizeof *w->room);
-    w->small = lipsc_alloc(3 * square + w->steps, sizeof *w->small);
-    if (!w->V || !w->U || !w->alpha || !w->beta || !w->room || !w->small) return 0;
-    w->p = w->small + square;
-    w->qt = w->p + square;
-    w->theta = w->qt + square;
     return 1;
 }
 
 static void close_work(work *w) {
-    lipsc_release(w->V);
-    lipsc_release(w->U);
-    lipsc_release(w->alpha);
-    lipsc_release(w->beta);
-    lipsc_release(w->room);
-    lipsc_release(w->small);
-    lipsc_release(w->residual);
+    lipsc_release(w->paths.x);
+    lipsc_release(w->paths.y);
+    lipsc_release(w->paths.room);
+    lipsc_release(w->path);
+    lipsc_release(w->op);
+    lipsc_release(w->task);
+    lipsc_release(w->info);
+    lipsc_release(w->token);
 }
 
-lipsc_status lipsc_halves_find(lipsc_attn *paths, double tol, uint64_t seed,
+/* Solves the first `count` tokens of w->token.  What does not converge is a lower bound
+ * like the others. */
+static lipsc_status solve(work *w, size_t count, const lipsc_svd_settings *set) {
+    const paths *p = &w->paths;
+    for (size_t i = 0; i < count; i++) {
+        const size_t token = w->token[i];
+        w->task[i] = (lipsc_svd_task){.op = &w->op[token],
+                                      .sigma = &w->norm[token],
+                                      .v = w->direction + token * p->d,
+                                      .info = &w->info[token]};
+    }
+    lipsc_svd_batch(count, w->task, set, apply_paths,
+                    lipsc_device_threads(p->attn->device));
+    for (size_t i = 0; i < count; i++)
+        if (w->task[i].status && w->task[i].status != LIPSC_E_NOCONV)
+            return w->task[i].status;
+    return LIPSC_OK;
+}
+
+static size_t largest(const work *w) {
+    size_t top = 0;
+    for (size_t i = 1; i < w->paths.n; i++)
+        if (w->norm[i] > w->norm[top]) top = i;
+    return top;
+}
+
+/* Those that have not met tol and may have the largest norm, into w->token. */
+static size_t find_open(const work *w, double tol) {
+    const double top = w->norm[largest(w)];
+    size_t open = 0;
+    for (size_t i = 0; i < w->paths.n; i++) {
+        const double rho = w->info[i].residual;
+        if (rho > tol && w->norm[i] * sqrt(1.0 + 2.0 * rho) >= top) w->token[open++] = i;
+    }
+    return open;
+}
+
+lipsc_status lipsc_halves_find(lipsc_attn *attn, double tol, uint64_t seed,
                                int (*stop)(void *ctx), void *ctx, double *norm,
                                double *direction, double *residual) {
     work w;
-    int done = 0;
-    lipsc_status status = open_work(paths, &w) ? LIPSC_OK : LIPSC_E_NOMEM;
-    w.norm = norm;
-    w.ritz = direction;
-    w.residual = lipsc_alloc_zero(w.n, sizeof *w.residual);
-    if (!w.residual) status = LIPSC_E_NOMEM;
-    for (size_t i = 0; !status && i < w.n; i++) {
-        double *v = direction + i * w.d;
-        for (size_t e = 0; e < w.d; e++) v[e] = lipsc_rng_normal(seed, i * w.d + e);
-        scale(w.d, 1.0 / length(w.d, v), v);
-    }
-    for (int c = 0; c < CYCLES && !done && !status; c++)
-        status = cycle(&w, tol, stop, ctx, &done);
-    if (!status) status = evaluate(&w);
-    size_t top = 0;
-    for (size_t i = 0; !status && i < w.n; i++)
-        if (norm[i] > norm[top]) top = i;
+    lipsc_svd_settings set;
+    lipsc_status status = open_work(attn, norm, direction, &w) ? LIPSC_OK : LIPSC_E_NOMEM;
+    const double one = (double)w.paths.n * (double)(w.paths.d + w.paths.width) * 8.0;
+    lipsc_svd_defaults(&set);
+    set.seed = seed;
+    set.stop = stop;
+    set.ctx = ctx;
+    set.basis = (size_t)lipsc_min(MOST_STEPS, lipsc_max(LEAST_STEPS, most_bytes / one));
+    set.tol = lipsc_max(tol, rough);
+    set.max_products = ROUGH_PRODUCTS;
+    for (size_t i = 0; i < w.paths.n && !status; i++) w.token[i] = i;
+    if (!status) status = solve(&w, w.paths.n, &set);
+    set.tol = tol;
+    set.max_products = EXACT_PRODUCTS;
+    const size_t open = status ? 0 : find_open(&w, tol);
+    if (open) status = solve(&w, open, &set);
     if (!status) {
-        *residual = w.residual[top];
+        *residual = w.info[largest(&w)].residual;
         if (!(*residual <= tol)) status = LIPSC_E_NOCONV;
     }
     close_work(&w);
