@@ -145,6 +145,8 @@ static void divide_by_list(rope_source *s, const char *key, lipsc_rope *rope) {
 static void stretch_longrope(rope_source *s, lipsc_rope *rope) {
     const double length = trained_length(s);
     const double factor = number_in(s, "factor", (double)s->c->positions / length);
+    if (factor == 0 && number_in(s, "attention_factor", 0) == 0)
+        lipsc_read_wrong(s->r, "field '%s' needs max_position_embeddings", s->name);
     rope->factor = number_in(s, "attention_factor",
                              factor <= 1 ? 1 : sqrt(1 + log(factor) / log(length)));
     divide_by_list(s, "short_factor", rope);

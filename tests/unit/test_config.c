@@ -261,6 +261,11 @@ static void test_as_transformers(void **state) {
     assert_true(c.rope[0].factor == sqrt(1 + log(4) / log(16)) &&
                 c.rope[1].factor == c.rope[0].factor && c.positions == 16);
     lipsc_config_free(&c);
+    /* without it the factor of the angles would be a guess */
+    refused("\"model_type\":\"phi3\",\"original_max_position_embeddings\":16,"
+            "\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,2],"
+            "\"long_factor\":[3,4]}," LLAMA_SIZES,
+            "'rope_scaling'", "max_position_embeddings");
     c = read(MISTRAL ",\"sliding_window\":5,\"layer_types\":[\"full_attention\","
                      "\"sliding_attention\",\"full_attention\",\"full_attention\"]");
     assert_true(!c.sliding[0] && c.sliding[1]);
