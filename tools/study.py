@@ -162,9 +162,9 @@ def draw(models, path):
     import matplotlib.pyplot as plt
     from matplotlib.ticker import MaxNLocator
     plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "lipscope"})
-    columns = 3
+    columns = min((3, 4, 5), key=lambda c: -len(models) % c)  # the fewest empty places
     lines = -(-len(models) // columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(11, 2.9 * lines), sharey=True, squeeze=False)
+    figure, axes = plt.subplots(lines, columns, figsize=(2 + 3 * columns, 2.9 * lines), sharey=True, squeeze=False)
     for axis in axes.flat[len(models):]:
         axis.axis("off")
     for axis, model in zip(axes.flat, models):
