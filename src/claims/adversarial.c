@@ -99,8 +99,8 @@ static double preference(const lipsc_layer *layer, const double *x) {
     const double *outlier = x, *crowd = x + layer->d;
     double delta = -INFINITY;
     for (size_t h = 0; h < layer->heads; h++)
-        repro_raise(&delta,
-                    score(layer, h, crowd, outlier) - score(layer, h, crowd, crowd));
+        claims_raise(&delta,
+                     score(layer, h, crowd, outlier) - score(layer, h, crowd, crowd));
     return delta;
 }
 
@@ -162,7 +162,7 @@ static json_t *make_row(const sheet *s, size_t n, const double value[3],
 
 /* value: sigma, as released, and with prove the proved bound, which takes longer than both.
  */
-static lipsc_status measure_at(const repro *r, const sheet *s, size_t n, int prove,
+static lipsc_status measure_at(const claims_work *r, const sheet *s, size_t n, int prove,
                                double value[3], lipsc_svd_info *how, lipsc_error *err) {
     const size_t d = s->layer->d;
     lipsc_svd_settings set;
@@ -188,7 +188,7 @@ static lipsc_status measure_at(const repro *r, const sheet *s, size_t n, int pro
 }
 
 /* NULL: something went wrong, which r knows. */
-static json_t *compute_length(repro *r, const sheet *s, size_t i) {
+static json_t *compute_length(claims_work *r, const sheet *s, size_t i) {
     double value[3] = {NAN, NAN, NAN};
     const size_t n = length_of(s, i);
     lipsc_svd_info how;
@@ -196,26 +196,26 @@ static json_t *compute_length(repro *r, const sheet *s, size_t i) {
     json_t *row = NULL;
     char key[160];
     int stopped;
-#pragma omp critical(repro_run)
-    stopped = repro_stopped(r);
+#pragma omp critical(claims_run)
+    stopped = claims_stopped(r);
     if (stopped) return NULL;
     const lipsc_status status = measure_at(r, s, n, i + 1 == s->count, value, &how, &err);
     key_of(s, n, key);
-#pragma omp critical(repro_run)
+#pragma omp critical(claims_run)
     {
         if (status) {
-            repro_fail(r, status, &err);
+            claims_fail(r, status, &err);
         } else {
             row = make_row(s, n, value, &how);
-            repro_store(r, key, json_incref(row));
-            repro_doing(r, "%s, n = %zu", s->named, n);
+            claims_store(r, key, json_incref(row));
+            claims_doing(r, "%s, n = %zu", s->named, n);
         }
     }
     return row;
 }
 
 /* Products of so few tokens are too small for several threads: each has a length. */
-static void compute_lengths(repro *r, const sheet *s, json_t **rows) {
+static void compute_lengths(claims_work *r, const sheet *s, json_t **rows) {
 #pragma omp parallel num_threads(r->threads)
     {
         omp_set_num_threads(1); /* of regions inside */
@@ -273,10 +273,10 @@ static const char *unmet(const sheet *s, char room[120]) {
 }
 
 /* as_drawn: 1 the very input of the figure, -1 its other sign, 0 another direction. */
-static void figure_line(repro *r, const sheet *s, const char *id, const char *origin,
+static void figure_line(claims_work *r, const sheet *s, const char *id, const char *origin,
                         double exponent, double root, int as_drawn, const char *says) {
     const figure *f = s->figure;
-    repro_line line = repro_line_of(id);
+    claims_line line = claims_line_of(id);
     char statement[160], room[120];
     snprintf(line.name, sizeof line.name, "%s: %s", id, s->named);
     snprintf(statement, sizeof statement, "%s: %s", s->named, line.claim->statement);
@@ -290,12 +290,13 @@ static void figure_line(repro *r, const sheet *s, const char *id, const char *or
         line.promised = f->drawn;
         line.tolerance = 0.05 * f->drawn;
     }
-    repro_judge(r, &line, as_drawn ? root : exponent, "%.3g sqrt(n); exponent %.2f", root,
-                exponent);
+    claims_judge(r, &line, as_drawn ? root : exponent, "%.3g sqrt(n); exponent %.2f", root,
+                 exponent);
 }
 
 /* other: the points of the other sign, or NULL. */
-static void figure_lines(repro *r, const sheet *s, const points *p, const points *other) {
+static void figure_lines(claims_work *r, const sheet *s, const points *p,
+                         const points *other) {
     const figure *f = s->figure;
     double exponent[2], root[2], unused, across = INFINITY;
     char origin[80], says[900];
@@ -323,17 +324,17 @@ static void figure_lines(repro *r, const sheet *s, const points *p, const points
     figure_line(r, s, "adversarial-defined", origin, exponent[0], root[0], 0, NULL);
 }
 
-static void restore(repro *r, const sheet *s, json_t **rows) {
+static void restore(claims_work *r, const sheet *s, json_t **rows) {
     for (size_t i = 0; i < s->count && !r->status; i++) {
         char key[160];
         lipsc_error err;
         key_of(s, length_of(s, i), key);
         const lipsc_status status = lipsc_run_get(r->run, key, &rows[i], &err);
-        if (status) repro_fail(r, status, &err);
+        if (status) claims_fail(r, status, &err);
     }
 }
 
-static void draw_lengths(repro *r, const sheet *s, points *p) {
+static void draw_lengths(claims_work *r, const sheet *s, points *p) {
     json_t *rows[MOST_LENGTHS] = {NULL};
     restore(r, s, rows);
     if (!r->status) compute_lengths(r, s, rows);
@@ -351,7 +352,7 @@ static void draw_lengths(repro *r, const sheet *s, points *p) {
 }
 
 /* sign 0: u and -u are the same input.  p stays empty where there is no such input. */
-static void draw_sign(repro *r, sheet *s, int sign, points *p) {
+static void draw_sign(claims_work *r, sheet *s, int sign, points *p) {
     const figure *f = s->figure;
     lipsc_error err = {.text = ""};
     s->x = lipsc_alloc(2 * s->layer->d, sizeof *s->x);
@@ -362,13 +363,13 @@ static void draw_sign(repro *r, sheet *s, int sign, points *p) {
              : sign > 0 ? ", u"
                         : ", -u");
     if (status == LIPSC_E_REFUSED) {
-        repro_line line = repro_line_of("adversarial-defined");
+        claims_line line = claims_line_of("adversarial-defined");
         snprintf(line.name, sizeof line.name, "adversarial-defined: %s", s->named);
         line.statement = s->named;
         line.origin = f->drawn_for;
-        repro_leave(r, &line, "%s", err.text);
+        claims_leave(r, &line, "%s", err.text);
     } else if (status) {
-        repro_fail(r, status, &err);
+        claims_fail(r, status, &err);
     } else {
         s->delta = preference(s->layer, s->x);
         draw_lengths(r, s, p);
@@ -376,7 +377,7 @@ static void draw_sign(repro *r, sheet *s, int sign, points *p) {
 }
 
 /* With a query bias u and -u are two inputs. */
-static void draw_signs(repro *r, const sheet *s) {
+static void draw_signs(claims_work *r, const sheet *s) {
     const lipsc_layer *layer = s->layer;
     sheet sides[2] = {*s, *s};
     points p[2] = {{.count = 0}, {.count = 0}};
@@ -392,14 +393,14 @@ static void draw_signs(repro *r, const sheet *s) {
     lipsc_release(sides[1].x);
 }
 
-static void draw_figure(repro *r, const figure *f) {
+static void draw_figure(claims_work *r, const figure *f) {
     lipsc_model *model = NULL;
     lipsc_layer raw, layer;
     sheet s = {.figure = f, .layer = &layer, .step = r->set->quick ? 3 * STEP : STEP};
     lipsc_error err = {.text = ""};
-    if (repro_stopped(r)) return;
+    if (claims_stopped(r)) return;
     s.count = r->set->quick ? 3 : MOST_LENGTHS;
-    lipsc_status status = repro_model_open(r, f->spec, &model, &err);
+    lipsc_status status = claims_model_open(r, f->spec, &model, &err);
     if (!status) {
         s.info = lipsc_model_describe(model);
         s.at = f->layer < s.info->layers ? f->layer : s.info->layers / 2;
@@ -409,25 +410,25 @@ static void draw_figure(repro *r, const figure *f) {
     if (!status) status = lipsc_layer_check(&raw, &layer, &err);
     if (!status) status = lipsc_packed_new(&layer, 0, &s.packed, &err);
     if (!status) draw_signs(r, &s);
-    if (status) repro_fail(r, status, &err);
+    if (status) claims_fail(r, status, &err);
     lipsc_packed_free(s.packed);
-    repro_model_close(r, model);
+    claims_model_close(r, model);
 }
 
 /* The random GPT-2 of the paper's size takes too long for the quick form. */
-static void leave_figure(repro *r, const figure *f) {
-    repro_line line = repro_line_of("adversarial-defined");
+static void leave_figure(claims_work *r, const figure *f) {
+    claims_line line = claims_line_of("adversarial-defined");
     snprintf(line.name, sizeof line.name, "adversarial-defined: %s", f->name);
     line.statement = f->name;
     line.origin = f->drawn_for;
-    repro_leave(r, &line, "the quick form leaves it out");
+    claims_leave(r, &line, "the quick form leaves it out");
 }
 
-void repro_adversarial(repro *r) {
+void claims_adversarial(claims_work *r) {
     const char *gpt2 = r->set->gpt2 ? r->set->gpt2 : r->decoder;
-    const char *bert = repro_encoder(r);
-    const int real_gpt2 = repro_is_published(r, gpt2, "gpt2");
-    const int real_bert = r->set->bert && repro_is_published(r, bert, "bert");
+    const char *bert = claims_encoder(r);
+    const int real_gpt2 = claims_is_published(r, gpt2, "gpt2");
+    const int real_bert = r->set->bert && claims_is_published(r, bert, "bert");
     const figure figures[] = {
         {"adversarial decoder, released slice", gpt2, 0, 0, 10.0, LIPSC_MAP_ATTENTION, 1,
          46.9, "GPT-2", real_gpt2},
@@ -445,6 +446,6 @@ void repro_adversarial(repro *r) {
             leave_figure(r, &figures[i]);
         else
             draw_figure(r, &figures[i]);
-    if (!real_gpt2) repro_pass(r, "adversarial-gpt2", "give a pretrained GPT-2");
-    if (!real_bert) repro_pass(r, "adversarial-bert", "give bert-base");
+    if (!real_gpt2) claims_pass(r, "adversarial-gpt2", "give a pretrained GPT-2");
+    if (!real_bert) claims_pass(r, "adversarial-bert", "give bert-base");
 }

@@ -12,27 +12,27 @@ enum { ATOMS = 4, TOKENS = 12, WIDTH = 3 };
 
 /* A sequence of few different tokens, each written several times, and its measure. */
 typedef struct {
-    repro_small small;
+    claims_small small;
     size_t n, atoms, d;
     double X[TOKENS * WIDTH], points[ATOMS * WIDTH], weights[ATOMS], times[TOKENS];
 } sequence;
 
-static lipsc_status draw(repro_dice *dice, size_t trial, sequence *q) {
+static lipsc_status draw(claims_dice *dice, size_t trial, sequence *q) {
     size_t count[ATOMS] = {0};
-    q->d = repro_among(dice, 1, WIDTH);
-    q->atoms = repro_among(dice, 1, ATOMS);
-    q->n = repro_among(dice, q->atoms, TOKENS);
-    repro_score_matrix(dice, trial % 5, q->d, q->small.A);
-    repro_normal(dice, q->d * q->d, 1.0, q->small.V);
-    repro_tokens(dice, q->atoms, q->d, 2.0, 0, q->points);
+    q->d = claims_among(dice, 1, WIDTH);
+    q->atoms = claims_among(dice, 1, ATOMS);
+    q->n = claims_among(dice, q->atoms, TOKENS);
+    claims_score_matrix(dice, trial % 5, q->d, q->small.A);
+    claims_normal(dice, q->d * q->d, 1.0, q->small.V);
+    claims_tokens(dice, q->atoms, q->d, 2.0, 0, q->points);
     for (size_t i = 0; i < q->n; i++) { /* every atom at least once */
-        const size_t a = i < q->atoms ? i : repro_among(dice, 0, q->atoms - 1);
+        const size_t a = i < q->atoms ? i : claims_among(dice, 0, q->atoms - 1);
         memcpy(q->X + i * q->d, q->points + a * q->d, q->d * sizeof *q->X);
         q->times[i] = (double)(i + 1) / (double)q->n;
         count[a]++;
     }
     for (size_t a = 0; a < q->atoms; a++) q->weights[a] = (double)count[a] / (double)q->n;
-    return repro_small_ready(&q->small, q->d);
+    return claims_small_ready(&q->small, q->d);
 }
 
 /* The exact distance from m(f(X)), f by the definition's plain loops, to F of the measure;
@@ -64,82 +64,83 @@ static double off_by(const sequence *q, int causal) {
     return off;
 }
 
-void repro_embedding(repro *r) {
-    repro_dice dice = {r->set->seed + 14, 0};
+void claims_embedding(claims_work *r) {
+    claims_dice dice = {r->set->seed + 14, 0};
     const size_t trials = r->set->quick ? 20 : 200;
     double off[2] = {0, 0};
-    for (size_t t = 0; t < trials && !repro_stopped(r); t++) {
+    for (size_t t = 0; t < trials && !claims_stopped(r); t++) {
         sequence q;
         const lipsc_status status = draw(&dice, t, &q);
         for (int causal = 0; causal < 2; causal++)
-            repro_raise(&off[causal], status ? NAN : off_by(&q, causal));
-        repro_small_free(&q.small);
+            claims_raise(&off[causal], status ? NAN : off_by(&q, causal));
+        claims_small_free(&q.small);
     }
-    repro_say(r, "embedding", off[0],
-              "W_2 at most %.1e of |f(X)|, %zu sequences with repeated tokens", off[0],
-              trials);
-    repro_say(r, "embedding-masked", off[1], "d_2 at most %.1e of |f(X)|", off[1]);
+    claims_say(r, "embedding", off[0],
+               "W_2 at most %.1e of |f(X)|, %zu sequences with repeated tokens", off[0],
+               trials);
+    claims_say(r, "embedding-masked", off[1], "d_2 at most %.1e of |f(X)|", off[1]);
 }
 
 /* ---- No constant for all inputs ------------------------------------------------------ */
 
 /* A token at 0 sees R and -R equally: sigma >= 2/3 |A| R^2 - 1/3 (5.2), for every R. */
-void repro_not_lipschitz(repro *r) {
+void claims_not_lipschitz(claims_work *r) {
     static const double radii[] = {1, 10, 100, 1000};
     double least = INFINITY, values[4] = {0};
-    repro_small s;
-    if (repro_small_identity(&s, 1, 1.0)) return;
+    claims_small s;
+    if (claims_small_identity(&s, 1, 1.0)) return;
     for (size_t i = 0; i < 4; i++) {
         const double R = radii[i], X[] = {R, -R, 0.0};
         const lipsc_input input = {.n = 3, .X = X};
-        values[i] = repro_sigma(&s.layer, &input);
-        repro_lower(&least, values[i] / (2.0 / 3.0 * R * R - 1.0 / 3.0));
+        values[i] = claims_sigma(&s.layer, &input);
+        claims_lower(&least, values[i] / (2.0 / 3.0 * R * R - 1.0 / 3.0));
     }
-    repro_say(r, "not-lipschitz", least,
-              "three tokens R, -R, 0: sigma %.4g, %.4g, %.4g, %.4g at R = 1, 10, 100, 1000",
-              values[0], values[1], values[2], values[3]);
-    repro_small_free(&s);
+    claims_say(
+        r, "not-lipschitz", least,
+        "three tokens R, -R, 0: sigma %.4g, %.4g, %.4g, %.4g at R = 1, 10, 100, 1000",
+        values[0], values[1], values[2], values[3]);
+    claims_small_free(&s);
 }
 
 /* ---- What was known before ----------------------------------------------------------- */
 
 /* sigma of 5.3 over that of 5.2 (L4) at the same radius, A = -1. */
 static double gain_over_linear(double a) {
-    repro_small s;
+    claims_small s;
     lipsc_worst worst;
     double diracs = NAN, line = NAN;
-    if (repro_small_identity(&s, 1, -1.0)) return NAN;
+    if (claims_small_identity(&s, 1, -1.0)) return NAN;
     if (!lipsc_construct_diracs(&s.facts, sqrt(a), &worst, NULL))
-        diracs = repro_reach(&s, &worst, 0);
+        diracs = claims_reach(&s, &worst, 0);
     if (!lipsc_construct_linear(&s.facts, sqrt(a), 1001, &worst, NULL))
-        line = repro_reach(&s, &worst, 0);
-    repro_small_free(&s);
+        line = claims_reach(&s, &worst, 0);
+    claims_small_free(&s);
     return diracs / line;
 }
 
 /* 3.14 with |X|^2 <= n R^2, |P|^2 <= n and a softmax Jacobian of norm at most 1/2. */
 static double elementary_ball(double n, double a) { return sqrt(n) + n * a; }
 
-void repro_prior(repro *r) {
+void claims_prior(claims_work *r) {
     static const double sizes[] = {1, 2, 4, 6}, lengths[] = {13, 100, 1000, 10000};
     double least = INFINITY, last = NAN, above = INFINITY, far = NAN;
-    for (size_t i = 0; i < 4; i++) repro_lower(&least, last = gain_over_linear(sizes[i]));
-    repro_say(r, "prior-lower", least, "%.3g times as much at a = 1, %.4g times at a = 6",
-              least, last);
+    for (size_t i = 0; i < 4; i++) claims_lower(&least, last = gain_over_linear(sizes[i]));
+    claims_say(r, "prior-lower", least, "%.3g times as much at a = 1, %.4g times at a = 6",
+               least, last);
     for (size_t i = 0; i < 4; i++) {
-        repro_small s;
+        claims_small s;
         const double a = sizes[i];
-        if (repro_small_identity(&s, 1, -1.0)) return;
+        if (claims_small_identity(&s, 1, -1.0)) return;
         for (size_t j = 0; j < 4; j++) {
             far = elementary_ball(lengths[j], a) /
-                  repro_ball_bound(&s, "paper-finite-n", (size_t)lengths[j], sqrt(a), 0);
-            repro_lower(&above, far);
+                  claims_ball_bound(&s, "paper-finite-n", (size_t)lengths[j], sqrt(a), 0);
+            claims_lower(&above, far);
         }
-        repro_small_free(&s);
+        claims_small_free(&s);
     }
-    repro_say(r, "prior-elementary", above,
-              "at least %.3f times 3.1, %.1f times at n = 10^4", above, far);
-    repro_pass(
+    claims_say(r, "prior-elementary", above,
+               "at least %.3f times 3.1, %.1f times at n = 10^4", above, far);
+    claims_pass(
         r, "prior-improved",
         "the constants of Vuckovic et al. 2020, 2021 (W_1) and Geshkovski et al. 2023 "
         "(W_2) were not seen; what can be compared are prior-lower and "

@@ -21,41 +21,41 @@ typedef struct {
 
 /* What each rule met, and two shares of it. */
 typedef struct {
-    repro_record *rule;  /* (lipsc_zoo_count)                     */
-    repro_record heads;  /* upper bounds of several heads         */
-    repro_record turned; /* data-columns with rotary positions   */
+    claims_record *rule;  /* (lipsc_zoo_count)                     */
+    claims_record heads;  /* upper bounds of several heads         */
+    claims_record turned; /* data-columns with rotary positions   */
 } met;
 
 /* ---- Inputs -------------------------------------------------------------------------- */
 
-static void draw_heads(repro_dice *dice, drawn *c) {
+static void draw_heads(claims_dice *dice, drawn *c) {
     lipsc_layer *l = &c->layer;
     const size_t d = l->d;
-    l->heads = repro_among(dice, 1, HEADS);
-    l->kv_heads = l->heads == 2 && repro_among(dice, 0, 1) ? 1 : l->heads;
-    l->key_dim = 2 * repro_among(dice, 1, WIDTH / 2);
-    l->value_dim = repro_among(dice, 1, WIDTH);
-    repro_normal(dice, l->heads * l->key_dim * d, 1.0 / sqrt((double)d), c->Q);
-    repro_normal(dice, l->kv_heads * l->key_dim * d, 1.0, c->K);
+    l->heads = claims_among(dice, 1, HEADS);
+    l->kv_heads = l->heads == 2 && claims_among(dice, 0, 1) ? 1 : l->heads;
+    l->key_dim = 2 * claims_among(dice, 1, WIDTH / 2);
+    l->value_dim = claims_among(dice, 1, WIDTH);
+    claims_normal(dice, l->heads * l->key_dim * d, 1.0 / sqrt((double)d), c->Q);
+    claims_normal(dice, l->kv_heads * l->key_dim * d, 1.0, c->K);
     l->K = c->K;
-    if (repro_among(dice, 0, 1)) {
-        repro_normal(dice, l->heads * l->key_dim, 0.5, c->bias);
+    if (claims_among(dice, 0, 1)) {
+        claims_normal(dice, l->heads * l->key_dim, 0.5, c->bias);
         l->bq = c->bias;
     }
-    if (repro_among(dice, 0, 1)) {
-        l->out_dim = repro_among(dice, 1, WIDTH);
-        repro_normal(dice, l->out_dim * l->heads * l->value_dim, 1.0, c->O);
+    if (claims_among(dice, 0, 1)) {
+        l->out_dim = claims_among(dice, 1, WIDTH);
+        claims_normal(dice, l->out_dim * l->heads * l->value_dim, 1.0, c->O);
         l->O = c->O;
     }
-    c->turned = repro_among(dice, 0, 2) == 0; /* rotary positions, query/key norms */
+    c->turned = claims_among(dice, 0, 2) == 0; /* rotary positions, query/key norms */
     if (c->turned) {
         l->rotary_dim = l->key_dim;
         for (size_t i = 0; i < WIDTH; i++) {
             c->freq[i] = pow(10.0, -(double)i);
-            c->gain[i] = 0.5 + repro_uniform(dice);
+            c->gain[i] = 0.5 + claims_uniform(dice);
         }
         l->rotary_freq = c->freq;
-        if (repro_among(dice, 0, 1)) {
+        if (claims_among(dice, 0, 1)) {
             l->q_gain = l->k_gain = c->gain;
             l->norm_eps = 1e-5;
         }
@@ -75,35 +75,35 @@ static void crowd(drawn *c, size_t outliers) {
     }
 }
 
-static void draw(repro_dice *dice, size_t trial, drawn *c) {
+static void draw(claims_dice *dice, size_t trial, drawn *c) {
     memset(c, 0, sizeof *c);
     lipsc_layer *l = &c->layer;
     lipsc_layer_defaults(l);
-    const size_t kind = trial % 8, n = repro_among(dice, 1, TOKENS);
-    l->d = repro_among(dice, 1, n > 12 ? 2 : WIDTH);
-    c->R = 0.2 * pow(15.0, repro_uniform(dice)); /* 0.2 ... 3 */
+    const size_t kind = trial % 8, n = claims_among(dice, 1, TOKENS);
+    l->d = claims_among(dice, 1, n > 12 ? 2 : WIDTH);
+    c->R = 0.2 * pow(15.0, claims_uniform(dice)); /* 0.2 ... 3 */
     l->Q = c->Q;
     l->V = c->V;
     if (kind < 5) {
-        repro_score_matrix(dice, kind, l->d, c->Q);
+        claims_score_matrix(dice, kind, l->d, c->Q);
         l->key_dim = l->value_dim = l->d;
     } else {
         draw_heads(dice, c);
     }
-    repro_normal(dice, MATRIX, 1.0, c->V);
+    claims_normal(dice, MATRIX, 1.0, c->V);
     if (kind < 5 && trial % 2)
         for (size_t e = 0; e < l->d * l->d; e++) c->V[e] = e / l->d == e % l->d;
     c->input = (lipsc_input){.n = n, .X = c->X};
-    repro_tokens(dice, n, l->d, c->R, trial % 3 == 0, c->X);
+    claims_tokens(dice, n, l->d, c->R, trial % 3 == 0, c->X);
     if (kind == 1 && trial % 16 < 8) crowd(c, 1 + trial % 2);
-    l->mask = (lipsc_mask)repro_among(dice, 0, 3);
-    l->window = repro_among(dice, 1, n);
+    l->mask = (lipsc_mask)claims_among(dice, 0, 3);
+    l->window = claims_among(dice, 1, n);
     for (size_t i = 0; i < n; i++) {
-        c->times[i] = (double)repro_among(dice, 0, n) / (double)n;
-        c->weights[i] = exp(4.0 * repro_uniform(dice) - 2.0);
+        c->times[i] = (double)claims_among(dice, 0, n) / (double)n;
+        c->weights[i] = exp(4.0 * claims_uniform(dice) - 2.0);
     }
     if (l->mask == LIPSC_MASK_TIMES) c->input.times = c->times;
-    if (repro_among(dice, 0, 2) == 0 && n > 1) c->input.weights = c->weights;
+    if (claims_among(dice, 0, 2) == 0 && n > 1) c->input.weights = c->weights;
 }
 
 /* ---- Other norms --------------------------------------------------------------------- */
@@ -135,10 +135,10 @@ static void multiply(const jacobian *o, const double *h, double *y) {
 
 /* (sum a |J h|^p)^{1/p} / (sum a |h|^p)^{1/p}: the largest among moves of one token and of
  * all, a lower value of the constant in that norm. */
-static double reached_in(const jacobian *o, double p, repro_dice *dice) {
+static double reached_in(const jacobian *o, double p, claims_dice *dice) {
     double h[TOKENS * WIDTH], y[TOKENS * HEADS * WIDTH], best = 0.0;
     for (size_t trial = 0; trial < o->n + 4; trial++) {
-        repro_normal(dice, o->n * o->d, 1.0, h);
+        claims_normal(dice, o->n * o->d, 1.0, h);
         for (size_t e = 0; trial < o->n && e < o->n * o->d; e++)
             if (e / o->d != trial) h[e] = 0.0;
         for (size_t i = 0; isinf(p) && i < o->n; i++) { /* all tokens equally far */
@@ -148,7 +148,7 @@ static double reached_in(const jacobian *o, double p, repro_dice *dice) {
                 h[i * o->d + c] /= sqrt(square);
         }
         multiply(o, h, y);
-        repro_raise(&best, size_of(o, o->width, y, p) / size_of(o, o->d, h, p));
+        claims_raise(&best, size_of(o, o->width, y, p) / size_of(o, o->d, h, p));
     }
     return best;
 }
@@ -156,7 +156,7 @@ static double reached_in(const jacobian *o, double p, repro_dice *dice) {
 /* ---- One input ----------------------------------------------------------------------- */
 
 static double constant_in(lipsc_bound_norm norm, const jacobian *o, double sigma, double p,
-                          repro_dice *dice) {
+                          claims_dice *dice) {
     switch (norm) {
     case LIPSC_NORM_W1:
         return reached_in(o, 1.0, dice);
@@ -171,14 +171,14 @@ static double constant_in(lipsc_bound_norm norm, const jacobian *o, double sigma
 }
 
 static void try_rule(const drawn *c, const lipsc_zoo_case *z, const jacobian *o,
-                     double sigma, repro_dice *dice, const lipsc_zoo_row *row, met *all) {
+                     double sigma, claims_dice *dice, const lipsc_zoo_row *row, met *all) {
     const lipsc_zoo_rule *rule = row->rule;
     const double exact = *row->refused ? NAN : constant_in(row->norm, o, sigma, z->p, dice);
-    repro_record_add(&all->rule[rule - lipsc_zoo_rules], z, row, exact);
+    claims_record_add(&all->rule[rule - lipsc_zoo_rules], z, row, exact);
     if (c->layer.heads > 1 && rule->kind == LIPSC_KIND_UPPER && !*row->refused)
-        repro_record_add(&all->heads, z, row, exact);
+        claims_record_add(&all->heads, z, row, exact);
     if (c->turned && !strcmp(rule->name, "data-columns"))
-        repro_record_add(&all->turned, z, row, exact);
+        claims_record_add(&all->turned, z, row, exact);
 }
 
 /* Claims about this input: upper bounds, and lower bounds at the input itself. */
@@ -187,11 +187,11 @@ static int speaks_of_input(const lipsc_zoo_rule *rule) {
            (rule->kind == LIPSC_KIND_LOWER && rule->domain == LIPSC_DOMAIN_INPUT);
 }
 
-static lipsc_status try_rules(const drawn *c, lipsc_attn *attn, repro_dice *dice,
+static lipsc_status try_rules(const drawn *c, lipsc_attn *attn, claims_dice *dice,
                               met *all) {
     const double p = 3.0;
     lipsc_zoo_case z;
-    double *J = repro_jacobian(attn), sigma = NAN, total = 0.0;
+    double *J = claims_jacobian(attn), sigma = NAN, total = 0.0;
     jacobian o = {c->input.n, c->layer.d, lipsc_layer_width(&attn->layer), J, {0}};
     for (size_t i = 0; i < o.n; i++)
         total += o.a[i] = c->input.weights ? c->input.weights[i] : 1.0;
@@ -223,10 +223,11 @@ static const char *section_of(const lipsc_zoo_rule *rule, char room[16]) {
 }
 
 /* A bound of the paper has a claim of its own in the table. */
-static void rule_line(repro *r, const lipsc_zoo_rule *rule, const repro_record *record) {
+static void rule_line(claims_work *r, const lipsc_zoo_rule *rule,
+                      const claims_record *record) {
     char section[16], statement[160];
-    const int own = repro_claim_find(rule->name) != NULL;
-    repro_line line = repro_line_of(own ? rule->name : "bound");
+    const int own = claims_find(rule->name) != NULL;
+    claims_line line = claims_line_of(own ? rule->name : "bound");
     if (!own) {
         snprintf(line.name, sizeof line.name, "%s", rule->name);
         snprintf(statement, sizeof statement, "%s %s %s",
@@ -240,29 +241,29 @@ static void rule_line(repro *r, const lipsc_zoo_rule *rule, const repro_record *
                 ? "with Yudin et al. 2025's form of the softmax, seen in code only"
                 : rule->source;
     }
-    repro_record_say(r, &line, record);
+    claims_record_say(r, &line, record);
 }
 
-static void add_lines(repro *r, const met *all) {
+static void add_lines(claims_work *r, const met *all) {
     for (size_t b = 0; b < lipsc_zoo_count; b++)
         if (speaks_of_input(&lipsc_zoo_rules[b]) &&
             lipsc_zoo_rules[b].refuse != lipsc_normed_refuse) /* lemmas.c has norms */
             rule_line(r, &lipsc_zoo_rules[b], &all->rule[b]);
-    repro_pass(r, "paper-masked",
-               "its constant was not seen; what is proved here are masked-uniform and "
-               "masked-dp");
-    const repro_line heads = repro_line_of("heads"), rotary = repro_line_of("rotary");
-    repro_record_say(r, &heads, &all->heads);
-    repro_record_say(r, &rotary, &all->turned);
+    claims_pass(r, "paper-masked",
+                "its constant was not seen; what is proved here are masked-uniform and "
+                "masked-dp");
+    const claims_line heads = claims_line_of("heads"), rotary = claims_line_of("rotary");
+    claims_record_say(r, &heads, &all->heads);
+    claims_record_say(r, &rotary, &all->turned);
 }
 
-void repro_bounds(repro *r) {
+void claims_bounds(claims_work *r) {
     const size_t trials = r->set->quick ? 160 : 4000;
-    repro_dice dice = {r->set->seed + 3, 0};
+    claims_dice dice = {r->set->seed + 3, 0};
     met all = {.rule = lipsc_alloc_zero(lipsc_zoo_count, sizeof *all.rule)};
     drawn *c = lipsc_alloc(1, sizeof *c);
-    if (!all.rule || !c) repro_fail(r, LIPSC_E_NOMEM, NULL);
-    for (size_t t = 0; t < trials && !repro_stopped(r); t++) {
+    if (!all.rule || !c) claims_fail(r, LIPSC_E_NOMEM, NULL);
+    for (size_t t = 0; t < trials && !claims_stopped(r); t++) {
         lipsc_attn *attn = NULL;
         lipsc_error err = {.text = ""};
         draw(&dice, t, c);
@@ -270,8 +271,8 @@ void repro_bounds(repro *r) {
             lipsc_attn_new(&c->layer, &c->input, LIPSC_F64, NULL, &attn, &err);
         if (!status) status = try_rules(c, attn, &dice, &all);
         lipsc_attn_free(attn);
-        if (status) repro_fail(r, status, &err);
-        repro_doing(r, "bounds: %zu of %zu inputs", t + 1, trials);
+        if (status) claims_fail(r, status, &err);
+        claims_doing(r, "bounds: %zu of %zu inputs", t + 1, trials);
     }
     if (!r->status) add_lines(r, &all);
     lipsc_release(all.rule);

@@ -23,8 +23,8 @@
  *     adversarial.c      maths 8: the authors' adversarial inputs
  *
  * A computation reports every claim that the table gives it: with a value, or with the
- * reason why there is none.  What goes wrong is kept in the repro; everything after it does
- * nothing. */
+ * reason why there is none.  What goes wrong is kept in the claims_work; everything after
+ * it does nothing. */
 #ifndef LIPSC_CLAIMS_CLAIMS_H
 #define LIPSC_CLAIMS_CLAIMS_H
 
@@ -55,7 +55,7 @@ typedef struct {
     int spoiled;  /* the line to be spoilt has come                                   */
     lipsc_status status;
     lipsc_error err;
-} repro;
+} claims_work;
 
 /* ---- The table: claims.c ------------------------------------------------------------- */
 
@@ -63,7 +63,7 @@ typedef enum {
     REPRO_AT_MOST,  /* measured <= promised (1 + tolerance)       */
     REPRO_AT_LEAST, /* measured >= promised (1 - tolerance)       */
     REPRO_EQUALS    /* |measured - promised| <= tolerance         */
-} repro_relation;
+} claims_relation;
 
 typedef struct {
     const char *id;      /* its key in the run file                    */
@@ -72,32 +72,33 @@ typedef struct {
     lipsc_claim_source source;
     const char *statement; /* what is claimed                                           */
     const char *origin;    /* where it stands, and what of that was not seen            */
-    repro_relation relation;
+    claims_relation relation;
     double promised, tolerance;
-    void (*compute)(repro *r); /* reports this claim, and its neighbours with the same  */
-    const char *hypothesis;    /* what must hold for a verdict; NULL: nothing else      */
-    int many;                  /* one line for each model, layer, bound, ...            */
-} repro_claim;
+    void (*compute)(
+        claims_work *r);    /* reports this claim, and its neighbours with the same  */
+    const char *hypothesis; /* what must hold for a verdict; NULL: nothing else      */
+    int many;               /* one line for each model, layer, bound, ...            */
+} claims_entry;
 
-extern const repro_claim repro_claims[];
-extern const size_t repro_claim_count;
-const repro_claim *repro_claim_find(const char *id); /* NULL: none */
-const char *repro_part_title(lipsc_claim_part part);
+extern const claims_entry claims_table[];
+extern const size_t claims_count;
+const claims_entry *claims_find(const char *id); /* NULL: none */
+const char *claims_part_title(lipsc_claim_part part);
 
 /* ---- Verdicts: judge.c --------------------------------------------------------------- */
 
 /* A claim where it is judged; what differs from the table is filled in by the caller. */
 typedef struct {
-    const repro_claim *claim;
+    const claims_entry *claim;
     char name[128];
     const char *section, *statement, *origin;
     double promised, tolerance;
     const char
         *unmet;       /* the hypothesis fails, in these words: shown, not judged; or NULL */
     const char *says; /* a paragraph in plain words, or NULL                              */
-} repro_line;
+} claims_line;
 
-repro_line repro_line_of(const char *id);
+claims_line claims_line_of(const char *id);
 
 #if defined(__GNUC__)
 #define REPRO_PRINTF(at) __attribute__((format(printf, at, at + 1)))
@@ -107,27 +108,28 @@ repro_line repro_line_of(const char *id);
 
 /* Compares, stores.  words: the measurement for people.  What is not finite holds nowhere.
  */
-void repro_judge(repro *r, const repro_line *line, double measured, const char *words, ...)
-    REPRO_PRINTF(4);
+void claims_judge(claims_work *r, const claims_line *line, double measured,
+                  const char *words, ...) REPRO_PRINTF(4);
 /* The line is not judged, with the reason. */
-void repro_leave(repro *r, const repro_line *line, const char *reason, ...) REPRO_PRINTF(3);
+void claims_leave(claims_work *r, const claims_line *line, const char *reason, ...)
+    REPRO_PRINTF(3);
 /* The same for a claim as it stands in the table. */
-void repro_say(repro *r, const char *id, double measured, const char *words, ...)
+void claims_say(claims_work *r, const char *id, double measured, const char *words, ...)
     REPRO_PRINTF(4);
-void repro_pass(repro *r, const char *id, const char *reason, ...) REPRO_PRINTF(3);
+void claims_pass(claims_work *r, const char *id, const char *reason, ...) REPRO_PRINTF(3);
 
 /* 1: this line is in the run file already. */
-int repro_known(repro *r, const char *name);
+int claims_known(claims_work *r, const char *name);
 /* A row that is no line, such as a cell of a table; takes over row. */
-void repro_store(repro *r, const char *key, json_t *row);
-void repro_fail(repro *r, lipsc_status status, const lipsc_error *err);
-int repro_stopped(repro *r); /* failed or interrupted: leave */
+void claims_store(claims_work *r, const char *key, json_t *row);
+void claims_fail(claims_work *r, lipsc_status status, const lipsc_error *err);
+int claims_stopped(claims_work *r); /* failed or interrupted: leave */
 /* What is worked on. */
-void repro_doing(repro *r, const char *what, ...) REPRO_PRINTF(2);
+void claims_doing(claims_work *r, const char *what, ...) REPRO_PRINTF(2);
 
 /* The larger, the smaller of what was met; a NaN stays one. */
-void repro_raise(double *most, double value);
-void repro_lower(double *least, double value);
+void claims_raise(double *most, double value);
+void claims_lower(double *least, double value);
 
 /* ---- Bounds on a batch of inputs: records.c ------------------------------------------ */
 
@@ -139,19 +141,20 @@ typedef struct {
     size_t refused;         /* inputs where it was refused though its hypotheses hold   */
     char reason[160];       /* of a refusal                                             */
     int lower;              /* a lower bound                                            */
-} repro_record;
+} claims_record;
 
-void repro_record_add(repro_record *record, const lipsc_zoo_case *z,
-                      const lipsc_zoo_row *row, double exact);
+void claims_record_add(claims_record *record, const lipsc_zoo_case *z,
+                       const lipsc_zoo_row *row, double exact);
 /* Not judged where the bound was refused though its hypotheses hold, or at every input. */
-void repro_record_say(repro *r, const repro_line *line, const repro_record *record);
+void claims_record_say(claims_work *r, const claims_line *line,
+                       const claims_record *record);
 
 /* ---- What came out: results.c -------------------------------------------------------- */
 
 /* Lines, curves and worst cases of the run file; r->out. */
-lipsc_status repro_results_read(const char *run_file, lipsc_claims *out, lipsc_error *err);
+lipsc_status claims_results_read(const char *run_file, lipsc_claims *out, lipsc_error *err);
 /* A law of this call; its texts are copied. */
-void repro_fit_add(repro *r, const lipsc_claim_fit *fit);
+void claims_fit_add(claims_work *r, const lipsc_claim_fit *fit);
 
 /* ---- Small layers: small.c ----------------------------------------------------------- */
 
@@ -160,48 +163,51 @@ typedef struct {
     double A[9], V[9];
     lipsc_layer layer; /* resolved */
     lipsc_head_facts facts;
-} repro_small;
+} claims_small;
 
-lipsc_status repro_small_ready(repro_small *s, size_t d);                  /* A, V filled */
-lipsc_status repro_small_identity(repro_small *s, size_t d, double score); /* A = score I */
-void repro_small_free(repro_small *s);
+lipsc_status claims_small_ready(claims_small *s, size_t d); /* A, V filled */
+lipsc_status claims_small_identity(claims_small *s, size_t d,
+                                   double score); /* A = score I */
+void claims_small_free(claims_small *s);
 
 /* NaN where something fails: a line then does not hold. */
-double repro_reach(const repro_small *s, lipsc_worst *worst, int causal); /* frees worst */
-double repro_sigma(const lipsc_layer *layer, const lipsc_input *input);   /* dense       */
+double claims_reach(const claims_small *s, lipsc_worst *worst,
+                    int causal);                                         /* frees worst */
+double claims_sigma(const lipsc_layer *layer, const lipsc_input *input); /* dense       */
 /* A bound that needs n and R alone. */
-double repro_ball_bound(const repro_small *s, const char *name, size_t n, double R,
-                        int causal);
+double claims_ball_bound(const claims_small *s, const char *name, size_t n, double R,
+                         int causal);
 
 /* A stream of random numbers. */
 typedef struct {
     uint64_t seed, next;
-} repro_dice;
+} claims_dice;
 
-double repro_uniform(repro_dice *dice);
-size_t repro_among(repro_dice *dice, size_t low, size_t high); /* both included */
-void repro_normal(repro_dice *dice, size_t count, double size, double *x);
+double claims_uniform(claims_dice *dice);
+size_t claims_among(claims_dice *dice, size_t low, size_t high); /* both included */
+void claims_normal(claims_dice *dice, size_t count, double size, double *x);
 /* A (d, d) of norm about one: 0 Gaussian, 1 -I, 2 I, 3 skew, 4 rank one. */
-void repro_score_matrix(repro_dice *dice, size_t kind, size_t d, double *A);
-void repro_tokens(repro_dice *dice, size_t n, size_t d, double R, int boundary, double *X);
+void claims_score_matrix(claims_dice *dice, size_t kind, size_t d, double *A);
+void claims_tokens(claims_dice *dice, size_t n, size_t d, double R, int boundary,
+                   double *X);
 
 /* J, column-major (m, n), to be released; NULL where memory is short.  With weights it is
  * D^{1/2} J D^{-1/2}. */
-double *repro_jacobian(lipsc_attn *attn);
+double *claims_jacobian(lipsc_attn *attn);
 
 /* A row of the run: exact value, formula, bound; mean_field.c */
-void repro_mean_field_row(repro *r, const char *experiment, const char *what, double a,
-                          double sigma, double promised, double upper);
+void claims_mean_field_row(claims_work *r, const char *experiment, const char *what,
+                           double a, double sigma, double promised, double upper);
 
 /* ---- Models: run.c ------------------------------------------------------------------ */
 
 /* A model that may be one of the kept ones. */
-lipsc_status repro_model_open(repro *r, const char *spec, lipsc_model **out,
-                              lipsc_error *err);
-void repro_model_close(repro *r, lipsc_model *model); /* NULL does nothing */
+lipsc_status claims_model_open(claims_work *r, const char *spec, lipsc_model **out,
+                               lipsc_error *err);
+void claims_model_close(claims_work *r, lipsc_model *model); /* NULL does nothing */
 /* 1: of the size that the paper took, GPT-2 small or BERT base. */
-int repro_is_published(repro *r, const char *spec, const char *architecture);
-const char *repro_encoder(const repro *r); /* the given one, or random:bert:nano */
+int claims_is_published(claims_work *r, const char *spec, const char *architecture);
+const char *claims_encoder(const claims_work *r); /* the given one, or random:bert:nano */
 
 /* The attention of the middle layer at a window of the first text. */
 typedef struct {
@@ -209,50 +215,50 @@ typedef struct {
     lipsc_device *device;
     lipsc_place *place;
     place_point point;
-} repro_window;
+} claims_window;
 
 /* mask NULL: the model's own.  0: it failed, which r knows; close it either way.  layers.c
  */
-int repro_window_open(repro *r, const char *spec, const lipsc_mask *mask, size_t length,
-                      size_t *layer, repro_window *out);
-void repro_window_close(repro *r, repro_window *window);
+int claims_window_open(claims_work *r, const char *spec, const lipsc_mask *mask,
+                       size_t length, size_t *layer, claims_window *out);
+void claims_window_close(claims_work *r, claims_window *window);
 
 /* ---- Computations -------------------------------------------------------------------- */
 
-void repro_split_theorem(repro *r);
-void repro_split_examples(repro *r);
-void repro_embedding(repro *r);
-void repro_not_lipschitz(repro *r);
-void repro_prior(repro *r);
-void repro_bounds(repro *r);
-void repro_identity(repro *r);
-void repro_row_lemma(repro *r);
-void repro_hardy_lemma(repro *r);
-void repro_behind_norms(repro *r);
-void repro_whole_distances(repro *r);
-void repro_toolbox(repro *r);
-void repro_one_outlier(repro *r);
-void repro_adapted(repro *r);
-void repro_any_matrix(repro *r);
-void repro_two_outliers(repro *r);
-void repro_two_diracs(repro *r);
-void repro_first_distance(repro *r);
-void repro_plateau(repro *r);
-void repro_few_atoms(repro *r);
-void repro_outlier_first(repro *r);
-void repro_many_tokens(repro *r);
-void repro_averaging(repro *r);
-void repro_sphere(repro *r);
-void repro_crossover(repro *r);
-void repro_told_apart(repro *r);
-void repro_large_radius(repro *r);
-void repro_decoder_bounds(repro *r);
-void repro_encoder_bounds(repro *r);
-void repro_layernorm(repro *r);
-void repro_duplication(repro *r);
-void repro_known_outlier(repro *r);
-void repro_flat_tokens(repro *r);
-void repro_growth(repro *r);
-void repro_adversarial(repro *r);
+void claims_split_theorem(claims_work *r);
+void claims_split_examples(claims_work *r);
+void claims_embedding(claims_work *r);
+void claims_not_lipschitz(claims_work *r);
+void claims_prior(claims_work *r);
+void claims_bounds(claims_work *r);
+void claims_identity(claims_work *r);
+void claims_row_lemma(claims_work *r);
+void claims_hardy_lemma(claims_work *r);
+void claims_behind_norms(claims_work *r);
+void claims_whole_distances(claims_work *r);
+void claims_toolbox(claims_work *r);
+void claims_one_outlier(claims_work *r);
+void claims_adapted(claims_work *r);
+void claims_any_matrix(claims_work *r);
+void claims_two_outliers(claims_work *r);
+void claims_two_diracs(claims_work *r);
+void claims_first_distance(claims_work *r);
+void claims_plateau(claims_work *r);
+void claims_few_atoms(claims_work *r);
+void claims_outlier_first(claims_work *r);
+void claims_many_tokens(claims_work *r);
+void claims_averaging(claims_work *r);
+void claims_sphere(claims_work *r);
+void claims_crossover(claims_work *r);
+void claims_told_apart(claims_work *r);
+void claims_large_radius(claims_work *r);
+void claims_decoder_bounds(claims_work *r);
+void claims_encoder_bounds(claims_work *r);
+void claims_layernorm(claims_work *r);
+void claims_duplication(claims_work *r);
+void claims_known_outlier(claims_work *r);
+void claims_flat_tokens(claims_work *r);
+void claims_growth(claims_work *r);
+void claims_adversarial(claims_work *r);
 
 #endif

@@ -17,7 +17,7 @@ enum { MOST_LENGTHS = 64 };
 
 /* The paper's grids: 2, 4, ..., 98, and 2, 12, ..., 502 of a second text, where model and
  * text go as far with ten windows; `longest` is what they allow.  How many. */
-static size_t fill_lengths(const repro *r, const repro_curve *c, size_t longest,
+static size_t fill_lengths(const claims_work *r, const claims_curve *c, size_t longest,
                            size_t lengths[MOST_LENGTHS]) {
     static const size_t quick[] = {8, 16, 32};
     const int longer = c->longer && longest > 98;
@@ -32,7 +32,7 @@ static size_t fill_lengths(const repro *r, const repro_curve *c, size_t longest,
 }
 
 /* Tokens that ten windows of the text and the model's positions leave for one. */
-static lipsc_status longest_window(const repro *r, const repro_curve *c,
+static lipsc_status longest_window(const claims_work *r, const claims_curve *c,
                                    const lipsc_study_settings *set, size_t *longest,
                                    lipsc_error *err) {
     const lipsc_model_info *info = lipsc_model_describe(set->open);
@@ -55,7 +55,7 @@ typedef struct {
     lipsc_study *study; /* NULL: it failed */
 } curve;
 
-static void fill_settings(repro *r, const repro_curve *c, curve *out) {
+static void fill_settings(claims_work *r, const claims_curve *c, curve *out) {
     static const lipsc_mask masks[] = {
         [REPRO_MASK_NONE] = LIPSC_MASK_NONE, [REPRO_MASK_CAUSAL] = LIPSC_MASK_CAUSAL};
     const size_t layers = lipsc_model_describe(out->set.open)->layers;
@@ -79,12 +79,12 @@ static void fill_settings(repro *r, const repro_curve *c, curve *out) {
     set->ctx = r->set->ctx;
 }
 
-static void sweep(repro *r, const repro_curve *c, curve *out) {
+static void sweep(claims_work *r, const claims_curve *c, curve *out) {
     lipsc_error err = {.text = ""};
     size_t longest;
     lipsc_study_settings *set = &out->set;
     lipsc_study_defaults(set);
-    lipsc_status status = repro_model_open(r, c->spec, &set->open, &err);
+    lipsc_status status = claims_model_open(r, c->spec, &set->open, &err);
     if (!status) {
         fill_settings(r, c, out);
         status = longest_window(r, c, set, &longest, &err);
@@ -99,12 +99,12 @@ static void sweep(repro *r, const repro_curve *c, curve *out) {
         status = lipsc_study_run(out->study, &err);
         if (r->set->doing) r->set->doing(r->set->ctx, NULL);
     }
-    if (status) repro_fail(r, status, &err);
+    if (status) claims_fail(r, status, &err);
 }
 
-static void curve_free(repro *r, curve *c) {
+static void curve_free(claims_work *r, curve *c) {
     lipsc_study_close(c->study);
-    repro_model_close(r, c->set.open);
+    claims_model_close(r, c->set.open);
 }
 
 /* ---- Laws ---------------------------------------------------------------------------- */
@@ -121,8 +121,8 @@ static const lipsc_fit no_fit = {
     .exponent = NAN, .coefficient = NAN, .low = NAN, .high = NAN, .lack_of_fit = NAN};
 
 /* value ~ coefficient against^exponent, over the cells of a layer; NaN where too few. */
-static lipsc_fit fit(repro *r, const repro_curve *c, const lipsc_study *study, size_t layer,
-                     const char *value, const char *against) {
+static lipsc_fit fit(claims_work *r, const claims_curve *c, const lipsc_study *study,
+                     size_t layer, const char *value, const char *against) {
     lipsc_fit out = no_fit;
     const size_t cells = lipsc_study_count(study);
     lipsc_fit_point *points = lipsc_alloc(cells, sizeof *points);
@@ -138,20 +138,20 @@ static lipsc_fit fit(repro *r, const repro_curve *c, const lipsc_study *study, s
     if (!points || lipsc_fit_power(count, points, r->set->seed, &out, NULL, NULL))
         out = no_fit;
     lipsc_release(points);
-    repro_fit_add(r, &(lipsc_claim_fit){.experiment = c->name,
-                                        .model = c->spec,
-                                        .map = lipsc_map_name(c->map),
-                                        .layer = layer,
-                                        .value = value,
-                                        .against = against,
-                                        .exponent = out.exponent,
-                                        .exponent_low = out.low,
-                                        .exponent_high = out.high,
-                                        .coefficient = out.coefficient,
-                                        .law = out.lengths ? out.law : -1,
-                                        .lack_of_fit = out.lack_of_fit,
-                                        .lengths = out.lengths,
-                                        .starts = out.starts});
+    claims_fit_add(r, &(lipsc_claim_fit){.experiment = c->name,
+                                         .model = c->spec,
+                                         .map = lipsc_map_name(c->map),
+                                         .layer = layer,
+                                         .value = value,
+                                         .against = against,
+                                         .exponent = out.exponent,
+                                         .exponent_low = out.low,
+                                         .exponent_high = out.high,
+                                         .coefficient = out.coefficient,
+                                         .law = out.lengths ? out.law : -1,
+                                         .lack_of_fit = out.lack_of_fit,
+                                         .lengths = out.lengths,
+                                         .starts = out.starts});
     return out;
 }
 
@@ -173,16 +173,16 @@ static double correlation(const lipsc_study *study, size_t layer) {
 }
 
 /* Returns the fit of sigma against n. */
-static lipsc_fit layer_lines(repro *r, const repro_curve *c, const lipsc_study *study,
-                             size_t layer, int place) {
-    repro_laws laws = {.correlated = correlation(study, layer)};
+static lipsc_fit layer_lines(claims_work *r, const claims_curve *c,
+                             const lipsc_study *study, size_t layer, int place) {
+    claims_laws laws = {.correlated = correlation(study, layer)};
     laws.defined = fit(r, c, study, layer, "sigma", "n");
     laws.released = fit(r, c, study, layer, "released", "n");
     laws.radius = fit(r, c, study, layer, "radius_rms", "n");
     fit(r, c, study, layer, "sigma", "radius_rms");
-    repro_law_lines(r, c, layer, &c->drawn[place], &laws,
-                    c->trained && c->map == LIPSC_MAP_ATTENTION &&
-                        c->mask == REPRO_MASK_MODEL);
+    claims_law_lines(r, c, layer, &c->drawn[place], &laws,
+                     c->trained && c->map == LIPSC_MAP_ATTENTION &&
+                         c->mask == REPRO_MASK_MODEL);
     return laws.defined;
 }
 
@@ -206,10 +206,10 @@ typedef struct {
     lipsc_fit fit; /* of sigma against n          */
 } outcome;
 
-static outcome draw_curve(repro *r, const repro_curve *c) {
+static outcome draw_curve(claims_work *r, const claims_curve *c) {
     curve drawn = {.study = NULL};
     outcome out = {NAN, no_fit};
-    if (repro_stopped(r)) return out;
+    if (claims_stopped(r)) return out;
     if (r->set->part) {
         char title[4400];
         snprintf(title, sizeof title, "%s (%s)", c->name, c->spec);
@@ -232,9 +232,9 @@ static outcome draw_curve(repro *r, const repro_curve *c) {
 /* ---- All of them --------------------------------------------------------------------- */
 
 /* ratio: what the built-in model and text give, causal over unmasked. */
-static void mask_line(repro *r, const char *who, const char *origin, int built_in,
+static void mask_line(claims_work *r, const char *who, const char *origin, int built_in,
                       double ratio, double masked, double unmasked) {
-    repro_line line = repro_line_of("mask");
+    claims_line line = claims_line_of("mask");
     char statement[120];
     snprintf(line.name, sizeof line.name, "mask: %s", who);
     snprintf(statement, sizeof statement, "%s: %s", who, line.claim->statement);
@@ -245,20 +245,20 @@ static void mask_line(repro *r, const char *who, const char *origin, int built_i
         line.unmet = "not the built-in model and text with seed 1";
     else if (r->set->quick)
         line.unmet = "the quick form has shorter windows";
-    repro_judge(r, &line, masked / unmasked, "causal %.4g, unmasked %.4g at the longest n",
-                masked, unmasked);
+    claims_judge(r, &line, masked / unmasked, "causal %.4g, unmasked %.4g at the longest n",
+                 masked, unmasked);
 }
 
-static void leave_random_gpt2(repro *r) {
-    repro_line line = repro_line_of("growth-defined");
+static void leave_random_gpt2(claims_work *r) {
+    claims_line line = claims_line_of("growth-defined");
     snprintf(line.name, sizeof line.name, "growth-defined: random GPT-2, layer 6");
     line.statement = "random GPT-2, layer 6";
     line.origin = "0.445 n^0.25 drawn (random GPT-2)";
-    repro_leave(r, &line, "the quick form leaves it out");
+    claims_leave(r, &line, "the quick form leaves it out");
 }
 
 /* Returns the law of the pretrained one. */
-static lipsc_fit decoders(repro *r, size_t text, const char *suffix) {
+static lipsc_fit decoders(claims_work *r, size_t text, const char *suffix) {
     char names[4][64], random[4200];
     static const char *const kinds[] = {"decoder", "decoder random", "decoder unmasked",
                                         "random GPT-2"};
@@ -269,33 +269,33 @@ static lipsc_fit decoders(repro *r, size_t text, const char *suffix) {
         snprintf(random, sizeof random, "random:gpt2:nano"); /* of the same shape */
     else
         snprintf(random, sizeof random, "random:%s", r->decoder);
-    repro_curve c = {.name = names[0],
-                     .spec = r->decoder,
-                     .text = text,
-                     .map = LIPSC_MAP_ATTENTION,
-                     .first = 1,
-                     .trained = 1,
-                     .own = repro_is_published(r, r->decoder, "gpt2"),
-                     .drawn_for = "GPT-2"};
+    claims_curve c = {.name = names[0],
+                      .spec = r->decoder,
+                      .text = text,
+                      .map = LIPSC_MAP_ATTENTION,
+                      .first = 1,
+                      .trained = 1,
+                      .own = claims_is_published(r, r->decoder, "gpt2"),
+                      .drawn_for = "GPT-2"};
     if (c.own) {
-        c.drawn[0] = (repro_drawn){35.3, 0.26};
-        c.drawn[1] = (repro_drawn){25.0, 0.51};
+        c.drawn[0] = (claims_drawn){35.3, 0.26};
+        c.drawn[1] = (claims_drawn){25.0, 0.51};
     }
     const outcome masked = draw_curve(r, &c);
     if (text == 0) {
         c.name = names[2];
         c.mask = REPRO_MASK_NONE;
         c.first = 0;
-        c.drawn[1] = (repro_drawn){0};
+        c.drawn[1] = (claims_drawn){0};
         mask_line(r, "decoder", "0.653 (gpt2-nano, layer 3, n = 98)", built_in, 0.653,
                   masked.median, draw_curve(r, &c).median);
     }
-    c = (repro_curve){.name = names[1],
-                      .spec = random,
-                      .text = text,
-                      .map = LIPSC_MAP_ATTENTION,
-                      .first = 1,
-                      .drawn_for = "random GPT-2"};
+    c = (claims_curve){.name = names[1],
+                       .spec = random,
+                       .text = text,
+                       .map = LIPSC_MAP_ATTENTION,
+                       .first = 1,
+                       .drawn_for = "random GPT-2"};
     draw_curve(r, &c);
     if (text == 0 && r->set->quick) leave_random_gpt2(r);
     if (text == 0 && !r->set->quick) { /* the size and the grid that the paper drew */
@@ -303,53 +303,53 @@ static lipsc_fit decoders(repro *r, size_t text, const char *suffix) {
         c.spec = "random:gpt2";
         c.first = 0;
         c.own = 1;
-        c.drawn[1] = (repro_drawn){0.445, 0.25};
+        c.drawn[1] = (claims_drawn){0.445, 0.25};
         draw_curve(r, &c);
     }
     return masked.fit;
 }
 
-static void encoders(repro *r, size_t text, const char *suffix) {
+static void encoders(claims_work *r, size_t text, const char *suffix) {
     char names[3][96], random[4200];
     const char *kind = r->set->bert ? "encoder" : "encoder random";
     static const char *const forms[] = {"", " with residual and norm", " masked"};
     for (size_t i = 0; i < 3; i++)
         snprintf(names[i], sizeof names[i], "%s%s%s", kind, forms[i], suffix);
     snprintf(random, sizeof random, "random:%s", r->set->bert ? r->set->bert : "bert:nano");
-    repro_curve c = {.name = names[0],
-                     .spec = repro_encoder(r),
-                     .text = text,
-                     .map = LIPSC_MAP_ATTENTION,
-                     .first = 1,
-                     .longer = text > 0,
-                     .trained = r->set->bert != NULL,
-                     .own = r->set->bert && repro_is_published(r, r->set->bert, "bert"),
-                     .drawn_for = "BERT"};
+    claims_curve c = {.name = names[0],
+                      .spec = claims_encoder(r),
+                      .text = text,
+                      .map = LIPSC_MAP_ATTENTION,
+                      .first = 1,
+                      .longer = text > 0,
+                      .trained = r->set->bert != NULL,
+                      .own = r->set->bert && claims_is_published(r, r->set->bert, "bert"),
+                      .drawn_for = "BERT"};
     const int own = c.own;
     const double unmasked = draw_curve(r, &c).median;
     c.name = names[1]; /* the map of the released script */
     c.map = LIPSC_MAP_RESIDUAL;
-    if (own && text == 0) c.drawn[0] = (repro_drawn){14.3, 0.24};
+    if (own && text == 0) c.drawn[0] = (claims_drawn){14.3, 0.24};
     draw_curve(r, &c);
     if (text > 0) return;
     c.name = names[2];
     c.map = LIPSC_MAP_ATTENTION;
     c.mask = REPRO_MASK_CAUSAL;
     c.first = 0;
-    if (own) c.drawn[1] = (repro_drawn){6.44, 0.25};
+    if (own) c.drawn[1] = (claims_drawn){6.44, 0.25};
     c.drawn_for = "\"BERT decoder\", no mask";
     mask_line(r, "encoder", "1.63 (random:bert:nano, n = 98); the paper passes no mask",
               !r->set->bert, 1.63, draw_curve(r, &c).median, unmasked);
     if (!r->set->bert) return;
-    c = (repro_curve){.name = "encoder random",
-                      .spec = random,
-                      .map = LIPSC_MAP_ATTENTION,
-                      .first = 1,
-                      .drawn_for = "random BERT"};
+    c = (claims_curve){.name = "encoder random",
+                       .spec = random,
+                       .map = LIPSC_MAP_ATTENTION,
+                       .first = 1,
+                       .drawn_for = "random BERT"};
     draw_curve(r, &c);
 }
 
-void repro_growth(repro *r) {
+void claims_growth(claims_work *r) {
     lipsc_fit fits[LIPSC_CLAIM_TEXTS];
     for (size_t t = 0; t < r->texts.count; t++) {
         char suffix[32] = "";
@@ -357,6 +357,6 @@ void repro_growth(repro *r) {
         fits[t] = decoders(r, t, suffix);
         encoders(r, t, suffix);
     }
-    repro_texts_line(r, r->texts.count, fits);
-    if (!r->set->bert) repro_pass(r, "pretrained-encoder", "give a pretrained BERT");
+    claims_texts_line(r, r->texts.count, fits);
+    if (!r->set->bert) claims_pass(r, "pretrained-encoder", "give a pretrained BERT");
 }

@@ -12,7 +12,7 @@
 /* A spoilt line makes a promise so much stronger. */
 static const double spoil_factor = 1000.0;
 
-void repro_fail(repro *r, lipsc_status status, const lipsc_error *err) {
+void claims_fail(claims_work *r, lipsc_status status, const lipsc_error *err) {
     if (r->status) return;
     r->status = status;
     if (err && *err->text)
@@ -21,14 +21,14 @@ void repro_fail(repro *r, lipsc_status status, const lipsc_error *err) {
         lipsc_fail(&r->err, status, "%s", lipsc_strerror(status));
 }
 
-int repro_stopped(repro *r) {
+int claims_stopped(claims_work *r) {
     const lipsc_claims_settings *set = r->set;
     if (!r->status && set->stop && set->stop(set->ctx))
-        repro_fail(r, LIPSC_E_STOPPED, NULL);
+        claims_fail(r, LIPSC_E_STOPPED, NULL);
     return r->status != LIPSC_OK;
 }
 
-void repro_doing(repro *r, const char *what, ...) {
+void claims_doing(claims_work *r, const char *what, ...) {
     char text[480];
     va_list args;
     if (!r->set->doing) return;
@@ -38,11 +38,11 @@ void repro_doing(repro *r, const char *what, ...) {
     r->set->doing(r->set->ctx, text);
 }
 
-void repro_store(repro *r, const char *key, json_t *row) {
+void claims_store(claims_work *r, const char *key, json_t *row) {
     lipsc_error err = {.text = ""};
     lipsc_status status = LIPSC_OK;
     if (!r->status) status = row ? lipsc_run_put(r->run, key, row, &err) : LIPSC_E_NOMEM;
-    if (status) repro_fail(r, status, &err);
+    if (status) claims_fail(r, status, &err);
     json_decref(row);
 }
 
@@ -50,35 +50,35 @@ static void key_of(const char *name, char *key, size_t room) {
     snprintf(key, room, "line: %s", name);
 }
 
-int repro_known(repro *r, const char *name) {
+int claims_known(claims_work *r, const char *name) {
     char key[160];
     json_t *row = NULL;
     lipsc_error err;
     key_of(name, key, sizeof key);
     const lipsc_status status = lipsc_run_get(r->run, key, &row, &err);
-    if (status) repro_fail(r, status, &err);
+    if (status) claims_fail(r, status, &err);
     const int known = row != NULL;
     json_decref(row);
     return known;
 }
 
-void repro_raise(double *most, double value) { *most = lipsc_max(*most, value); }
+void claims_raise(double *most, double value) { *most = lipsc_max(*most, value); }
 
-void repro_lower(double *least, double value) { *least = lipsc_min(*least, value); }
+void claims_lower(double *least, double value) { *least = lipsc_min(*least, value); }
 
-repro_line repro_line_of(const char *id) {
-    const repro_claim *c = repro_claim_find(id);
-    repro_line line = {.claim = c,
-                       .section = c->section,
-                       .statement = c->statement,
-                       .origin = c->origin,
-                       .promised = c->promised,
-                       .tolerance = c->tolerance};
+claims_line claims_line_of(const char *id) {
+    const claims_entry *c = claims_find(id);
+    claims_line line = {.claim = c,
+                        .section = c->section,
+                        .statement = c->statement,
+                        .origin = c->origin,
+                        .promised = c->promised,
+                        .tolerance = c->tolerance};
     snprintf(line.name, sizeof line.name, "%s", id);
     return line;
 }
 
-static double promise(repro *r, const repro_line *line) {
+static double promise(claims_work *r, const claims_line *line) {
     if (!r->set->spoil || strcmp(r->set->spoil, line->name)) return line->promised;
     switch (line->claim->relation) {
     case REPRO_AT_MOST:
@@ -91,7 +91,7 @@ static double promise(repro *r, const repro_line *line) {
 }
 
 /* A NaN holds nowhere, nor does an infinity: nothing was met, or too much. */
-static int compare(const repro_line *line, double promised, double measured) {
+static int compare(const claims_line *line, double promised, double measured) {
     if (!isfinite(measured)) return 0;
     switch (line->claim->relation) {
     case REPRO_AT_MOST:
@@ -104,7 +104,7 @@ static int compare(const repro_line *line, double promised, double measured) {
 }
 
 /* Few lengths and inputs confirm nothing.  A counterexample is one however it was found. */
-static const char *verdict(const repro *r, const repro_line *line, double promised,
+static const char *verdict(const claims_work *r, const claims_line *line, double promised,
                            double measured) {
     if (line->unmet) return "not judged";
     const int holds = compare(line, promised, measured);
@@ -113,8 +113,8 @@ static const char *verdict(const repro *r, const repro_line *line, double promis
     return holds ? "yes" : "no";
 }
 
-static void add(repro *r, const repro_line *line, const char *measured, const char *holds,
-                double promised, double value) {
+static void add(claims_work *r, const claims_line *line, const char *measured,
+                const char *holds, double promised, double value) {
     char key[160];
     key_of(line->name, key, sizeof key);
     r->spoiled |= r->set->spoil && !strcmp(r->set->spoil, line->name);
@@ -131,14 +131,15 @@ static void add(repro *r, const repro_line *line, const char *measured, const ch
                                   .promised = promised,
                                   .value = value,
                                   .says = line->says};
-    repro_store(r, key,
-                lipsc_fields_json(lipsc_claim_line_fields(), &row,
-                                  LIPSC_CLAIM_ORDER | (line->says ? LIPSC_CLAIM_SAYS : 0)));
-    repro_doing(r, "%s", line->statement);
+    claims_store(
+        r, key,
+        lipsc_fields_json(lipsc_claim_line_fields(), &row,
+                          LIPSC_CLAIM_ORDER | (line->says ? LIPSC_CLAIM_SAYS : 0)));
+    claims_doing(r, "%s", line->statement);
 }
 
-static void judge(repro *r, const repro_line *line, double measured, const char *words,
-                  va_list args) {
+static void judge(claims_work *r, const claims_line *line, double measured,
+                  const char *words, va_list args) {
     char text[480];
     vsnprintf(text, sizeof text, words, args);
     const double promised = promise(r, line);
@@ -150,16 +151,17 @@ static void judge(repro *r, const repro_line *line, double measured, const char 
 }
 
 /* The reason as text, not judged. */
-static void leave(repro *r, const repro_line *line, const char *reason, va_list args) {
+static void leave(claims_work *r, const claims_line *line, const char *reason,
+                  va_list args) {
     char text[480];
-    repro_line left = *line;
+    claims_line left = *line;
     vsnprintf(text, sizeof text, reason, args);
     left.unmet = text;
     add(r, &left, text, "not judged", NAN, NAN);
 }
 
-void repro_judge(repro *r, const repro_line *line, double measured, const char *words,
-                 ...) {
+void claims_judge(claims_work *r, const claims_line *line, double measured,
+                  const char *words, ...) {
     va_list args;
     if (r->status) return;
     va_start(args, words);
@@ -167,7 +169,7 @@ void repro_judge(repro *r, const repro_line *line, double measured, const char *
     va_end(args);
 }
 
-void repro_leave(repro *r, const repro_line *line, const char *reason, ...) {
+void claims_leave(claims_work *r, const claims_line *line, const char *reason, ...) {
     va_list args;
     if (r->status) return;
     va_start(args, reason);
@@ -175,8 +177,8 @@ void repro_leave(repro *r, const repro_line *line, const char *reason, ...) {
     va_end(args);
 }
 
-void repro_say(repro *r, const char *id, double measured, const char *words, ...) {
-    const repro_line line = repro_line_of(id);
+void claims_say(claims_work *r, const char *id, double measured, const char *words, ...) {
+    const claims_line line = claims_line_of(id);
     va_list args;
     if (r->status) return;
     va_start(args, words);
@@ -184,8 +186,8 @@ void repro_say(repro *r, const char *id, double measured, const char *words, ...
     va_end(args);
 }
 
-void repro_pass(repro *r, const char *id, const char *reason, ...) {
-    const repro_line line = repro_line_of(id);
+void claims_pass(claims_work *r, const char *id, const char *reason, ...) {
+    const claims_line line = claims_line_of(id);
     va_list args;
     if (r->status) return;
     va_start(args, reason);

@@ -21,7 +21,7 @@ static const char *no_interval(const lipsc_fit *f, char room[REASON]) {
 }
 
 /* Why an exponent is not held against the paper's, or NULL. */
-static const char *unmet(const repro *r, const repro_curve *c, const lipsc_fit *f,
+static const char *unmet(const claims_work *r, const claims_curve *c, const lipsc_fit *f,
                          char room[REASON]) {
     if (!c->own) return "not the paper's model";
     if (!r->set->texts.count) return "the built-in text, not the paper's";
@@ -37,7 +37,7 @@ static double outside(const lipsc_fit *f, double exponent) {
 /* ---- Words ----------------------------------------------------------------------------
  */
 
-static void describe_law(const repro_drawn *drawn, const char *for_whom, char *text,
+static void describe_law(const claims_drawn *drawn, const char *for_whom, char *text,
                          size_t room) {
     if (drawn->coefficient > 0.0)
         snprintf(text, room, "%.3g n^%.2f drawn (%s)", drawn->coefficient, drawn->exponent,
@@ -89,8 +89,8 @@ static const char *interval(const lipsc_fit *f, int digits, char room[48]) {
 }
 
 /* A paragraph on both values of a layer. */
-static void tell(const repro_curve *c, size_t layer, const repro_drawn *drawn,
-                 const repro_laws *laws, char *text, size_t size) {
+static void tell(const claims_curve *c, size_t layer, const claims_drawn *drawn,
+                 const claims_laws *laws, char *text, size_t size) {
     char origin[80], room[3][48];
     const lipsc_fit *defined = &laws->defined, *released = &laws->released;
     describe_law(drawn, c->drawn_for, origin, sizeof origin);
@@ -109,9 +109,10 @@ static void tell(const repro_curve *c, size_t layer, const repro_drawn *drawn,
  */
 
 /* The line of one value of a curve, with its interval against what is drawn. */
-static void law_line(repro *r, const repro_curve *c, size_t layer, const repro_drawn *drawn,
-                     const char *id, const lipsc_fit *f, int vanishing, const char *says) {
-    repro_line line = repro_line_of(id);
+static void law_line(claims_work *r, const claims_curve *c, size_t layer,
+                     const claims_drawn *drawn, const char *id, const lipsc_fit *f,
+                     int vanishing, const char *says) {
+    claims_line line = claims_line_of(id);
     char statement[160], origin[80], room[48], reason[REASON];
     describe_law(drawn, c->drawn_for, origin, sizeof origin);
     snprintf(line.name, sizeof line.name, "%s: %s, layer %zu", id, c->name, layer);
@@ -126,18 +127,18 @@ static void law_line(repro *r, const repro_curve *c, size_t layer, const repro_d
         line.unmet = "the slope fits, a straight line does not";
     line.says = says;
     if (vanishing)
-        repro_leave(r, &line, "zero but for the epsilon of the norm: %.2g n^%.2f",
-                    f->coefficient, f->exponent);
+        claims_leave(r, &line, "zero but for the epsilon of the norm: %.2g n^%.2f",
+                     f->coefficient, f->exponent);
     else if (!f->lengths)
-        repro_leave(r, &line, "fewer than three lengths");
+        claims_leave(r, &line, "fewer than three lengths");
     else
-        repro_judge(r, &line, outside(f, drawn->exponent), "%.3g n^%.2f%s", f->coefficient,
-                    tidy(f->exponent), interval(f, 2, room));
+        claims_judge(r, &line, outside(f, drawn->exponent), "%.3g n^%.2f%s", f->coefficient,
+                     tidy(f->exponent), interval(f, 2, room));
 }
 
-static void radius_line(repro *r, const repro_curve *c, size_t layer,
+static void radius_line(claims_work *r, const claims_curve *c, size_t layer,
                         const lipsc_fit *radius, double correlated) {
-    repro_line line = repro_line_of("radius");
+    claims_line line = claims_line_of("radius");
     char statement[160], room[48], reason[REASON];
     snprintf(line.name, sizeof line.name, "radius: %s, layer %zu", c->name, layer);
     snprintf(statement, sizeof statement, "%s, layer %zu: %s", c->name, layer,
@@ -147,15 +148,15 @@ static void radius_line(repro *r, const repro_curve *c, size_t layer,
     if (!line.unmet && radius->low <= 0.0 && radius->high > 0.0)
         line.unmet = "the interval has room for growth and for none";
     if (radius->lengths)
-        repro_judge(r, &line, isnan(radius->low) ? 0.0 : radius->low,
-                    "R ~ n^%.3f%s; ln sigma and ln R correlate by %.2f", radius->exponent,
-                    interval(radius, 3, room), correlated);
+        claims_judge(r, &line, isnan(radius->low) ? 0.0 : radius->low,
+                     "R ~ n^%.3f%s; ln sigma and ln R correlate by %.2f", radius->exponent,
+                     interval(radius, 3, room), correlated);
     else
-        repro_leave(r, &line, "fewer than three lengths");
+        claims_leave(r, &line, "fewer than three lengths");
 }
 
-void repro_law_lines(repro *r, const repro_curve *c, size_t layer, const repro_drawn *drawn,
-                     const repro_laws *laws, int with_radius) {
+void claims_law_lines(claims_work *r, const claims_curve *c, size_t layer,
+                      const claims_drawn *drawn, const claims_laws *laws, int with_radius) {
     char says[900];
     tell(c, layer, drawn, laws, says, sizeof says);
     law_line(r, c, layer, drawn, "growth-defined", &laws->defined, 0, says);
@@ -165,29 +166,29 @@ void repro_law_lines(repro *r, const repro_curve *c, size_t layer, const repro_d
 }
 
 /* The gap between the intervals that lie farthest apart; at most 0 where all meet. */
-void repro_texts_line(repro *r, size_t count, const lipsc_fit *fits) {
-    repro_line line = repro_line_of("second-text");
+void claims_texts_line(claims_work *r, size_t count, const lipsc_fit *fits) {
+    claims_line line = claims_line_of("second-text");
     double low = -INFINITY, high = INFINITY, least = INFINITY, most = -INFINITY;
     char reason[REASON];
     const char *why = NULL;
     for (size_t t = 0; t < count; t++) {
-        repro_raise(&low, fits[t].low);
-        repro_lower(&high, fits[t].high);
+        claims_raise(&low, fits[t].low);
+        claims_lower(&high, fits[t].high);
         least = lipsc_min(least, fits[t].exponent);
         most = lipsc_max(most, fits[t].exponent);
         if (!why) why = no_interval(&fits[t], reason);
     }
-    if (!repro_is_published(r, r->decoder, "gpt2"))
+    if (!claims_is_published(r, r->decoder, "gpt2"))
         line.unmet = "not the paper's model";
     else
         line.unmet = why;
     if (count < 2)
-        repro_leave(r, &line, "give a second text");
+        claims_leave(r, &line, "give a second text");
     else
-        repro_judge(r, &line, isnan(low) ? 0.0 : low - high,
-                    "exponents of sigma from %.2f to %.2f; the intervals %s", tidy(least),
-                    tidy(most),
-                    isnan(low)    ? "are missing"
-                    : low <= high ? "meet"
-                                  : "do not meet");
+        claims_judge(r, &line, isnan(low) ? 0.0 : low - high,
+                     "exponents of sigma from %.2f to %.2f; the intervals %s", tidy(least),
+                     tidy(most),
+                     isnan(low)    ? "are missing"
+                     : low <= high ? "meet"
+                                   : "do not meet");
 }

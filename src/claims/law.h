@@ -10,7 +10,7 @@
  * in the figure, or another model than the paper's. */
 typedef struct {
     double coefficient, exponent;
-} repro_drawn;
+} claims_drawn;
 
 enum { REPRO_MASK_MODEL, REPRO_MASK_NONE, REPRO_MASK_CAUSAL };
 
@@ -24,20 +24,20 @@ typedef struct {
     int longer;  /* n up to 502 in steps of 10, as far as the text goes */
     int trained; /* its tokens may grow with n                         */
     int own;     /* the paper's own model                              */
-    repro_drawn drawn[2];
+    claims_drawn drawn[2];
     const char *drawn_for;
-} repro_curve;
+} claims_curve;
 
 /* The laws of one layer of a curve against n, all of the same windows. */
 typedef struct {
     lipsc_fit defined, released, radius;
     double correlated; /* ln sigma with ln R */
-} repro_laws;
+} claims_laws;
 
 /* The lines of a layer: as defined, as released, and where with_radius the radius. */
-void repro_law_lines(repro *r, const repro_curve *c, size_t layer, const repro_drawn *drawn,
-                     const repro_laws *laws, int with_radius);
+void claims_law_lines(claims_work *r, const claims_curve *c, size_t layer,
+                      const claims_drawn *drawn, const claims_laws *laws, int with_radius);
 /* Whether the laws of several texts are told apart by their intervals. */
-void repro_texts_line(repro *r, size_t count, const lipsc_fit *fits);
+void claims_texts_line(claims_work *r, size_t count, const lipsc_fit *fits);
 
 #endif

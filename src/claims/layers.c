@@ -12,8 +12,8 @@ typedef struct {
     const char *spec; /* MODEL             */
 } place;
 
-static void store_rows(repro *r, const place *p, size_t layer, const lipsc_zoo_case *z,
-                       const lipsc_zoo_row *rows) {
+static void store_rows(claims_work *r, const place *p, size_t layer,
+                       const lipsc_zoo_case *z, const lipsc_zoo_row *rows) {
     for (size_t b = 0; b < lipsc_zoo_count; b++) {
         const lipsc_zoo_row *from = &rows[b];
         char key[128];
@@ -40,7 +40,7 @@ static void store_rows(repro *r, const place *p, size_t layer, const lipsc_zoo_c
                                                 : NAN));
         json_object_set_new(row, "refused",
                             *from->refused ? json_string(from->refused) : json_null());
-        repro_store(r, key, row);
+        claims_store(r, key, row);
     }
 }
 
@@ -70,16 +70,16 @@ static ranking rank_rows(const lipsc_zoo_case *z, const lipsc_zoo_row *rows) {
         out.said++;
         if (!strcmp(row->rule->name, "paper-finite-n")) out.paper = ratio;
         if (ratio < out.least) out.tightest = row->rule->name;
-        repro_lower(&out.least, ratio);
+        claims_lower(&out.least, ratio);
     }
     return out;
 }
 
-static void layer_line(repro *r, const place *p, size_t layer, const lipsc_zoo_case *z,
-                       const lipsc_zoo_row *rows) {
+static void layer_line(claims_work *r, const place *p, size_t layer,
+                       const lipsc_zoo_case *z, const lipsc_zoo_row *rows) {
     const ranking all = rank_rows(z, rows);
     char statement[120], regime_words[160] = "", unmet[400];
-    repro_line line = repro_line_of(p->id);
+    claims_line line = claims_line_of(p->id);
     lipsc_regime regime;
     if (!lipsc_zoo_regime(z, &regime, NULL))
         snprintf(regime_words, sizeof regime_words,
@@ -92,21 +92,21 @@ static void layer_line(repro *r, const place *p, size_t layer, const lipsc_zoo_c
         snprintf(unmet, sizeof unmet, "refused though its hypotheses hold: %s", all.why);
         line.unmet = unmet;
     }
-    repro_judge(
+    claims_judge(
         r, &line, all.least,
         "%zu bounds (%zu not for this layer): %s %.3g times sigma, that of 3.1 %.3g "
         "times%s",
         all.said, all.outside, all.tightest, all.least, all.paper, regime_words);
 }
 
-int repro_window_open(repro *r, const char *spec, const lipsc_mask *mask, size_t length,
-                      size_t *layer, repro_window *out) {
+int claims_window_open(claims_work *r, const char *spec, const lipsc_mask *mask,
+                       size_t length, size_t *layer, claims_window *out) {
     lipsc_error err = {.text = ""};
     lipsc_place_options of;
-    *out = (repro_window){.model = NULL};
-    if (repro_stopped(r)) return 0;
+    *out = (claims_window){.model = NULL};
+    if (claims_stopped(r)) return 0;
     lipsc_place_defaults(&of);
-    lipsc_status status = repro_model_open(r, spec, &out->model, &err);
+    lipsc_status status = claims_model_open(r, spec, &out->model, &err);
     /* products too small for several threads */
     if (!status) status = lipsc_device_open(NULL, 1, &out->device, &err);
     if (!status) {
@@ -120,27 +120,27 @@ int repro_window_open(repro *r, const char *spec, const lipsc_mask *mask, size_t
         status = lipsc_place_open(&of, &out->place, &err);
     }
     if (!status) status = place_point_make(out->place, 0, &out->point, &err);
-    if (status) repro_fail(r, status, &err);
+    if (status) claims_fail(r, status, &err);
     return !status;
 }
 
-void repro_window_close(repro *r, repro_window *window) {
+void claims_window_close(claims_work *r, claims_window *window) {
     place_point_free(&window->point);
     lipsc_place_close(window->place);
     lipsc_device_close(window->device);
-    if (window->model) repro_model_close(r, window->model);
+    if (window->model) claims_model_close(r, window->model);
 }
 
-static void bound_layer(repro *r, const place *p) {
+static void bound_layer(claims_work *r, const place *p) {
     lipsc_error err = {.text = ""};
     lipsc_zoo_case z;
     lipsc_svd_settings set;
     lipsc_svd_info info;
-    repro_window window;
+    claims_window window;
     size_t layer = 0;
     double sigma = NAN;
     memset(&z, 0, sizeof z);
-    if (repro_window_open(r, p->spec, NULL, r->set->quick ? 16 : 64, &layer, &window)) {
+    if (claims_window_open(r, p->spec, NULL, r->set->quick ? 16 : 64, &layer, &window)) {
         lipsc_zoo_row *rows = lipsc_alloc(lipsc_zoo_count, sizeof *rows);
         lipsc_svd_defaults(&set);
         lipsc_status status = rows ? LIPSC_OK : LIPSC_E_NOMEM;
@@ -152,7 +152,7 @@ static void bound_layer(repro *r, const place *p) {
                                          &z, &err);
         if (!status) status = lipsc_zoo_evaluate_all(&z, sigma, rows);
         if (status) {
-            repro_fail(r, status, &err);
+            claims_fail(r, status, &err);
         } else {
             store_rows(r, p, layer, &z, rows);
             layer_line(r, p, layer, &z, rows);
@@ -160,13 +160,13 @@ static void bound_layer(repro *r, const place *p) {
         lipsc_zoo_case_free(&z);
         lipsc_release(rows);
     }
-    repro_window_close(r, &window);
+    claims_window_close(r, &window);
 }
 
-void repro_decoder_bounds(repro *r) {
+void claims_decoder_bounds(claims_work *r) {
     bound_layer(r, &(place){"bounds-decoder", "bounds of the decoder", r->decoder});
 }
 
-void repro_encoder_bounds(repro *r) {
-    bound_layer(r, &(place){"bounds-encoder", "bounds of the encoder", repro_encoder(r)});
+void claims_encoder_bounds(claims_work *r) {
+    bound_layer(r, &(place){"bounds-encoder", "bounds of the encoder", claims_encoder(r)});
 }

@@ -6,16 +6,16 @@
 #include "core/mem.h"
 #include "claims/claims.h"
 
-void repro_outlier_first(repro *r) {
+void claims_outlier_first(claims_work *r) {
     static const double table[3][4] = {{1.5294, 3.4414, 5.3135, 5.6574},
                                        {1.4588, 3.8743, 14.4923, 22.0037},
                                        {1.4233, 3.3406, 14.6768, 52.6472}};
     static const size_t lengths[] = {2, 10, 100, 800};
     double off = 0.0, below = 0.0, least = INFINITY;
     for (size_t i = 0; i < 3; i++) {
-        repro_small s;
+        claims_small s;
         const double a = (double)(i + 1), R = sqrt(a);
-        if (repro_small_identity(&s, 1, -1.0)) return;
+        if (claims_small_identity(&s, 1, -1.0)) return;
         for (size_t j = 0; j < 4; j++) {
             static const char *const bounds[] = {"masked-finite-n", "masked-uniform",
                                                  "paper-finite-n"};
@@ -26,13 +26,13 @@ void repro_outlier_first(repro *r) {
                 continue;
             }
             const double promised = exp(worst.log_promised);
-            const double sigma = repro_reach(&s, &worst, 1);
-            repro_raise(&off, fabs(sigma / table[i][j] - 1.0));
-            repro_lower(&least, sigma / promised);
+            const double sigma = claims_reach(&s, &worst, 1);
+            claims_raise(&off, fabs(sigma / table[i][j] - 1.0));
+            claims_lower(&least, sigma / promised);
             double sharpest = INFINITY;
             for (size_t b = 0; b < 3; b++)
-                repro_lower(&sharpest, repro_ball_bound(&s, bounds[b], lengths[j], R, 1));
-            repro_raise(&below, sigma / sharpest);
+                claims_lower(&sharpest, claims_ball_bound(&s, bounds[b], lengths[j], R, 1));
+            claims_raise(&below, sigma / sharpest);
             snprintf(key, sizeof key, "masked, outlier first: a=%g n=%zu", a, lengths[j]);
             json_t *row = json_object();
             json_object_set_new(row, "experiment",
@@ -44,16 +44,16 @@ void repro_outlier_first(repro *r) {
             json_object_set_new(row, "sigma", lipsc_json_real(sigma));
             json_object_set_new(row, "best_construction", lipsc_json_real(promised));
             json_object_set_new(row, "upper", lipsc_json_real(sharpest));
-            repro_store(r, key, row);
+            claims_store(r, key, row);
         }
-        repro_small_free(&s);
+        claims_small_free(&s);
     }
-    repro_say(r, "masked-table", off, "off by at most %.1e", off);
-    repro_say(r, "masked-reached", least, "exact / formula at least %.4f", least);
-    repro_say(r, "masked-below", below, "at most %.3f of the sharpest", below);
+    claims_say(r, "masked-table", off, "off by at most %.1e", off);
+    claims_say(r, "masked-reached", least, "exact / formula at least %.4f", least);
+    claims_say(r, "masked-below", below, "at most %.3f of the sharpest", below);
 }
 
-static double causal_sigma(const repro_small *s, size_t n, double first, double last) {
+static double causal_sigma(const claims_small *s, size_t n, double first, double last) {
     double *X = lipsc_alloc(n, sizeof *X), sigma = NAN;
     lipsc_layer layer = s->layer;
     lipsc_svd_settings set;
@@ -123,50 +123,50 @@ static double crowd_sigma(size_t n, double R) {
     return sigma;
 }
 
-void repro_many_tokens(repro *r) {
+void claims_many_tokens(claims_work *r) {
     enum { TOKENS = 32000 };
-    repro_small s;
+    claims_small s;
     lipsc_worst worst;
     double limit = NAN, scales = INFINITY;
-    if (repro_small_identity(&s, 1, -1.0)) return;
+    if (claims_small_identity(&s, 1, -1.0)) return;
     if (!lipsc_construct_outlier(&s.facts, 1.0, 1000, 1, 0, &worst, NULL))
-        limit = repro_reach(&s, &worst, 1);
+        limit = claims_reach(&s, &worst, 1);
     /* the kernels, where they and the closed form meet */
     const double apart = fabs(crowd_sigma(1000, 1.0) / limit - 1.0);
     const double far = apart < 1e-9 ? crowd_sigma(TOKENS, 1.0) : NAN;
-    const double unmasked = repro_ball_bound(&s, "mean-field-w2", 2, 1.0, 0);
+    const double unmasked = claims_ball_bound(&s, "mean-field-w2", 2, 1.0, 0);
     const double formula = exp(1.0) * sqrt(1.0 + 2.0 + 4.0 / 3.0); /* Delta = 2 */
-    repro_say(r, "masked-limit", far / formula, "%.4f at n = %d, formula %.4f", far, TOKENS,
-              formula);
-    repro_say(r, "masked-passes", far, "%.4f at n = %d, %.4f at n = 1000", far, TOKENS,
-              limit);
-    repro_say(r, "masked-worse", limit / unmasked, "%.3f above %.3f", limit, unmasked);
+    claims_say(r, "masked-limit", far / formula, "%.4f at n = %d, formula %.4f", far,
+               TOKENS, formula);
+    claims_say(r, "masked-passes", far, "%.4f at n = %d, %.4f at n = 1000", far, TOKENS,
+               limit);
+    claims_say(r, "masked-worse", limit / unmasked, "%.3f above %.3f", limit, unmasked);
     for (size_t i = 0; i < 3; i++) {
         static const double a[] = {0.5, 1, 2};
         double promised = NAN, sigma = NAN;
         if (!lipsc_construct_scales(&s.facts, sqrt(a[i]), 300, 1.15, &worst, NULL)) {
             promised = exp(worst.log_promised);
-            sigma = repro_reach(&s, &worst, 0);
+            sigma = claims_reach(&s, &worst, 0);
         }
-        repro_lower(&scales, sigma / promised);
-        repro_mean_field_row(r, "masked mean field, outliers at every scale", "d_2", a[i],
-                             sigma, promised,
-                             repro_ball_bound(&s, "masked-uniform", 2, sqrt(a[i]), 1));
+        claims_lower(&scales, sigma / promised);
+        claims_mean_field_row(r, "masked mean field, outliers at every scale", "d_2", a[i],
+                              sigma, promised,
+                              claims_ball_bound(&s, "masked-uniform", 2, sqrt(a[i]), 1));
     }
-    repro_say(r, "every-scale", scales, "%.1f %% of the limit at least", 100.0 * scales);
+    claims_say(r, "every-scale", scales, "%.1f %% of the limit at least", 100.0 * scales);
     const double last = causal_sigma(&s, 800, 1.0, -1.0);
-    repro_say(r, "outlier-last", last, "%.4f", last);
-    repro_small_free(&s);
+    claims_say(r, "outlier-last", last, "%.4f", last);
+    claims_small_free(&s);
 }
 
 /* A = 0: causal averaging. */
-void repro_averaging(repro *r) {
+void claims_averaging(claims_work *r) {
     enum { TOKENS = 1000 };
-    repro_small s;
+    claims_small s;
     double harmonic = 0.0, reached = NAN, first[TOKENS] = {1.0}, y[TOKENS] = {0};
     double X[TOKENS] = {0};
     lipsc_attn *attn = NULL;
-    if (repro_small_identity(&s, 1, 0.0)) return;
+    if (claims_small_identity(&s, 1, 0.0)) return;
     lipsc_layer layer = s.layer;
     layer.mask = LIPSC_MASK_CAUSAL;
     const lipsc_input input = {.n = TOKENS, .X = X};
@@ -177,9 +177,9 @@ void repro_averaging(repro *r) {
         for (size_t i = 0; i < TOKENS; i++) reached += fabs(y[i]);
     }
     lipsc_attn_free(attn);
-    repro_say(r, "d1-unbounded", fabs(reached / harmonic - 1.0), "%.4f at n = 1000",
-              reached);
+    claims_say(r, "d1-unbounded", fabs(reached / harmonic - 1.0), "%.4f at n = 1000",
+               reached);
     const double two = causal_sigma(&s, TOKENS, 0.0, 0.0);
-    repro_say(r, "d2-hardy", two, "%.4f at n = 1000", two);
-    repro_small_free(&s);
+    claims_say(r, "d2-hardy", two, "%.4f at n = 1000", two);
+    claims_small_free(&s);
 }

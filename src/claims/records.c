@@ -31,8 +31,8 @@ static int tells(const lipsc_zoo_case *z) {
     return z->n >= 2 && size_of_scores(z) >= 0.5 && spread >= 0.5;
 }
 
-void repro_record_add(repro_record *record, const lipsc_zoo_case *z,
-                      const lipsc_zoo_row *row, double exact) {
+void claims_record_add(claims_record *record, const lipsc_zoo_case *z,
+                       const lipsc_zoo_row *row, double exact) {
     if (*row->refused) {
         const int applies = !row->rule->refuse(z);
         if (applies || !record->refused)
@@ -43,17 +43,18 @@ void repro_record_add(repro_record *record, const lipsc_zoo_case *z,
     const double ratio = ratio_of(row, exact);
     record->inputs++;
     record->lower = row->rule->kind == LIPSC_KIND_LOWER;
-    repro_raise(&record->largest, ratio);
+    claims_raise(&record->largest, ratio);
     if (!tells(z)) return;
     record->telling++;
-    repro_raise(&record->tight, ratio);
+    claims_raise(&record->tight, ratio);
 }
 
-void repro_record_say(repro *r, const repro_line *line, const repro_record *record) {
-    repro_line told = *line;
+void claims_record_say(claims_work *r, const claims_line *line,
+                       const claims_record *record) {
+    claims_line told = *line;
     char unmet[320];
     if (!record->inputs) {
-        repro_leave(r, line, "refused at every input: %s", record->reason);
+        claims_leave(r, line, "refused at every input: %s", record->reason);
         return;
     }
     if (record->refused) {
@@ -61,9 +62,10 @@ void repro_record_say(repro *r, const repro_line *line, const repro_record *reco
                  record->refused, record->reason);
         told.unmet = unmet;
     }
-    repro_judge(r, &told, record->largest,
-                "largest %s %.4f where n >= 2 and a >= 0.5 (%zu of %zu inputs)",
-                record->lower ? "bound / exact" : "exact / bound",
-                floor(1e4 * record->tight) / 1e4, /* what is not reached is not called so */
-                record->telling, record->inputs);
+    claims_judge(r, &told, record->largest,
+                 "largest %s %.4f where n >= 2 and a >= 0.5 (%zu of %zu inputs)",
+                 record->lower ? "bound / exact" : "exact / bound",
+                 floor(1e4 * record->tight) /
+                     1e4, /* what is not reached is not called so */
+                 record->telling, record->inputs);
 }

@@ -23,38 +23,38 @@ static void both_at(const lipsc_layer *layer, const lipsc_input *input, double v
 }
 
 /* One outlier, d = 1, A = -1, R = 3: every row of f is nearly V x_1. */
-void repro_known_outlier(repro *r) {
+void claims_known_outlier(claims_work *r) {
     enum { TOKENS = 97 };
     double X[TOKENS], value[2];
     lipsc_layer layer;
     lipsc_input input;
     lipsc_known_outlier(TOKENS, 3.0, X, &layer, &input);
     both_at(&layer, &input, value);
-    repro_say(r, "released-outlier", value[1] / value[0], "%.4f for sigma %.4f", value[1],
-              value[0]);
+    claims_say(r, "released-outlier", value[1] / value[0], "%.4f for sigma %.4f", value[1],
+               value[0]);
 }
 
 /* Tokens on a sphere around a common mean, scores near zero: attention averages. */
-void repro_flat_tokens(repro *r) {
+void claims_flat_tokens(claims_work *r) {
     enum { LENGTHS = 5, LONGEST = 128, WIDTH = 16 };
-    repro_dice dice = {r->set->seed + 8, 0};
+    claims_dice dice = {r->set->seed + 8, 0};
     double A[WIDTH * WIDTH], V[WIDTH * WIDTH], mean[WIDTH], ln[2][LENGTHS], exponent[2];
     double *X = lipsc_alloc(LONGEST * WIDTH, sizeof *X);
     lipsc_layer layer;
     if (!X) {
-        repro_fail(r, LIPSC_E_NOMEM, NULL);
+        claims_fail(r, LIPSC_E_NOMEM, NULL);
         return;
     }
     lipsc_layer_defaults(&layer);
     layer.d = layer.key_dim = layer.value_dim = WIDTH;
     layer.Q = A;
     layer.V = V;
-    repro_normal(&dice, WIDTH * WIDTH, 0.02, A);
+    claims_normal(&dice, WIDTH * WIDTH, 0.02, A);
     for (size_t e = 0; e < WIDTH * WIDTH; e++) V[e] = e / WIDTH == e % WIDTH;
-    repro_tokens(&dice, 1, WIDTH, 1.0, 1, mean);
+    claims_tokens(&dice, 1, WIDTH, 1.0, 1, mean);
     for (size_t k = 0, n = 8; k < LENGTHS; k++, n *= 2) {
         double value[2];
-        repro_tokens(&dice, n, WIDTH, 1.0, 1, X);
+        claims_tokens(&dice, n, WIDTH, 1.0, 1, X);
         for (size_t e = 0; e < n * WIDTH; e++) X[e] += mean[e % WIDTH];
         const lipsc_input input = {.n = n, .X = X};
         both_at(&layer, &input, value);
@@ -67,6 +67,6 @@ void repro_flat_tokens(repro *r) {
         for (int k = 0; k < LENGTHS; k++) sum += (k - 2) * ln[which][k];
         exponent[which] = sum / (10.0 * log(2.0));
     }
-    repro_say(r, "released-toy", exponent[1] - exponent[0],
-              "exponents %.3f and %.3f, n = 8 ... 128", exponent[1], exponent[0]);
+    claims_say(r, "released-toy", exponent[1] - exponent[0],
+               "exponents %.3f and %.3f, n = 8 ... 128", exponent[1], exponent[0]);
 }

@@ -26,7 +26,7 @@ FIELDS(lipsc_claim_worst_fields, LIPSC_CLAIM_WORST_LIST)
 
 /* ---- Laws ---------------------------------------------------------------------------- */
 
-void repro_fit_add(repro *r, const lipsc_claim_fit *fit) {
+void claims_fit_add(claims_work *r, const lipsc_claim_fit *fit) {
     lipsc_claims *out = r->out;
     lipsc_claim_fit *more = lipsc_alloc(out->fit_count + 1, sizeof *more);
     lipsc_claim_fit copy = *fit;
@@ -34,7 +34,7 @@ void repro_fit_add(repro *r, const lipsc_claim_fit *fit) {
     copy.model = lipsc_pool_text(&out->pool, fit->model);
     if (!more || !copy.experiment || !copy.model) {
         lipsc_release(more);
-        repro_fail(r, LIPSC_E_NOMEM, NULL);
+        claims_fail(r, LIPSC_E_NOMEM, NULL);
         return;
     }
     for (size_t i = 0; i < out->fit_count; i++) more[i] = out->fits[i];
@@ -69,7 +69,8 @@ static lipsc_status read_row(const json_t *row, lipsc_claims *out, lipsc_error *
     return status;
 }
 
-lipsc_status repro_results_read(const char *run_file, lipsc_claims *out, lipsc_error *err) {
+lipsc_status claims_results_read(const char *run_file, lipsc_claims *out,
+                                 lipsc_error *err) {
     json_t *head = NULL, *rows = NULL;
     const json_t *row;
     size_t i;

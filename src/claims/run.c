@@ -10,7 +10,7 @@
 #include "lipscope/tokens.h"
 #include "study/window.h"
 
-enum { KEPT = sizeof((repro *)0)->kept / sizeof((repro *)0)->kept[0] };
+enum { KEPT = sizeof((claims_work *)0)->kept / sizeof((claims_work *)0)->kept[0] };
 
 void lipsc_claims_defaults(lipsc_claims_settings *set) {
     *set = (lipsc_claims_settings){.seed = 1, .only = -1};
@@ -18,8 +18,8 @@ void lipsc_claims_defaults(lipsc_claims_settings *set) {
 
 /* ---- What is worked on --------------------------------------------------------------- */
 
-lipsc_status repro_model_open(repro *r, const char *spec, lipsc_model **out,
-                              lipsc_error *err) {
+lipsc_status claims_model_open(claims_work *r, const char *spec, lipsc_model **out,
+                               lipsc_error *err) {
     for (size_t k = 0; k < KEPT; k++)
         if (r->kept[k].model && !strcmp(r->kept[k].spec, spec)) {
             *out = r->kept[k].model;
@@ -28,29 +28,30 @@ lipsc_status repro_model_open(repro *r, const char *spec, lipsc_model **out,
     return lipsc_model_open_part(spec, LIPSC_PART_WHOLE, r->set->seed, out, err);
 }
 
-void repro_model_close(repro *r, lipsc_model *model) {
+void claims_model_close(claims_work *r, lipsc_model *model) {
     for (size_t k = 0; k < KEPT; k++)
         if (r->kept[k].model == model) return;
     lipsc_model_free(model);
 }
 
-int repro_is_published(repro *r, const char *spec, const char *architecture) {
+int claims_is_published(claims_work *r, const char *spec, const char *architecture) {
     lipsc_model *model = NULL;
-    if (repro_model_open(r, spec, &model, NULL)) return 0;
+    if (claims_model_open(r, spec, &model, NULL)) return 0;
     const lipsc_model_info *info = lipsc_model_describe(model);
     const int same =
         info->d == 768 && info->layers == 12 && !strcmp(info->architecture, architecture);
-    repro_model_close(r, model);
+    claims_model_close(r, model);
     return same;
 }
 
-const char *repro_encoder(const repro *r) {
+const char *claims_encoder(const claims_work *r) {
     return r->set->bert ? r->set->bert : "random:bert:nano";
 }
 
 /* The hash of a model, so that another one is refused; its kind must fit.  It is kept. */
-static lipsc_status add_model(repro *r, json_t *all, const char *name, const char *spec,
-                              int encoder, int *reads_text, lipsc_error *err) {
+static lipsc_status add_model(claims_work *r, json_t *all, const char *name,
+                              const char *spec, int encoder, int *reads_text,
+                              lipsc_error *err) {
     lipsc_model *model;
     size_t k = 0;
     lipsc_status status =
@@ -68,7 +69,7 @@ static lipsc_status add_model(repro *r, json_t *all, const char *name, const cha
     return status;
 }
 
-static lipsc_status add_text(const repro *r, const char *path, json_t *hashes,
+static lipsc_status add_text(const claims_work *r, const char *path, json_t *hashes,
                              lipsc_error *err) {
     char *bytes, hash[65], remark[LIPSC_SOURCE_REMARK];
     size_t size;
@@ -93,7 +94,7 @@ static lipsc_status add_text(const repro *r, const char *path, json_t *hashes,
 }
 
 /* Everything that decides a value. */
-static lipsc_status gather(repro *r, json_t *all, lipsc_error *err) {
+static lipsc_status gather(claims_work *r, json_t *all, lipsc_error *err) {
     static const char *const built_in[] = {"builtin:lighthouse"};
     const lipsc_claims_settings *s = r->set;
     int reads_text = 0;
@@ -121,58 +122,58 @@ static lipsc_status gather(repro *r, json_t *all, lipsc_error *err) {
 /* ---- Together ------------------------------------------------------------------------ */
 
 /* These store every cell of theirs, and only lines and laws are made again. */
-static int keeps_cells(const repro_claim *c) {
+static int keeps_cells(const claims_entry *c) {
     return c->part == LIPSC_CLAIM_TEXT || c->part == LIPSC_CLAIM_ADVERSARIAL;
 }
 
 /* 1: the run file has every claim of this computation. */
-static int computed(repro *r, const repro_claim *first) {
-    for (size_t c = 0; c < repro_claim_count; c++)
-        if (repro_claims[c].compute == first->compute && !repro_claims[c].many &&
-            !repro_known(r, repro_claims[c].id))
+static int computed(claims_work *r, const claims_entry *first) {
+    for (size_t c = 0; c < claims_count; c++)
+        if (claims_table[c].compute == first->compute && !claims_table[c].many &&
+            !claims_known(r, claims_table[c].id))
             return 0;
     return 1;
 }
 
 /* A claim that its computation forgot is an error, not a shorter table. */
-static void check_reported(repro *r, const repro_claim *first) {
-    for (size_t c = 0; c < repro_claim_count && !r->status; c++)
-        if (repro_claims[c].compute == first->compute && !repro_claims[c].many &&
-            !repro_known(r, repro_claims[c].id)) {
+static void check_reported(claims_work *r, const claims_entry *first) {
+    for (size_t c = 0; c < claims_count && !r->status; c++)
+        if (claims_table[c].compute == first->compute && !claims_table[c].many &&
+            !claims_known(r, claims_table[c].id)) {
             lipsc_error err;
             snprintf(err.text, sizeof err.text, "%s: could not be computed",
-                     repro_claims[c].id);
-            repro_fail(r, LIPSC_E_NOMEM, &err);
+                     claims_table[c].id);
+            claims_fail(r, LIPSC_E_NOMEM, &err);
         }
 }
 
-static void compute(repro *r, const repro_claim *claim) {
+static void compute(claims_work *r, const claims_entry *claim) {
     /* Parts share their work among threads themselves; products inside are small. */
     const int threads = omp_get_max_threads();
     omp_set_num_threads(1);
-    r->order = 1000 * (size_t)(claim - repro_claims);
+    r->order = 1000 * (size_t)(claim - claims_table);
     claim->compute(r);
     omp_set_num_threads(threads);
-    if (!repro_stopped(r)) check_reported(r, claim);
+    if (!claims_stopped(r)) check_reported(r, claim);
     if (r->set->doing) r->set->doing(r->set->ctx, NULL);
 }
 
 /* Every computation of the table once, in its order. */
-static void run_claims(repro *r) {
+static void run_claims(claims_work *r) {
     int told = -1;
-    for (size_t c = 0; c < repro_claim_count && !repro_stopped(r); c++) {
-        const repro_claim *claim = &repro_claims[c];
+    for (size_t c = 0; c < claims_count && !claims_stopped(r); c++) {
+        const claims_entry *claim = &claims_table[c];
         if (c && claim[-1].compute == claim->compute) continue;
         if (r->set->only >= 0 && r->set->only != (int)claim->part) continue;
         if (!keeps_cells(claim) && computed(r, claim)) continue;
         if (told != (int)claim->part && r->set->part)
-            r->set->part(r->set->ctx, repro_part_title(claim->part));
+            r->set->part(r->set->ctx, claims_part_title(claim->part));
         told = (int)claim->part;
         compute(r, claim);
     }
 }
 
-static lipsc_status open_run(repro *r, lipsc_error *err) {
+static lipsc_status open_run(claims_work *r, lipsc_error *err) {
     static const char *const fields[] = {
         "section",  "name",     "source",     "claim",      "origin",
         "measured", "holds",    "experiment", "model",      "layer",
@@ -194,18 +195,18 @@ static lipsc_status open_run(repro *r, lipsc_error *err) {
     return status;
 }
 
-static void check_spoilt(repro *r) {
+static void check_spoilt(claims_work *r) {
     const char *name = r->set->spoil;
     lipsc_error err;
-    if (r->status || !name || r->spoiled || repro_known(r, name)) return;
+    if (r->status || !name || r->spoiled || claims_known(r, name)) return;
     lipsc_fail(&err, LIPSC_E_ARG, "spoil %s: no line has this name", name);
-    repro_fail(r, LIPSC_E_ARG, &err);
+    claims_fail(r, LIPSC_E_ARG, &err);
 }
 
 lipsc_status lipsc_claims_run(const lipsc_claims_settings *set, lipsc_claims *out,
                               lipsc_error *err) {
     *out = (lipsc_claims){0};
-    repro r = {.set = set, .out = out, .threads = lipsc_device_threads(set->device)};
+    claims_work r = {.set = set, .out = out, .threads = lipsc_device_threads(set->device)};
     if (!set->run_file)
         return lipsc_fail(err, LIPSC_E_ARG, "claims are kept in a run file: name one");
     lipsc_status status = open_run(&r, err);
@@ -214,7 +215,7 @@ lipsc_status lipsc_claims_run(const lipsc_claims_settings *set, lipsc_claims *ou
         check_spoilt(&r);
         lipsc_run_close(r.run);
         status = r.status ? lipsc_fail(err, r.status, "%s", r.err.text)
-                          : repro_results_read(set->run_file, out, err);
+                          : claims_results_read(set->run_file, out, err);
     }
     for (size_t k = 0; k < KEPT; k++) lipsc_model_free(r.kept[k].model);
     return status;

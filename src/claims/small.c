@@ -10,7 +10,7 @@
 
 /* ---- One head ------------------------------------------------------------------------ */
 
-lipsc_status repro_small_ready(repro_small *s, size_t d) {
+lipsc_status claims_small_ready(claims_small *s, size_t d) {
     lipsc_layer raw;
     lipsc_layer_defaults(&raw);
     raw.d = raw.key_dim = raw.value_dim = d;
@@ -21,17 +21,17 @@ lipsc_status repro_small_ready(repro_small *s, size_t d) {
     return status ? status : lipsc_head_facts_make(&s->layer, 0, &s->facts);
 }
 
-lipsc_status repro_small_identity(repro_small *s, size_t d, double score) {
+lipsc_status claims_small_identity(claims_small *s, size_t d, double score) {
     for (size_t e = 0; e < d * d; e++) {
         s->A[e] = e / d == e % d ? score : 0.0;
         s->V[e] = e / d == e % d ? 1.0 : 0.0;
     }
-    return repro_small_ready(s, d);
+    return claims_small_ready(s, d);
 }
 
-void repro_small_free(repro_small *s) { lipsc_head_facts_free(&s->facts); }
+void claims_small_free(claims_small *s) { lipsc_head_facts_free(&s->facts); }
 
-double repro_reach(const repro_small *s, lipsc_worst *worst, int causal) {
+double claims_reach(const claims_small *s, lipsc_worst *worst, int causal) {
     lipsc_layer layer = s->layer;
     double sigma = NAN;
     if (causal) layer.mask = LIPSC_MASK_CAUSAL;
@@ -40,7 +40,7 @@ double repro_reach(const repro_small *s, lipsc_worst *worst, int causal) {
     return sigma;
 }
 
-double repro_sigma(const lipsc_layer *layer, const lipsc_input *input) {
+double claims_sigma(const lipsc_layer *layer, const lipsc_input *input) {
     lipsc_attn *attn = NULL;
     lipsc_svd_settings set;
     lipsc_svd_info info;
@@ -55,8 +55,8 @@ double repro_sigma(const lipsc_layer *layer, const lipsc_input *input) {
 }
 
 /* A bound over a ball looks at n, the radius and the mask's ranges, at no token. */
-double repro_ball_bound(const repro_small *s, const char *name, size_t n, double R,
-                        int causal) {
+double claims_ball_bound(const claims_small *s, const char *name, size_t n, double R,
+                         int causal) {
     lipsc_head_facts facts = s->facts;
     lipsc_layer layer = s->layer;
     lipsc_attn attn;
@@ -81,27 +81,27 @@ double repro_ball_bound(const repro_small *s, const char *name, size_t n, double
 
 /* ---- Random layers ------------------------------------------------------------------- */
 
-double repro_uniform(repro_dice *dice) {
+double claims_uniform(claims_dice *dice) {
     return lipsc_rng_uniform(dice->seed, dice->next++);
 }
 
-size_t repro_among(repro_dice *dice, size_t low, size_t high) {
-    return low + (size_t)(repro_uniform(dice) * (double)(high - low + 1));
+size_t claims_among(claims_dice *dice, size_t low, size_t high) {
+    return low + (size_t)(claims_uniform(dice) * (double)(high - low + 1));
 }
 
-void repro_normal(repro_dice *dice, size_t count, double size, double *x) {
+void claims_normal(claims_dice *dice, size_t count, double size, double *x) {
     dice->next += dice->next & 1; /* normal numbers come in pairs */
     for (size_t e = 0; e < count; e++)
         x[e] = size * lipsc_rng_normal(dice->seed, dice->next++);
 }
 
-void repro_score_matrix(repro_dice *dice, size_t kind, size_t d, double *A) {
+void claims_score_matrix(claims_dice *dice, size_t kind, size_t d, double *A) {
     enum { LARGEST = 8 };
     double B[LARGEST * LARGEST], left[LARGEST], right[LARGEST];
     const double size = 1.0 / sqrt((double)d);
-    repro_normal(dice, d * d, size, B);
-    repro_normal(dice, d, size, left);
-    repro_normal(dice, d, size, right);
+    claims_normal(dice, d * d, size, B);
+    claims_normal(dice, d, size, left);
+    claims_normal(dice, d, size, right);
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j < d; j++) {
             const double values[] = {B[i * d + j], i == j ? -1.0 : 0.0, i == j ? 1.0 : 0.0,
@@ -110,18 +110,19 @@ void repro_score_matrix(repro_dice *dice, size_t kind, size_t d, double *A) {
         }
 }
 
-void repro_tokens(repro_dice *dice, size_t n, size_t d, double R, int boundary, double *X) {
-    repro_normal(dice, n * d, 1.0, X);
+void claims_tokens(claims_dice *dice, size_t n, size_t d, double R, int boundary,
+                   double *X) {
+    claims_normal(dice, n * d, 1.0, X);
     for (size_t i = 0; i < n; i++) {
         double *x = X + i * d, square = 0.0;
-        const double depth = pow(repro_uniform(dice), 1.0 / (double)d);
+        const double depth = pow(claims_uniform(dice), 1.0 / (double)d);
         for (size_t c = 0; c < d; c++) square += x[c] * x[c];
         const double factor = (boundary ? R : R * depth) / sqrt(square);
         for (size_t c = 0; c < d; c++) x[c] *= factor;
     }
 }
 
-double *repro_jacobian(lipsc_attn *attn) {
+double *claims_jacobian(lipsc_attn *attn) {
     const lipsc_op op = lipsc_attn_op(attn);
     double *J = lipsc_alloc(op.m * op.n, sizeof *J);
     double *unit = lipsc_alloc_zero(op.n * op.n, sizeof *unit);

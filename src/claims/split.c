@@ -12,19 +12,19 @@ enum { ATOMS = 3, WIDTH = 3, PARTS = 5 };
 /* ---- Random measures ----------------------------------------------------------------- */
 
 typedef struct {
-    repro_small small;
+    claims_small small;
     double X[ATOMS * WIDTH], weights[ATOMS], times[ATOMS];
     lipsc_measure mu;
 } cloud;
 
-static lipsc_status draw(repro_dice *dice, size_t kind, int timed, cloud *c) {
-    const size_t n = repro_among(dice, 1, ATOMS), d = repro_among(dice, 1, WIDTH);
-    double total = 0.0, scale = 0.3 + 1.7 * repro_uniform(dice);
-    repro_score_matrix(dice, kind, d, c->small.A);
+static lipsc_status draw(claims_dice *dice, size_t kind, int timed, cloud *c) {
+    const size_t n = claims_among(dice, 1, ATOMS), d = claims_among(dice, 1, WIDTH);
+    double total = 0.0, scale = 0.3 + 1.7 * claims_uniform(dice);
+    claims_score_matrix(dice, kind, d, c->small.A);
     for (size_t e = 0; e < d * d; e++) c->small.A[e] *= scale;
-    repro_normal(dice, d * d, 1.0, c->small.V);
-    repro_tokens(dice, n, d, 2.0, 0, c->X);
-    for (size_t i = 0; i < n; i++) total += c->weights[i] = 0.02 + repro_uniform(dice);
+    claims_normal(dice, d * d, 1.0, c->small.V);
+    claims_tokens(dice, n, d, 2.0, 0, c->X);
+    for (size_t i = 0; i < n; i++) total += c->weights[i] = 0.02 + claims_uniform(dice);
     for (size_t i = 0; i < n; i++) c->weights[i] /= total;
     for (size_t i = 0; i < n; i++) c->times[i] = (double)(i + 1) / (double)n;
     c->mu = (lipsc_measure){.n = n,
@@ -32,7 +32,7 @@ static lipsc_status draw(repro_dice *dice, size_t kind, int timed, cloud *c) {
                             .points = c->X,
                             .weights = c->weights,
                             .times = timed ? c->times : NULL};
-    return repro_small_ready(&c->small, d);
+    return claims_small_ready(&c->small, d);
 }
 
 static int find(const lipsc_layer *layer, const lipsc_measure *mu, lipsc_slopes *out) {
@@ -41,13 +41,13 @@ static int find(const lipsc_layer *layer, const lipsc_measure *mu, lipsc_slopes 
 
 /* sigma of the system in which every atom is `parts` atoms that move on their own, by
  * LAPACK: no formula of section 2 is in it. */
-static double split_by_force(repro_dice *dice, const cloud *c, size_t parts) {
+static double split_by_force(claims_dice *dice, const cloud *c, size_t parts) {
     const size_t n = c->mu.n, d = c->mu.d;
     double X[ATOMS * PARTS * WIDTH], weights[ATOMS * PARTS], times[ATOMS * PARTS];
     lipsc_layer layer = c->small.layer;
     for (size_t i = 0; i < n; i++) {
         double total = 0.0, *part = weights + i * parts;
-        for (size_t b = 0; b < parts; b++) total += part[b] = 0.01 + repro_uniform(dice);
+        for (size_t b = 0; b < parts; b++) total += part[b] = 0.01 + claims_uniform(dice);
         for (size_t b = 0; b < parts; b++) {
             part[b] *= c->weights[i] / total;
             times[i * parts + b] = c->times[i];
@@ -57,7 +57,7 @@ static double split_by_force(repro_dice *dice, const cloud *c, size_t parts) {
     const lipsc_input input = {
         .n = n * parts, .X = X, .weights = weights, .times = c->mu.times ? times : NULL};
     if (c->mu.times) layer.mask = LIPSC_MASK_TIMES;
-    return repro_sigma(&layer, &input);
+    return claims_sigma(&layer, &input);
 }
 
 /* P_ii |V (I + (x_i - m_i) w_i^T)|, the largest: what splitting can gain at most. */
@@ -91,7 +91,7 @@ typedef struct {
     int clouds;
 } worst;
 
-static void examine(repro_dice *dice, size_t trial, worst *w) {
+static void examine(claims_dice *dice, size_t trial, worst *w) {
     cloud c;
     lipsc_slopes s;
     const int timed = trial % 3 == 2;
@@ -101,34 +101,34 @@ static void examine(repro_dice *dice, size_t trial, worst *w) {
         for (size_t parts = 2; parts <= PARTS; parts += parts == 2 ? 1 : 2) {
             const double forced = split_by_force(dice, &c, parts);
             double *at = timed ? &w->masked : &w->theorem;
-            repro_raise(at, fabs(forced / s.split - 1.0));
+            claims_raise(at, fabs(forced / s.split - 1.0));
         }
-        repro_raise(&w->move, fabs(s.move_measured / s.move - 1.0));
-        if (!timed) repro_raise(&w->gain, s.split / (s.move + self_term(&c)));
+        claims_raise(&w->move, fabs(s.move_measured / s.move - 1.0));
+        if (!timed) claims_raise(&w->gain, s.split / (s.move + self_term(&c)));
         if (s.teleport > 0.0 || s.teleport_cover > 0.0) /* one atom: both are zero */
-            repro_raise(&w->cover, s.teleport / s.teleport_cover);
+            claims_raise(&w->cover, s.teleport / s.teleport_cover);
         w->clouds++;
         lipsc_slopes_free(&s);
     } else {
         w->theorem = w->masked = w->move = w->gain = w->cover = NAN;
     }
-    repro_small_free(&c.small);
+    claims_small_free(&c.small);
 }
 
-void repro_split_theorem(repro *r) {
-    repro_dice dice = {r->set->seed, 0};
+void claims_split_theorem(claims_work *r) {
+    claims_dice dice = {r->set->seed, 0};
     const size_t trials = r->set->quick ? 24 : 240;
     worst w = {0};
-    for (size_t t = 0; t < trials && !repro_stopped(r); t++) examine(&dice, t, &w);
-    repro_say(r, "moving", w.move, "exact W_2 ratios of small steps differ by at most %.1e",
-              w.move);
-    repro_say(r, "splitting-theorem", w.theorem,
-              "split systems by force differ by at most %.1e, %d measures", w.theorem,
-              w.clouds);
-    repro_say(r, "splitting-masked", w.masked,
-              "split systems by force differ by at most %.1e", w.masked);
-    repro_say(r, "splitting-gain", w.gain, "largest ratio %.4f", w.gain);
-    repro_say(r, "teleport-cover", w.cover, "largest ratio %.4f", w.cover);
+    for (size_t t = 0; t < trials && !claims_stopped(r); t++) examine(&dice, t, &w);
+    claims_say(r, "moving", w.move,
+               "exact W_2 ratios of small steps differ by at most %.1e", w.move);
+    claims_say(r, "splitting-theorem", w.theorem,
+               "split systems by force differ by at most %.1e, %d measures", w.theorem,
+               w.clouds);
+    claims_say(r, "splitting-masked", w.masked,
+               "split systems by force differ by at most %.1e", w.masked);
+    claims_say(r, "splitting-gain", w.gain, "largest ratio %.4f", w.gain);
+    claims_say(r, "teleport-cover", w.cover, "largest ratio %.4f", w.cover);
 }
 
 /* ---- The examples -------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ static lipsc_measure two_atoms(const double x[2], const double *a) {
 }
 
 /* S1: R^-2 at R, the rest at 0. */
-static void unbounded_gain(repro *r, const lipsc_layer *layer) {
+static void unbounded_gain(claims_work *r, const lipsc_layer *layer) {
     double worst_split = 0.0, ratio = 0.0, R = 2.0;
     for (; R <= 16.0; R *= 2.0) {
         const double x[] = {R, 0.0}, a[] = {1.0 / (R * R), 1.0 - 1.0 / (R * R)};
@@ -158,17 +158,18 @@ static void unbounded_gain(repro *r, const lipsc_layer *layer) {
         json_object_set_new(row, "move", lipsc_json_real(s.move));
         json_object_set_new(row, "split", lipsc_json_real(s.split));
         json_object_set_new(row, "teleport", lipsc_json_real(s.teleport));
-        repro_store(r, key, row);
+        claims_store(r, key, row);
         lipsc_slopes_free(&s);
     }
-    repro_say(r, "S1", worst_split, "off by at most %.1e for R = 2, 4, 8, 16", worst_split);
-    repro_say(r, "S1-gain", ratio, "%.3f at R = 16", ratio);
+    claims_say(r, "S1", worst_split, "off by at most %.1e for R = 2, 4, 8, 16",
+               worst_split);
+    claims_say(r, "S1-gain", ratio, "%.3f at R = 16", ratio);
 }
 
-void repro_split_examples(repro *r) {
-    repro_small small;
+void claims_split_examples(claims_work *r) {
+    claims_small small;
     lipsc_slopes s;
-    if (repro_small_identity(&small, 1, -1.0)) return;
+    if (claims_small_identity(&small, 1, -1.0)) return;
     unbounded_gain(r, &small.layer);
     static const double pair[] = {5.5981184, 0.46767033};
     lipsc_measure mu = two_atoms(pair, NULL);
@@ -184,10 +185,10 @@ void repro_split_examples(repro *r) {
         duplicate = s.duplicate;
         lipsc_slopes_free(&s);
     }
-    repro_say(r, "S2", split / move, "%.6f -> %.6f", move, split);
-    repro_say(r, "duplication", split / move, "%.3f times as much, two tokens (S2)",
-              split / move);
-    repro_say(r, "S2-causal", duplicate, "%.5f against %.5f", duplicate, split);
+    claims_say(r, "S2", split / move, "%.6f -> %.6f", move, split);
+    claims_say(r, "duplication", split / move, "%.3f times as much, two tokens (S2)",
+               split / move);
+    claims_say(r, "S2-causal", duplicate, "%.5f against %.5f", duplicate, split);
     static const double x[] = {3.0, 0.0}, a[] = {1.0 / 9.0, 8.0 / 9.0};
     double teleport = NAN, measured = NAN;
     mu = two_atoms(x, a);
@@ -197,7 +198,7 @@ void repro_split_examples(repro *r) {
         measured = s.teleport_measured;
         lipsc_slopes_free(&s);
     }
-    repro_say(r, "teleport", teleport, "%.4f against %.4f, as an exact W_2 ratio %.4f",
-              teleport, split, measured);
-    repro_small_free(&small);
+    claims_say(r, "teleport", teleport, "%.4f against %.4f, as an exact W_2 ratio %.4f",
+               teleport, split, measured);
+    claims_small_free(&small);
 }

@@ -25,14 +25,14 @@ static double sigma_at(const lipsc_layer *layer, size_t n, const double *X) {
 
 /* ---- LayerNorm ----------------------------------------------------------------------- */
 
-void repro_layernorm(repro *r) {
-    repro_window window;
+void claims_layernorm(claims_work *r) {
+    claims_window window;
     size_t layer = 0;
-    if (repro_window_open(r, r->decoder, NULL, r->set->quick ? 16 : 64, &layer, &window)) {
+    if (claims_window_open(r, r->decoder, NULL, r->set->quick ? 16 : 64, &layer, &window)) {
         if (!window.point.has_norm) {
-            repro_pass(r, "layernorm", "the decoder has no norm in front of attention");
-            repro_pass(r, "layernorm-ball",
-                       "the decoder has no norm in front of attention");
+            claims_pass(r, "layernorm", "the decoder has no norm in front of attention");
+            claims_pass(r, "layernorm-ball",
+                        "the decoder has no norm in front of attention");
         } else {
             const lipsc_layer *f = &window.point.attn->layer;
             const lipsc_input *in = &window.point.attn->input;
@@ -40,18 +40,18 @@ void repro_layernorm(repro *r) {
             const double at_norm = sigma_at(f, in->n, in->X);
             const double without = sigma_at(f, in->n, raw);
             const double image = lipsc_longest_token(in->n, f->d, in->X);
-            repro_say(
+            claims_say(
                 r, "layernorm",
                 window.point.norm.sigma / (at_norm * window.point.norm.here),
                 "decoder, layer %zu, n = %zu: %.4g with its norm, %.4g behind it, %.4g "
                 "on the same tokens without one",
                 layer, in->n, window.point.norm.sigma, at_norm, without);
-            repro_say(r, "layernorm-ball", image / window.point.norm.radius,
-                      "longest token %.4g, R_LN = %.4g; without the norm %.4g", image,
-                      window.point.norm.radius, lipsc_longest_token(in->n, f->d, raw));
+            claims_say(r, "layernorm-ball", image / window.point.norm.radius,
+                       "longest token %.4g, R_LN = %.4g; without the norm %.4g", image,
+                       window.point.norm.radius, lipsc_longest_token(in->n, f->d, raw));
         }
     }
-    repro_window_close(r, &window);
+    claims_window_close(r, &window);
 }
 
 /* ---- Every token twice --------------------------------------------------------------- */
@@ -90,20 +90,21 @@ static doubled duplicate(const lipsc_layer *f, const lipsc_input *in, int causal
     return out;
 }
 
-void repro_duplication(repro *r) {
+void claims_duplication(claims_work *r) {
     static const lipsc_mask none = LIPSC_MASK_NONE;
-    repro_window window;
+    claims_window window;
     size_t layer = 0;
-    if (repro_window_open(r, r->decoder, &none, r->set->quick ? 12 : 48, &layer, &window)) {
+    if (claims_window_open(r, r->decoder, &none, r->set->quick ? 12 : 48, &layer,
+                           &window)) {
         const lipsc_layer *f = &window.point.attn->layer;
         const doubled free_of_mask = duplicate(f, &window.point.attn->input, 0);
         const doubled masked = duplicate(f, &window.point.attn->input, 1);
-        repro_say(r, "duplicated-text",
-                  fabs(free_of_mask.twice / free_of_mask.theorem - 1.0),
-                  "decoder, layer %zu, n = %zu: %.4g moved, %.4g written twice and moved; "
-                  "with a causal mask, another system, %.4g and %.4g",
-                  layer, window.point.attn->input.n, free_of_mask.move, free_of_mask.twice,
-                  masked.move, masked.twice);
+        claims_say(r, "duplicated-text",
+                   fabs(free_of_mask.twice / free_of_mask.theorem - 1.0),
+                   "decoder, layer %zu, n = %zu: %.4g moved, %.4g written twice and moved; "
+                   "with a causal mask, another system, %.4g and %.4g",
+                   layer, window.point.attn->input.n, free_of_mask.move, free_of_mask.twice,
+                   masked.move, masked.twice);
     }
-    repro_window_close(r, &window);
+    claims_window_close(r, &window);
 }

@@ -16,7 +16,7 @@
 
 /* ---- In place of the table --------------------------------------- */
 
-static const repro_claim table[] = {
+static const claims_entry table[] = {
     {"most", "1", LIPSC_CLAIM_SPLIT, LIPSC_CLAIM_PROVED_HERE, "at most", "here",
      REPRO_AT_MOST, 2.0, 0.1, NULL, NULL, 0},
     {"least", "1", LIPSC_CLAIM_SPLIT, LIPSC_CLAIM_REGRESSION, "at least", "ours",
@@ -32,12 +32,12 @@ static const repro_claim table[] = {
     {"second-text", "8", LIPSC_CLAIM_TEXT, LIPSC_CLAIM_PAPER_FIGURE, "texts", "",
      REPRO_AT_MOST, 0.0, 0.0, NULL, NULL, 0}};
 
-const repro_claim *repro_claim_find(const char *id) {
+const claims_entry *claims_find(const char *id) {
     for (size_t c = 0; c < sizeof table / sizeof *table; c++)
         if (!strcmp(table[c].id, id)) return &table[c];
     return NULL;
 }
-int repro_is_published(repro *who, const char *spec, const char *architecture) {
+int claims_is_published(claims_work *who, const char *spec, const char *architecture) {
     (void)who, (void)architecture;
     return !strcmp(spec, "gpt2");
 }
@@ -49,7 +49,7 @@ const char *lipsc_claim_source_name(lipsc_claim_source source) {
 
 static char folder[] = "/tmp/lipscope-claims-XXXXXX";
 static lipsc_claims_settings settings;
-static repro r = {.set = &settings};
+static claims_work r = {.set = &settings};
 
 static int begin(void **state) {
     (void)state;
@@ -90,7 +90,7 @@ static void expect(const char *name, const char *holds, const char *words) {
 }
 
 static void say(const char *id, double value, const char *holds, const char *words) {
-    repro_say(&r, id, value, "measured %g", value);
+    claims_say(&r, id, value, "measured %g", value);
     assert_int_equal(r.status, LIPSC_OK);
     expect(id, holds, words);
 }
@@ -116,20 +116,20 @@ static void not_finite(void **state) {
     say("least", INFINITY, "no", "could not be computed");
     say("equal", NAN, "no", "could not be computed");
     double most = 1.0, least = 1.0;
-    repro_raise(&most, NAN);
-    repro_raise(&most, 3.0);
-    repro_lower(&least, NAN);
-    repro_lower(&least, 0.5);
+    claims_raise(&most, NAN);
+    claims_raise(&most, 3.0);
+    claims_lower(&least, NAN);
+    claims_lower(&least, 0.5);
     assert_true(isnan(most) && isnan(least));
 }
 
 static void not_judged(void **state) {
     (void)state;
-    repro_line line = repro_line_of("equal");
+    claims_line line = claims_line_of("equal");
     line.unmet = "another model";
-    repro_judge(&r, &line, 7.0, "seven");
+    claims_judge(&r, &line, 7.0, "seven");
     expect("equal", "not judged", "seven; not judged: another model");
-    repro_pass(&r, "most", "give %s", "--bert");
+    claims_pass(&r, "most", "give %s", "--bert");
     expect("most", "not judged", "give --bert");
 }
 
@@ -161,40 +161,40 @@ static void refused(void **state) {
     lipsc_attn *attn = NULL;
     lipsc_zoo_case z;
     lipsc_zoo_row row;
-    repro_record record = {0};
-    const repro_line line = repro_line_of("most");
+    claims_record record = {0};
+    const claims_line line = claims_line_of("most");
     small_identity(&s, 1, -1.0);
     assert_int_equal(
         lipsc_attn_new(&s.layer, &input, LIPSC_F64, test_device(1), &attn, NULL), LIPSC_OK);
     assert_int_equal(lipsc_zoo_case_make(attn, NAN, 2.0, NULL, &z, NULL), LIPSC_OK);
     const lipsc_zoo_rule *rule = lipsc_zoo_find("data-columns");
     assert_int_equal(lipsc_zoo_evaluate(&z, rule, &row), LIPSC_OK);
-    repro_record_add(&record, &z, &row, 0.50005 * row.value);
-    repro_record_say(&r, &line, &record);
+    claims_record_add(&record, &z, &row, 0.50005 * row.value);
+    claims_record_say(&r, &line, &record);
     expect("most", "yes", "largest exact / bound 0.5000 where n >= 2 and a >= 0.5 (1 of 1");
     lipsc_zoo_row told = row;
     snprintf(told.refused, sizeof told.refused, "no digits left");
-    repro_record_add(&record, &z, &told, 1.0);
-    repro_record_say(&r, &line, &record);
+    claims_record_add(&record, &z, &told, 1.0);
+    claims_record_say(&r, &line, &record);
     expect("most", "not judged",
            "refused at 1 inputs where its hypotheses hold: no digits");
     /* outside its hypotheses: nothing is claimed there, and where it is so everywhere the
      * reason is told */
-    repro_record outside = {0};
+    claims_record outside = {0};
     assert_int_equal(lipsc_zoo_evaluate(&z, lipsc_zoo_find("masked-uniform"), &row),
                      LIPSC_OK);
-    repro_record_add(&outside, &z, &row, 1.0);
-    repro_record_say(&r, &line, &outside);
+    claims_record_add(&outside, &z, &row, 1.0);
+    claims_record_say(&r, &line, &outside);
     expect("most", "not judged", "refused at every input: no mask");
     /* a bound of zero under a positive constant is a violation, a NaN is kept */
     lipsc_zoo_row zero = {.rule = rule, .log_value = NAN, .value = 0.0};
-    repro_record violated = {0}, lost = {0};
-    repro_record_add(&violated, &z, &zero, 1e-300);
+    claims_record violated = {0}, lost = {0};
+    claims_record_add(&violated, &z, &zero, 1e-300);
     assert_true(violated.largest == INFINITY);
-    repro_record_add(&violated, &z, &zero, 0.0);
+    claims_record_add(&violated, &z, &zero, 0.0);
     assert_int_equal(lipsc_zoo_evaluate(&z, rule, &row), LIPSC_OK);
-    repro_record_add(&lost, &z, &row, NAN);
-    repro_record_add(&lost, &z, &row, 1.0);
+    claims_record_add(&lost, &z, &row, NAN);
+    claims_record_add(&lost, &z, &row, 1.0);
     assert_true(isnan(lost.largest) && isnan(lost.tight));
     lipsc_zoo_case_free(&z);
     lipsc_attn_free(attn);
@@ -215,10 +215,10 @@ static lipsc_fit law_of(double low, double high, size_t starts, int straight) {
 
 /* The verdict on a drawn n^0.25 of a curve whose interval this is. */
 static void growth(const lipsc_fit *f, int own, const char *holds, const char *words) {
-    const repro_curve c = {.name = "c", .spec = "gpt2", .own = own, .drawn_for = "GPT-2"};
-    const repro_drawn drawn = {2.0, 0.25};
-    const repro_laws laws = {.defined = *f, .released = *f, .radius = *f};
-    repro_law_lines(&r, &c, 3, &drawn, &laws, 1);
+    const claims_curve c = {.name = "c", .spec = "gpt2", .own = own, .drawn_for = "GPT-2"};
+    const claims_drawn drawn = {2.0, 0.25};
+    const claims_laws laws = {.defined = *f, .released = *f, .radius = *f};
+    claims_law_lines(&r, &c, 3, &drawn, &laws, 1);
     assert_int_equal(r.status, LIPSC_OK);
     expect("growth-defined: c, layer 3", holds, words);
     expect("growth-released: c, layer 3", holds, words);
@@ -264,16 +264,16 @@ static void texts_by_intervals(void **state) {
     lipsc_fit fits[] = {law_of(0.2, 0.3, 10, 1), law_of(0.29, 0.5, 10, 1),
                         law_of(0.31, 0.5, 10, 1), law_of(NAN, NAN, 3, 1)};
     r.decoder = "gpt2";
-    repro_texts_line(&r, 1, fits);
+    claims_texts_line(&r, 1, fits);
     expect("second-text", "not judged", "give a second text");
-    repro_texts_line(&r, 2, fits);
+    claims_texts_line(&r, 2, fits);
     expect("second-text", "yes", "the intervals meet");
-    repro_texts_line(&r, 3, fits);
+    claims_texts_line(&r, 3, fits);
     expect("second-text", "no", "the intervals do not meet");
-    repro_texts_line(&r, 4, fits);
+    claims_texts_line(&r, 4, fits);
     expect("second-text", "not judged", "windows with 3 starts");
     r.decoder = "another";
-    repro_texts_line(&r, 2, fits);
+    claims_texts_line(&r, 2, fits);
     expect("second-text", "not judged", "not the paper's model");
 }
 
