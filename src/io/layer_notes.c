@@ -174,7 +174,7 @@ contradict(const lipsc_st *st, int which, lipsc_error *err, const char *format, 
     va_end(args);
     lipsc_show_name(lipsc_st_metadata(st, key), value);
     return lipsc_fail(err, LIPSC_E_ARG,
-                      "%s: its metadata says %s %s, which %s contradicts: leave it out",
+                      "%s: its metadata says %s %s, but %s was asked for: leave that out",
                       lipsc_st_path(st), key, value, asked);
 }
 
@@ -184,13 +184,13 @@ static lipsc_status take_mask(const lipsc_st *st, const lipsc_layer_options *o,
     if (o->mask == LIPSC_MASK_NONE) return LIPSC_OK;
     if (said[LIPSC_N_MASK] && layer->mask != o->mask) {
         if (o->mask == LIPSC_MASK_SLIDING)
-            return contradict(st, LIPSC_N_MASK, err, "--sliding %zu", o->window);
-        return contradict(st, LIPSC_N_MASK, err, "--%s", lipsc_layer_masks[o->mask]);
+            return contradict(st, LIPSC_N_MASK, err, "window %zu", o->window);
+        return contradict(st, LIPSC_N_MASK, err, "mask %s", lipsc_layer_masks[o->mask]);
     }
     layer->mask = o->mask;
     if (o->mask != LIPSC_MASK_SLIDING) return LIPSC_OK;
     if (said[LIPSC_N_WINDOW] && layer->window && layer->window != o->window)
-        return contradict(st, LIPSC_N_WINDOW, err, "--sliding %zu", o->window);
+        return contradict(st, LIPSC_N_WINDOW, err, "window %zu", o->window);
     layer->window = o->window;
     return LIPSC_OK;
 }
@@ -203,12 +203,12 @@ lipsc_status lipsc_layer_take_options(const lipsc_st *st, const lipsc_layer_opti
         return lipsc_fail(err, LIPSC_E_ARG, "%s: the scale must be finite",
                           lipsc_st_path(st));
     if (o->heads && said[LIPSC_N_HEADS] && layer->heads != o->heads)
-        return contradict(st, LIPSC_N_HEADS, err, "--num-heads %zu", o->heads);
+        return contradict(st, LIPSC_N_HEADS, err, "heads %zu", o->heads);
     if (o->kv_heads && said[LIPSC_N_KV_HEADS] && layer->kv_heads != o->kv_heads)
-        return contradict(st, LIPSC_N_KV_HEADS, err, "--kv-heads %zu", o->kv_heads);
+        return contradict(st, LIPSC_N_KV_HEADS, err, "kv_heads %zu", o->kv_heads);
     if (o->scale != 0.0 && said[LIPSC_N_SCALE] &&
         (layer->scale < o->scale || layer->scale > o->scale))
-        return contradict(st, LIPSC_N_SCALE, err, "--scale %.17g", o->scale);
+        return contradict(st, LIPSC_N_SCALE, err, "scale %.17g", o->scale);
     if (o->heads) layer->heads = o->heads;
     if (o->kv_heads) layer->kv_heads = o->kv_heads;
     if (o->scale != 0.0) layer->scale = o->scale;

@@ -65,8 +65,8 @@ static lipsc_status check_weights(const parts *p, int normalise, const char *sho
     } else if (!(fabs(sum - 1.0) <= sum_tolerance)) {
         return lipsc_fail(
             err, LIPSC_E_FORMAT,
-            "%s: the weights sum to %.17g, not to 1; --normalise divides them "
-            "by it",
+            "%s: the weights sum to %.17g, not to 1; they can be divided by it "
+            "(normalise)",
             shown, sum);
     }
     return LIPSC_OK;

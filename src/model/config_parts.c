@@ -97,8 +97,8 @@ void lipsc_read_part(lipsc_reader *r, lipsc_part part) {
                          words[part]);
     else if (w < WRAPPERS && part == LIPSC_PART_WHOLE)
         lipsc_read_wrong(r,
-                         "a %s has a text and a vision part: --part text or --part "
-                         "vision says which one is meant",
+                         "a %s has a text and a vision part: one of them must be chosen "
+                         "(part text or vision)",
                          name);
     else if (w < WRAPPERS && !wrappers[w].usual[part])
         lipsc_read_wrong(r, "the %s part of a %s is not supported", words[part], name);

@@ -8,7 +8,7 @@
 
 #include "core/mem.h"
 #include "linalg/dense.h"
-#include "svd/run.h"
+#include "svd/solve.h"
 
 static const size_t MAX_ELEMENTS = (size_t)1 << 26;
 

@@ -41,7 +41,7 @@
 #include "core/extreme.h"
 #include "linalg/dense.h"
 #include "svd/orth.h"
-#include "svd/run.h"
+#include "svd/solve.h"
 #include "svd/upper_prob.h"
 
 /* What the product that is waited for belongs to. */

@@ -6,7 +6,7 @@
  * together does not change their bits, no solve sees its neighbours. */
 #include "core/clock.h"
 #include "core/mem.h"
-#include "svd/run.h"
+#include "svd/solve.h"
 
 /* Products of one turn. */
 typedef struct {

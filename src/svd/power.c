@@ -5,7 +5,7 @@
  * second value here: the estimated error of the value is half the residual. */
 #include <math.h>
 
-#include "svd/run.h"
+#include "svd/solve.h"
 
 lipsc_status lipsc_svd_power(lipsc_svd_run *run) {
     const lipsc_space *space = run->space;

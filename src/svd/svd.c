@@ -5,7 +5,7 @@
 
 #include "core/clock.h"
 #include "core/mem.h"
-#include "svd/run.h"
+#include "svd/solve.h"
 #include "svd/solver.h"
 
 enum { DENSE_BLOCK = 32, LARGEST_DEFAULT_BLOCK = 8 };

@@ -6,7 +6,7 @@
 #include "io/gguf.h"
 #include "lipscope/tokens.h"
 
-/* lipsc_tokenizer_open of files that lie there: find.c finds them. */
+/* lipsc_tokenizer_open of files that lie there: open.c finds them. */
 lipsc_status lipsc_tokenizer_read(const char *path, lipsc_tokenizer **out,
                                   lipsc_error *err);
 

@@ -124,7 +124,7 @@ sigma=$(column sigma)
 run 0 check f32.st --model random:./llama --format tsv
 near "$(column sigma)" "$sigma" 1e-9
 
-# ---- An option that contradicts the file is refused by its name ------------------------
+# ---- An option that contradicts the file is refused with both values ------------------------
 run 0 layer multi --num-heads 4 --kv-heads 2 --sliding 5 --scale 0.7 --save-direction s.st \
     --format tsv
 sigma=$(column sigma)
@@ -133,19 +133,19 @@ run 0 layer s.st --num-heads 4 --kv-heads 2 --sliding 5 --scale 0.7 --format tsv
 near "$(column sigma)" "$sigma" 1e-12
 for command in layer bounds "attack -o no"; do
     run 1 $command s.st --num-heads 2
-    has err "s.st: its metadata says heads 4, which --num-heads 2 contradicts: leave it out"
+    has err "s.st: its metadata says heads 4, but heads 2 was asked for: leave that out"
     run 1 $command s.st --kv-heads 4
-    has err "its metadata says kv_heads 2, which --kv-heads 4 contradicts"
+    has err "its metadata says kv_heads 2, but kv_heads 4 was asked for"
     run 1 $command s.st --causal
-    has err "its metadata says mask sliding, which --causal contradicts"
+    has err "its metadata says mask sliding, but mask causal was asked for"
     run 1 $command s.st --sliding 6
-    has err "its metadata says window 5, which --sliding 6 contradicts"
+    has err "its metadata says window 5, but window 6 was asked for"
     run 1 $command s.st --scale 0.5
-    has err "which --scale 0.5 contradicts"
+    has err "but scale 0.5 was asked for"
 done
 printf '0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1\n1,0,0,0,0,0,0,0,0,2\n' >points
 run 1 push points --layer s.st --num-heads 2 -o no
-has err "which --num-heads 2 contradicts"
+has err "but heads 2 was asked for"
 run 1 split points --layer s.st --scale 0.5
 run 1 distance points points --layer s.st --causal
 [ ! -e no ] || fail "a refused file was written"

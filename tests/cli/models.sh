@@ -131,7 +131,7 @@ run 0 bounds "$pair" --part text --layer 1 --ids story
 run 0 attack "$pair" --part text --layer 1 --length 6 --radius 1 --iterations 3 --restarts 2 -o at
 for command in info "measure --ids story" "bounds --ids story"; do
     run 1 $command "$pair"
-    has err "a clip has a text and a vision part: --part text or --part vision"
+    has err "a clip has a text and a vision part: one of them must be chosen (part text or vision)"
 done
 run 1 info "$nano" --part vision
 has err "is no model of several parts"

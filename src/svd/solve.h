@@ -1,9 +1,9 @@
-/* run.h - one solve: what the three methods share, and what svd.c hands back.
+/* solve.h - one solve: what the three methods share, and what svd.c hands back.
  *
  * A solve does not make its products itself: it says which one it waits for (`wish`), so
  * that those of many solves can be made together. */
-#ifndef LIPSC_SVD_RUN_H
-#define LIPSC_SVD_RUN_H
+#ifndef LIPSC_SVD_SOLVE_H
+#define LIPSC_SVD_SOLVE_H
 
 #include "linalg/space.h"
 #include "lipscope.h"

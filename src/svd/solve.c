@@ -1,5 +1,5 @@
-/* run.c - products, true residuals and the stop rule, shared by all solvers. */
-#include "svd/run.h"
+/* solve.c - products, true residuals and the stop rule, shared by all solvers. */
+#include "svd/solve.h"
 
 #include <math.h>
 
