@@ -54,12 +54,7 @@ static double normalise(size_t n, double *x) {
     return length;
 }
 
-/* y (rows) = M x and y (cols) += M^T x, M (rows, cols) row-major, of the host */
-static void multiply(size_t rows, size_t cols, const double *M, const double *x,
-                     double *y) {
-    (void)!lipsc_space_gram(lipsc_space_host(LIPSC_F64), cols, rows, M, 1, x, y);
-}
-
+/* y (cols) += M^T x, M (rows, cols) row-major, of the host */
 static void add_back(size_t rows, size_t cols, const double *M, const double *x,
                      double *y) {
     (void)!lipsc_space_combine(lipsc_space_host(LIPSC_F64), cols, rows, M, 1, x, 1.0, y);
@@ -73,7 +68,7 @@ static const double *values_of(const joint *j, size_t h) {
 /* p += factor W_h V_h b; without O the heads stand side by side. */
 static void add_value(joint *j, size_t h, double factor, const double *b, double *p) {
     const size_t dv = j->layer->value_dim;
-    multiply(dv, j->d, values_of(j, h), b, j->room);
+    lipsc_host_multiply(dv, j->d, values_of(j, h), b, j->room);
     for (size_t k = 0; k < dv; k++) j->room[k] *= factor;
     if (j->W)
         add_back(dv, j->width, j->W + h * dv * j->width, j->room, p);
@@ -86,7 +81,7 @@ static void value_back(joint *j, size_t h, const double *e, double *s) {
     const size_t dv = j->layer->value_dim;
     memset(s, 0, j->d * sizeof *s);
     if (j->W)
-        multiply(dv, j->width, j->W + h * dv * j->width, e, j->room);
+        lipsc_host_multiply(dv, j->width, j->W + h * dv * j->width, e, j->room);
     else
         memcpy(j->room, e + h * dv, dv * sizeof *s);
     add_back(dv, j->d, values_of(j, h), j->room, s);
@@ -95,7 +90,7 @@ static void value_back(joint *j, size_t h, const double *e, double *s) {
 /* Takes the first `rank` vectors of q off x; twice, against rounding. */
 static void take_off(const joint *j, size_t rank, double *x) {
     for (int pass = 0; pass < 2; pass++) {
-        multiply(rank, j->d, j->q, x, j->along);
+        lipsc_host_multiply(rank, j->d, j->q, x, j->along);
         for (size_t k = 0; k < rank; k++) j->along[k] = -j->along[k];
         add_back(rank, j->d, j->q, j->along, x);
     }

@@ -11,13 +11,6 @@
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Sums of the host's vectors: kernels for this machine, and no thread is woken for
- * microseconds of work.  y (rows) = M x, M (rows, cols) row-major */
-static void multiply(size_t rows, size_t cols, const double *M, const double *x,
-                     double *y) {
-    (void)!lipsc_space_gram(lipsc_space_host(LIPSC_F64), cols, rows, M, 1, x, y);
-}
-
 /* y (cols) = M^T x */
 static void multiply_back(size_t rows, size_t cols, const double *M, const double *x,
                           double *y) {
@@ -26,7 +19,7 @@ static void multiply_back(size_t rows, size_t cols, const double *M, const doubl
 
 void lipsc_head_facts_score(const lipsc_head_facts *f, int bias, const double *x,
                             double *room, double *w) {
-    multiply(f->k, f->d, f->Q, x, room);
+    lipsc_host_multiply(f->k, f->d, f->Q, x, room);
     for (size_t l = 0; l < f->k; l++) {
         if (bias && f->bq) room[l] += f->bq[l];
         room[l] *= f->scale;
@@ -40,7 +33,7 @@ void lipsc_head_facts_score(const lipsc_head_facts *f, int bias, const double *x
 void lipsc_head_facts_score_back(const lipsc_head_facts *f, const double *y, double *room,
                                  double *x) {
     if (f->K)
-        multiply(f->k, f->d, f->K, y, room);
+        lipsc_host_multiply(f->k, f->d, f->K, y, room);
     else
         memcpy(room, y, f->d * sizeof *room);
     for (size_t l = 0; l < f->k; l++) room[l] *= f->scale;
@@ -51,7 +44,7 @@ double lipsc_head_facts_value_length(const lipsc_head_facts *f, const double *b)
     double square = 0.0;
     for (size_t r = 0; r < f->rank; r++) {
         double sum;
-        multiply(1, f->d, f->value + r * f->d, b, &sum);
+        lipsc_host_multiply(1, f->d, f->value + r * f->d, b, &sum);
         square += sum * sum;
     }
     return sqrt(square);
@@ -63,7 +56,7 @@ lipsc_status lipsc_head_facts_stretch(const lipsc_head_facts *f, double alpha, d
     double *Vb = lipsc_alloc(f->rank, sizeof *Vb);
     lipsc_status status = M && Vb ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) {
-        multiply(f->rank, f->d, f->value, b, Vb);
+        lipsc_host_multiply(f->rank, f->d, f->value, b, Vb);
         for (size_t r = 0; r < f->rank; r++)
             for (size_t c = 0; c < f->d; c++)
                 M[r * f->d + c] = alpha * f->value[r * f->d + c] + beta * Vb[r] * w[c];

@@ -61,25 +61,23 @@ static double larger_of(double a, double b) { return a >= b ? a : (b > a ? b : N
 
 /* ---- One head --------------------------------------------------------------------- */
 
-/* tau of the tokens first .. first+count-1, their rows of P into sums->P, and the query
- * term.  Which thread has which token does not matter: tokens are independent and the
- * query term is a maximum. */
-static lipsc_status columns_of(const lipsc_head_at *head, size_t first, size_t count,
-                               token_sums *sums, double *query, double *cover) {
+/* What is kept of token i's row; first: of the block. */
+typedef lipsc_status keep_row(const lipsc_head_at *head, size_t first, size_t i,
+                              lipsc_head_row *row, token_sums *sums);
+
+/* The tokens first .. first+count-1, and the query term and cover of their rows.  Which
+ * thread has which token does not matter: tokens are independent, the terms are maxima. */
+static lipsc_status each_row(const lipsc_head_at *head, size_t first, size_t count,
+                             keep_row *keep, token_sums *sums, double *query,
+                             double *cover) {
     lipsc_status status = LIPSC_OK;
 #pragma omp parallel num_threads(head->threads)
     {
         lipsc_head_row row;
         lipsc_status mine = lipsc_head_row_new(head, &row);
 #pragma omp for schedule(dynamic, 4)
-        for (size_t i = first; i < first + count; i++) {
-            if (mine) continue;
-            mine = lipsc_head_row_columns(head, i, &row);
-            for (int v = 0; v < LIPSC_VIEWS; v++) sums->tau2[v][i] = row.tau2[v];
-            sums->largest[i] = row.p[row.top - head->rows->lo[i]];
-            memcpy(sums->P + (i - first) * head->n, row.p,
-                   (head->rows->hi[i] - head->rows->lo[i]) * sizeof *row.p);
-        }
+        for (size_t i = first; i < first + count; i++)
+            if (!mine) mine = keep(head, first, i, &row, sums);
 #pragma omp critical(lipsc_upper_merge)
         {
             if (mine && !status) status = mine;
@@ -89,6 +87,26 @@ static lipsc_status columns_of(const lipsc_head_at *head, size_t first, size_t c
         }
         lipsc_head_row_free(&row);
     }
+    return status;
+}
+
+/* tau, and the row of P */
+static lipsc_status keep_columns(const lipsc_head_at *head, size_t first, size_t i,
+                                 lipsc_head_row *row, token_sums *sums) {
+    const lipsc_status status = lipsc_head_row_columns(head, i, row);
+    for (int v = 0; v < LIPSC_VIEWS; v++) sums->tau2[v][i] = row->tau2[v];
+    sums->largest[i] = row->p[row->top - head->rows->lo[i]];
+    memcpy(sums->P + (i - first) * head->n, row->p,
+           (head->rows->hi[i] - head->rows->lo[i]) * sizeof *row->p);
+    return status;
+}
+
+/* rho */
+static lipsc_status keep_rows(const lipsc_head_at *head, size_t first, size_t i,
+                              lipsc_head_row *row, token_sums *sums) {
+    (void)first;
+    const lipsc_status status = lipsc_head_row_rows(head, i, row);
+    for (int v = 0; v < LIPSC_VIEWS; v++) sums->rho2[v][i] = row->rho2[v];
     return status;
 }
 
@@ -111,7 +129,8 @@ static lipsc_status by_columns(const lipsc_head_at *head, token_sums *sums, doub
         memset(sums->column[v], 0, head->n * sizeof *sums->column[v]);
     for (size_t first = 0; first < head->n; first += COLUMN_BLOCK) {
         const size_t count = smaller(COLUMN_BLOCK, head->n - first);
-        const lipsc_status status = columns_of(head, first, count, sums, query, &cover);
+        const lipsc_status status =
+            each_row(head, first, count, keep_columns, sums, query, &cover);
         if (status) return status;
         for (size_t i = first; i < first + count; i++)
             add_columns(head, i, sums->P + (i - first) * head->n, sums);
@@ -119,27 +138,6 @@ static lipsc_status by_columns(const lipsc_head_at *head, token_sums *sums, doub
     query[0] += head->rounding * cover;
     query[1] += head->rounding * cover * head->out.norm;
     return LIPSC_OK;
-}
-
-/* rho of the tokens first .. first+count-1 */
-static lipsc_status rows_of(const lipsc_head_at *head, size_t first, size_t count,
-                            token_sums *sums) {
-    lipsc_status status = LIPSC_OK;
-#pragma omp parallel num_threads(head->threads)
-    {
-        lipsc_head_row row;
-        lipsc_status mine = lipsc_head_row_new(head, &row);
-#pragma omp for schedule(dynamic, 4)
-        for (size_t i = first; i < first + count; i++) {
-            if (mine) continue;
-            mine = lipsc_head_row_rows(head, i, &row);
-            for (int v = 0; v < LIPSC_VIEWS; v++) sums->rho2[v][i] = row.rho2[v];
-        }
-#pragma omp critical(lipsc_upper_merge)
-        if (mine && !status) status = mine;
-        lipsc_head_row_free(&row);
-    }
-    return status;
 }
 
 /* total[v] = sum_i rho_i^2, block by block of a fixed size until it has passed the largest
@@ -150,7 +148,9 @@ static lipsc_status by_rows(const lipsc_head_at *head, const double *column,
     int open = views;
     for (size_t first = 0; first < head->n; first += ROW_BLOCK) {
         const size_t count = smaller(ROW_BLOCK, head->n - first);
-        lipsc_status status = open ? rows_of(head, first, count, sums) : LIPSC_OK;
+        double query[LIPSC_VIEWS] = {0}, cover = 0.0; /* those of the columns count */
+        lipsc_status status = LIPSC_OK;
+        if (open) status = each_row(head, first, count, keep_rows, sums, query, &cover);
         if (status) return status;
         for (int v = 0; v < views; v++)
             for (size_t i = first; i < first + count; i++)

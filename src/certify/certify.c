@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 #include "svd/solver.h"
 
@@ -39,22 +40,15 @@ void lipsc_certify_defaults(lipsc_certify_settings *set) {
 
 /* ---- Where it starts --------------------------------------------------------------- */
 
-static double norm(size_t n, const double *x) {
-    double largest = 0.0, sum = 0.0;
-    for (size_t e = 0; e < n; e++) largest = lipsc_max(largest, fabs(x[e]));
-    for (size_t e = 0; largest > 0.0 && e < n; e++)
-        sum += (x[e] / largest) * (x[e] / largest);
-    return largest * sqrt(sum);
-}
-
 /* A lower bound by the direction v: |J v| / |v|, less what the product is off by. */
 static lipsc_status lower_of(const lipsc_linop *op, const double *v, double rounding,
                              double *lower) {
     double *image = lipsc_alloc(op->m, sizeof *image);
     if (!image) return LIPSC_E_NOMEM;
     const lipsc_status status = lipsc_linop_host(op, 0, 1, v, image);
-    const double above = lipsc_up(norm(op->n, v), 2 * op->n);
-    const double below = status ? NAN : lipsc_down(norm(op->m, image), 2 * op->m);
+    const double above = lipsc_up(lipsc_scaled_length(op->n, v), 2 * op->n);
+    const double below =
+        status ? NAN : lipsc_down(lipsc_scaled_length(op->m, image), 2 * op->m);
     int finite = isfinite(above) && above > 0.0;
     for (size_t e = 0; !status && e < op->m; e++) finite &= isfinite(image[e]) != 0;
     lipsc_release(image);

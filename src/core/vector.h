@@ -18,6 +18,15 @@ static inline double lipsc_length(size_t count, const double *x) {
     return sqrt(lipsc_dot(count, x, x));
 }
 
+/* The same where squares may overflow or vanish. */
+static inline double lipsc_scaled_length(size_t count, const double *x) {
+    double largest = 0.0, sum = 0.0;
+    for (size_t e = 0; e < count; e++) largest = lipsc_max(largest, fabs(x[e]));
+    for (size_t e = 0; largest > 0.0 && e < count; e++)
+        sum += (x[e] / largest) * (x[e] / largest);
+    return largest * sqrt(sum);
+}
+
 /* The length of the longest of n tokens; no square overflows. */
 static inline double lipsc_longest_token(size_t n, size_t d, const double *X) {
     double longest = 0.0;

@@ -125,6 +125,13 @@ LIPSC_CHECKED lipsc_status lipsc_space_gram(const lipsc_space *s, size_t len, si
     return s->ops->gram(s, len, ka, a, kb, b, c);
 }
 
+/* y (rows) = M x, M (rows, cols) row-major, of the host: kernels for this machine, and no
+ * thread is woken for microseconds of work. */
+static inline void lipsc_host_multiply(size_t rows, size_t cols, const double *M,
+                                       const double *x, double *y) {
+    (void)!lipsc_space_gram(lipsc_space_host(LIPSC_F64), cols, rows, M, 1, x, y);
+}
+
 /* B = beta B + A C,  C (ka x kb); beta is 0 (B need not be initialised) or 1 */
 LIPSC_CHECKED lipsc_status lipsc_space_combine(const lipsc_space *s, size_t len, size_t ka,
                                                const void *a, size_t kb, const double *c,

@@ -67,16 +67,6 @@ void lipsc_decoder_free(lipsc_decoder *decoder) {
 
 /* ---- Reading --------------------------------------------------------------- */
 
-static lipsc_status read_text(const lipsc_json_place *place, json_t *object,
-                              const char *key, lipsc_text *out) {
-    const char *value;
-    size_t len;
-    const lipsc_status status = lipsc_field_string(place, object, key, &value, &len);
-    if (status) return status;
-    lipsc_text_put(out, value, len);
-    return out->failed ? lipsc_place_nomem(place) : LIPSC_OK;
-}
-
 static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
                               void *context) {
     lipsc_decoder *decoder = context;
@@ -91,15 +81,15 @@ static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
     *s = (step){.kind = (kind)index};
     switch (s->kind) {
     case WORDPIECE:
-        status = read_text(place, object, "prefix", &s->text);
+        status = lipsc_field_text(place, object, "prefix", &s->text);
         return status ? status : lipsc_field_bool(place, object, "cleanup", &s->cleanup);
     case METASPACE:
         return lipsc_metaspace_read(place, object, &s->code, &s->prepend, &split);
     case BPE:
-        return read_text(place, object, "suffix", &s->text);
+        return lipsc_field_text(place, object, "suffix", &s->text);
     case REPLACE:
         status = lipsc_pattern_read(place, object, &s->pattern);
-        return status ? status : read_text(place, object, "content", &s->text);
+        return status ? status : lipsc_field_text(place, object, "content", &s->text);
     case STRIP:
         status = lipsc_field_character(place, object, "content", &s->code);
         if (!status) status = lipsc_field_size(place, object, "start", &s->start);

@@ -141,3 +141,13 @@ lipsc_status lipsc_each_part(const lipsc_json_place *place, json_t *object,
     }
     return LIPSC_OK;
 }
+
+lipsc_status lipsc_field_text(const lipsc_json_place *place, json_t *object,
+                              const char *key, lipsc_text *out) {
+    const char *value;
+    size_t len;
+    const lipsc_status status = lipsc_field_string(place, object, key, &value, &len);
+    if (status) return status;
+    lipsc_text_put(out, value, len);
+    return out->failed ? lipsc_place_nomem(place) : LIPSC_OK;
+}

@@ -4,6 +4,7 @@
 
 #include "io/show.h"
 #include "lipscope.h"
+#include "token/text.h"
 
 #include <jansson.h>
 
@@ -28,6 +29,9 @@ void lipsc_show_token(const char *token, size_t len, char shown[LIPSC_SHOWN_NAME
 /* The value of a field that must be there and be a string; it stays in the object. */
 lipsc_status lipsc_field_string(const lipsc_json_place *place, json_t *object,
                                 const char *key, const char **value, size_t *len);
+/* The same, put into a text. */
+lipsc_status lipsc_field_text(const lipsc_json_place *place, json_t *object,
+                              const char *key, lipsc_text *out);
 /* The same, but null or absent gives NULL. */
 lipsc_status lipsc_field_string_or_null(const lipsc_json_place *place, json_t *object,
                                         const char *key, const char **value, size_t *len);

@@ -49,16 +49,6 @@ void lipsc_normalizer_free(lipsc_normalizer *normalizer) {
     free(normalizer);
 }
 
-static lipsc_status read_content(const lipsc_json_place *place, json_t *object,
-                                 const char *key, lipsc_text *content) {
-    const char *value;
-    size_t len;
-    const lipsc_status status = lipsc_field_string(place, object, key, &value, &len);
-    if (status) return status;
-    lipsc_text_put(content, value, len);
-    return content->failed ? lipsc_place_nomem(place) : LIPSC_OK;
-}
-
 static lipsc_status read_bert(const lipsc_json_place *place, json_t *object, step *s) {
     lipsc_status status = lipsc_field_bool(place, object, "clean_text", &s->clean);
     if (!status)
@@ -90,9 +80,9 @@ static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
         return status ? status : lipsc_field_bool(place, object, "strip_right", &s->right);
     case REPLACE:
         status = lipsc_pattern_read(place, object, &s->pattern);
-        return status ? status : read_content(place, object, "content", &s->content);
+        return status ? status : lipsc_field_text(place, object, "content", &s->content);
     case PREPEND:
-        return read_content(place, object, "prepend", &s->content);
+        return lipsc_field_text(place, object, "prepend", &s->content);
     default:
         return LIPSC_OK;
     }
