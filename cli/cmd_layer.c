@@ -5,8 +5,8 @@
 #include "args.h"
 #include "certify.h"
 #include "interrupt.h"
+#include "layer_table.h"
 #include "ranks.h"
-#include "screen.h"
 
 typedef struct {
     cli_common common;
@@ -75,55 +75,6 @@ static lipsc_layer_row_settings ask(const settings *s, const lipsc_layer_file *f
     return set;
 }
 
-/* For people, above the row. */
-static void say(const lipsc_row *row) {
-    const cli_screen screen = cli_screen_open();
-    char sigma[CLI_NUMBER], most[CLI_NUMBER], bound[120] = "";
-    if (isfinite(row->upper))
-        snprintf(bound, sizeof bound,
-                 "; it is proved that none comes out more than %s times",
-                 cli_digits_up(row->upper, most));
-    cli_say(
-        &screen,
-        "sigma is %s: some small change of these %zu tokens comes out that many times as "
-        "large%s.",
-        cli_digits(row->sigma, 4, sigma), row->n, bound);
-    putchar('\n');
-}
-
-static int print(const cli_command *self, const settings *s, const lipsc_row *row) {
-    enum { MOST = 32 };
-    lipsc_column columns[MOST] = {
-        {"model", LIPSC_COLUMN_STRING},     {"architecture", LIPSC_COLUMN_STRING},
-        {"layer", LIPSC_COLUMN_INTEGER},    {"head", LIPSC_COLUMN_INTEGER},
-        {"map", LIPSC_COLUMN_STRING},       {"mask", LIPSC_COLUMN_STRING},
-        {"n", LIPSC_COLUMN_INTEGER},        {"window", LIPSC_COLUMN_INTEGER},
-        {"sigma", LIPSC_COLUMN_REAL},       {"lower", LIPSC_COLUMN_REAL},
-        {"upper", LIPSC_COLUMN_REAL},       {"upper_prob", LIPSC_COLUMN_REAL},
-        {"probability", LIPSC_COLUMN_REAL}, {"residual", LIPSC_COLUMN_REAL},
-        {"products", LIPSC_COLUMN_INTEGER}, {"converged", LIPSC_COLUMN_BOOL},
-        {"dtype", LIPSC_COLUMN_STRING},     {"radius_rms", LIPSC_COLUMN_REAL},
-        {"radius_max", LIPSC_COLUMN_REAL},  {"seconds", LIPSC_COLUMN_REAL},
-        {"rounding", LIPSC_COLUMN_STRING}};
-    size_t count = 21;
-    if (s->count) columns[count++] = (lipsc_column){"sigmas", LIPSC_COLUMN_REALS};
-    if (s->as_released) columns[count++] = (lipsc_column){"released", LIPSC_COLUMN_REAL};
-    if (s->certify.eps > 0.0) {
-        columns[count++] = (lipsc_column){"certified", LIPSC_COLUMN_BOOL};
-        columns[count++] = (lipsc_column){"certificate", LIPSC_COLUMN_STRING};
-        columns[count++] = (lipsc_column){"certify_products", LIPSC_COLUMN_INTEGER};
-    }
-    lipsc_error err;
-    if (s->common.format == LIPSC_FORMAT_TABLE) say(row);
-    lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->common.format,
-                                     LIPSC_LAYOUT_UPRIGHT, stdout, count, columns);
-    if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
-    lipsc_table_record(t, lipsc_row_fields(), row);
-    const lipsc_status status = lipsc_table_end(t, &err);
-    lipsc_table_free(t);
-    return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
-}
-
 /* What the value means for the caller. */
 static int verdict(const cli_command *self, const settings *s, lipsc_status status,
                    const lipsc_row *row) {
@@ -162,7 +113,10 @@ static int measure(const cli_command *self, const settings *s, const char *path,
     if (status && status != LIPSC_E_NOCONV && status != LIPSC_E_STOPPED) {
         code = cli_failure(self, "%s", err.text);
     } else {
-        code = print(self, s, &found.row);
+        const unsigned parts = (s->count ? LIPSC_ROW_COUNT : 0u) |
+                               (s->as_released ? LIPSC_ROW_RELEASED : 0u) |
+                               (s->certify.eps > 0.0 ? LIPSC_ROW_CERTIFY : 0u);
+        code = layer_table_print(self, (lipsc_format)s->common.format, parts, &found.row);
         if (code == CLI_DONE) code = verdict(self, s, status, &found.row);
     }
     lipsc_layer_row_free(&found);

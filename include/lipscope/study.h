@@ -147,6 +147,40 @@ LIPSC_API double lipsc_study_bytes(const lipsc_model *model, lipsc_map_kind map,
                                    lipsc_dtype dtype, lipsc_device *device, size_t longest,
                                    double windows);
 
+/* What a model is, and what a study of it needs: `info`.
+ * X(member, kind, part, shown, unit, what it says) */
+#define LIPSC_ABOUT_LIST(X)                                                             \
+    X(model, TEXT, 0, 1, "", "as it was named")                                         \
+    X(architecture, TEXT, 0, 1, "", "its family")                                       \
+    X(layers, COUNT, 0, 1, "", "of the configuration")                                  \
+    X(layers_stored, TEXT, 0, 1, "", "of which the weights are there: 0:11, 0,6, none") \
+    X(d, COUNT, 0, 1, "", "width of a token")                                           \
+    X(heads, COUNT, 0, 1, "", "of queries")                                             \
+    X(kv_heads, COUNT, 0, 1, "", "of keys and values")                                  \
+    X(head_dim, COUNT, 0, 1, "", "width of a query")                                    \
+    X(ffn, COUNT, 0, 1, "", "width inside the feed-forward part")                       \
+    X(vocab, COUNT, 0, 1, "", "null: it reads images")                                  \
+    X(positions, COUNT, 0, 1, "tokens", "that it has room for; null: any number")       \
+    X(norm, TEXT, 0, 1, "", "pre or post")                                              \
+    X(mask, TEXT, 0, 1, "", "who sees whom")                                            \
+    X(sliding, COUNT, 0, 1, "tokens", "of the window; null: there is none")             \
+    X(input, TEXT, 0, 1, "", "text, pixels or none")                                    \
+    X(parameters, WHOLE, 0, 1, "", "that it has")                                       \
+    X(stored, TEXT, 0, 1, "", "precision of the file")                                  \
+    X(memory, WHOLE, 0, 1, "bytes", "of a study at windows of 512 tokens")              \
+    X(model_hash, TEXT, 0, 1, "", "of the weights")
+
+typedef struct {
+    LIPSC_ABOUT_LIST(LIPSC_FIELD_MEMBER)
+} lipsc_about;
+
+LIPSC_API lipsc_fields lipsc_about_fields(void);
+
+/* name is kept, and so is what the model owns: free it before the model, in any case. */
+LIPSC_API lipsc_status lipsc_model_about(const lipsc_model *model, const char *name,
+                                         lipsc_about *out, lipsc_error *err);
+LIPSC_API void lipsc_about_free(lipsc_about *about);
+
 /* Computes every cell that has no row, and stores each when it is finished.  After a
  * failure or LIPSC_E_STOPPED the rows that are finished are there. */
 LIPSC_API lipsc_status lipsc_study_run(lipsc_study *study, lipsc_error *err);

@@ -1,0 +1,66 @@
+/* demo_outlier.c - the outlier that makes sigma grow with n, and proves the bounds sharp.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "demo.h"
+#include "interrupt.h"
+#include "lipscope.h"
+
+enum { LARGEST = 1000, BAR = 40 };
+
+/* A bar for `value` out of `most`. */
+static void bar(const demo_style *s, double value, double most) {
+    const int length = (int)lrint(BAR * value / most);
+    fputs(s->accent, stdout);
+    for (int i = 0; i < length; i++) putchar('#');
+    puts(s->plain);
+}
+
+/* X (n) with the layer and the input that it belongs to. */
+static void make_outlier(size_t n, double R, double *X, lipsc_layer *layer,
+                         lipsc_input *input) {
+    static const double minus_one = -1.0, one = 1.0;
+    for (size_t i = 0; i < n; i++) X[i] = i ? R : -R;
+    lipsc_layer_defaults(layer);
+    layer->d = layer->key_dim = layer->value_dim = 1;
+    layer->Q = &minus_one;
+    layer->V = &one;
+    *input = (lipsc_input){.n = n, .X = X};
+}
+
+lipsc_status demo_outlier(const demo_style *s, lipsc_error *err) {
+    static const size_t lengths[] = {2, 10, 30, 100, 300, 1000};
+    static double X[LARGEST];
+    const double peak = 18.0;
+    demo_heading(s, "One outlier");
+    puts("One token at -1.5, all others at +1.5, scores -x_i x_j.  Everybody looks at the\n"
+         "outlier, so moving it moves everybody: sigma grows even faster than sqrt(n),\n"
+         "until the crowd drowns it out, near n = e^4.5 = 90.  No sigma\n"
+         "exceeds what is proved there.\n");
+    printf("%s%6s  %7s  %7s  %7s%s\n", s->faint, "n", "sqrt(n)", "proved", "sigma",
+           s->plain);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const size_t n = lengths[i];
+        lipsc_layer layer;
+        lipsc_input input;
+        lipsc_attn *attn = NULL;
+        lipsc_svd_settings set;
+        lipsc_svd_info info;
+        lipsc_upper upper;
+        double sigma;
+        make_outlier(n, 1.5, X, &layer, &input);
+        lipsc_svd_defaults(&set);
+        set.stop = cli_interrupted;
+        lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, err);
+        if (!status) status = lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, &info);
+        if (!status) status = lipsc_attn_upper(attn, &upper, err);
+        lipsc_attn_free(attn);
+        if (status) return status;
+        printf("%6zu  %7.3f  %7.3f  %s%7.3f%s  ", n, sqrt((double)n), upper.value,
+               s->strong, sigma, s->plain);
+        bar(s, sigma, peak);
+        fflush(stdout);
+    }
+    return LIPSC_OK;
+}
