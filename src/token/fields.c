@@ -144,8 +144,8 @@ lipsc_status lipsc_each_part(const lipsc_json_place *place, json_t *object,
 
 lipsc_status lipsc_field_text(const lipsc_json_place *place, json_t *object,
                               const char *key, lipsc_text *out) {
-    const char *value;
-    size_t len;
+    const char *value = NULL;
+    size_t len = 0;
     const lipsc_status status = lipsc_field_string(place, object, key, &value, &len);
     if (status) return status;
     lipsc_text_put(out, value, len);
