@@ -49,6 +49,7 @@ class Attacks(Table):
 
     _shown = ("n", "radius", "domain", "start", "sigma", "upper", "best_construction", "evaluations")
     _left = ("domain", "start")
+    _spare = ("best_construction", "evaluations")
 
     def __init__(self, out: Any, stopped: bool):
         rows = [_c.as_dict(out.rows[i], ROW) for i in range(out.count)]

@@ -9,7 +9,7 @@ from ._c import NONE, ffi, lib, text as words_of
 from .arrays import flag, numbers, pointer, whole, wholes
 from .models import model_of
 from .studies import Source
-from .tables import Table, cell
+from .tables import Table, above, cell
 
 
 class Perturbation(Table):
@@ -21,6 +21,7 @@ class Perturbation(Table):
 
     _shown = ("layer", "change", "token", "from", "to", "step", "ratio", "first", "sigma", "upper", "others")
     _left = ("layer", "change", "from", "to")
+    _spare = ("others", "first")
 
     def __init__(self, rows: List[Dict[str, Any]]):
         self.rows = rows
@@ -36,6 +37,8 @@ class Perturbation(Table):
 def _word(name: str, value: Any) -> str:
     if name in ("from", "to"):
         return "" if value is None else repr(value)
+    if name == "upper" and value is not None:
+        return above(value)
     return "model" if name == "layer" and value is None else cell(value)
 
 

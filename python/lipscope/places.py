@@ -11,7 +11,7 @@ from .arrays import choose, flag, path_of, positive, whole
 from .layers import MASKS, Attention, layer as layer_at
 from .models import ATTENTION_MAPS, Model, model_of
 from .studies import Source
-from .tables import Table
+from .tables import Table, above
 
 
 def is_layer_file(model: Any) -> bool:
@@ -28,6 +28,7 @@ class Bounds(Table):
 
     _shown = ("name", "kind", "norm", "domain", "value", "ratio", "source")
     _left = ("name", "kind", "norm", "domain", "source")
+    _spare = ("norm",)
 
     def __init__(self, out: Any):
         listed = _c.fields(lib.lipsc_bound_fields())
@@ -53,6 +54,8 @@ class Bounds(Table):
         """Values beyond a double as powers of e, refusals in the place of the source."""
         lines = super()._lines()
         for line, row in zip(lines, self.rows):
+            if row["kind"] == "upper" and row["value"] is not None:
+                line[4] = above(row["value"])
             if row["value"] is None and row["refused"]:
                 line[4], line[6] = "refused", row["refused"]
             elif row["value"] is None and row["log_value"] is not None:

@@ -6,10 +6,10 @@ import pathlib
 import statistics
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
-from . import _c, errors
+from . import _c, errors, plots
 from ._c import Record, ffi, lib
 from .arrays import path_of
-from .tables import Table, as_html, as_text
+from .tables import Table, as_html, as_text, said
 
 ROW = _c.fields(lib.lipsc_row_fields())
 GROWTH = _c.fields(lib.lipsc_growth_fields())
@@ -128,7 +128,8 @@ class Result(Table):
 
     def __repr__(self) -> str:
         title, head, lines = self._table()
-        return "\n".join([title, *as_text(head, lines), *self._notes()])
+        spare = [name for name in head if name.startswith("n = ")][1:-1]
+        return "\n".join([*said([title]), *as_text(head, lines, spare=spare[1::2] + spare[::2]), *said(self._notes())])
 
     def _repr_html_(self) -> str:
         """The same for notebooks, larger values darker."""
@@ -141,31 +142,17 @@ class Result(Table):
     # ---- plots and the page ----
 
     def plot(self, ax: Any = None) -> Any:
-        """Median sigma against the length, a line for each layer; both axes logarithmic.  Returns matplotlib's axes."""
-        ax = ax or _c.need("matplotlib.pyplot", "plot").subplots(figsize=(6, 4))[1]
-        medians = self.medians()
-        for i, ((layer, head), by) in enumerate(medians.items()):
-            lengths = sorted(by)
-            name = "model" if layer is None else f"layer {layer}" + ("" if head is None else f", head {head}")
-            colour = _c.need("matplotlib", "plot").colormaps["viridis"](i / max(1, len(medians) - 1))
-            ax.plot(lengths, [by[n] for n in lengths], marker="o", markersize=3, color=colour, label=name)
-        ax.set(xscale="log", yscale="log", xlabel="n, tokens", ylabel="sigma, median", title=self._table()[0].split(";")[0])
-        lengths = sorted({row["n"] for row in self.rows})
-        ax.set_xticks(lengths, [str(n) for n in lengths])
-        ax.minorticks_off()
-        ax.legend(fontsize="small", ncols=1 + len(medians) // 9)
-        return ax
+        """Median sigma against the length, a line for each layer (of heads that were measured alone, for each head in the
+        colour of its layer); both axes logarithmic.  Returns matplotlib's axes."""
+        return plots.by_length(self.medians(), self._what(), ax)
 
     def plot_layers(self, ax: Any = None) -> Any:
-        """Median sigma by layer, a line for each length.  Returns matplotlib's axes."""
-        ax = ax or _c.need("matplotlib.pyplot", "plot_layers").subplots(figsize=(6, 4))[1]
-        medians = {layer: by for (layer, head), by in self.medians().items() if head is None}
-        for n in sorted({row["n"] for row in self.rows}):
-            layers = [layer for layer, by in medians.items() if n in by]
-            ax.plot(layers, [medians[layer][n] for layer in layers], marker="o", markersize=3, label=f"n = {n}")
-        ax.set(xlabel="layer", ylabel="sigma, median", yscale="log", title=self._table()[0].split(";")[0])
-        ax.legend(fontsize="small")
-        return ax
+        """Median sigma by layer, a line for each length; heads that were measured alone are points.  Returns matplotlib's
+        axes."""
+        return plots.by_layer(self.medians(), self._what(), ax)
+
+    def _what(self) -> str:
+        return self._table()[0].split(";")[0]
 
     def report(self, path: Union[str, "os.PathLike[str]"] = "lipscope.html") -> pathlib.Path:
         """One page that needs nothing else, as `lipscope report` writes it."""

@@ -1,7 +1,10 @@
 """Rows of results as tables: in a terminal, in a notebook, in pandas."""
 from __future__ import annotations
 
+import decimal
 import html
+import shutil
+import textwrap
 from typing import Any, Collection, Dict, Iterator, List, Optional, Sequence
 
 from . import _c, errors
@@ -13,14 +16,64 @@ def cell(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def as_text(head: Sequence[str], lines: Sequence[Sequence[str]], left: Collection[str] = ()) -> List[str]:
-    """Aligned lines under one header; the columns `left` begin at the left."""
-    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
-    return ["  ".join(word.ljust(width) if name in left else word.rjust(width)
-                      for word, width, name in zip(line, widths, head)).rstrip() for line in [head, *lines]]
+def above(value: float) -> str:
+    """The same of a bound from above, which rounding must not lower."""
+    with decimal.localcontext() as digits:
+        digits.prec, digits.rounding = 4, decimal.ROUND_CEILING
+        return f"{float(+decimal.Decimal(value)):.4g}"
+
+
+def said(sentences: Sequence[str]) -> List[str]:
+    """Sentences around a table, in lines of the terminal."""
+    room = shutil.get_terminal_size().columns
+    return [line for sentence in sentences for line in textwrap.wrap(sentence, room, break_long_words=False)]
+
+
+LINES = 60  # of a table that is shown; `rows` has all
+SHORTEST = 12  # that words are cut to
+
+
+def as_text(head: Sequence[str], lines: Sequence[Sequence[str]], left: Collection[str] = (),
+            spare: Sequence[str] = ()) -> List[str]:
+    """Aligned lines under one header; the columns `left` begin at the left.  What is wider than the terminal loses the
+    columns `spare`, in this order, then the ends of its words."""
+    room = shutil.get_terminal_size().columns
+    shown = list(head)
+    for name in spare:
+        if sum(_widths(head, lines, shown)) + 2 * len(shown) - 2 <= room:
+            break
+        shown.remove(name)
+    widths = _widths(head, lines, shown)
+    over = sum(widths) + 2 * len(shown) - 2 - room
+    for i in sorted((i for i, name in enumerate(shown) if name in left), key=lambda i: -widths[i]):
+        cut = max(0, min(over, widths[i] - SHORTEST))
+        widths[i], over = widths[i] - cut, over - cut
+    places = [list(head).index(name) for name in shown]
+    text = ["  ".join(_fit(line[place], width, name in left) for place, width, name in zip(places, widths, shown)).rstrip()
+            for line in [head, *_few(lines)]]
+    if len(lines) > LINES:
+        text.insert(1 + LINES // 2, "...")
+        text.append(f"{len(lines)} lines in all")
+    out = ", ".join(name for name in head if name not in shown)
+    return text + (said([f"left out here: {out}"]) if out else [])
+
+
+def _few(lines: Sequence[Any]) -> Sequence[Any]:
+    """The first and the last of many."""
+    return lines if len(lines) <= LINES else [*lines[:LINES // 2], *lines[-LINES // 2:]]
+
+
+def _widths(head: Sequence[str], lines: Sequence[Sequence[str]], shown: Sequence[str]) -> List[int]:
+    return [max(len(line[i]) for line in [head, *lines]) for i, name in enumerate(head) if name in shown]
+
+
+def _fit(word: str, width: int, left: bool) -> str:
+    if len(word) > width:
+        word = word[:width - 3] + "..."
+    return word.ljust(width) if left else word.rjust(width)
 
 
 def as_html(title: Sequence[str], head: Sequence[str], lines: Sequence[Sequence[str]], notes: Sequence[str] = (),
@@ -31,8 +84,11 @@ def as_html(title: Sequence[str], head: Sequence[str], lines: Sequence[Sequence[
         style = f" style='background:rgba(214,96,40,{0.75 * shade:.2f})'" if shade > 0 else ""
         return f"<td{style}>{html.escape(word)}</td>"
 
+    numbered = _few(list(enumerate(lines)))
+    if len(lines) > LINES:
+        notes = [f"The first and the last of {len(lines)} lines.", *notes]
     body = "".join("<tr>" + "".join(one(word, shades[i][j] if shades else 0.0) for j, word in enumerate(line)) + "</tr>"
-                   for i, line in enumerate(lines))
+                   for i, line in numbered)
     say = ["".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences if sentence) for sentences in (title, notes)]
     return (say[0] + "<table><thead><tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in head)
             + f"</tr></thead><tbody>{body}</tbody></table>" + say[1])
@@ -44,13 +100,15 @@ class Table:
     rows: List[Dict[str, Any]]
     _shown: Sequence[str] = ()  # columns for people
     _left: Collection[str] = ("name",)  # of these, words
+    _spare: Sequence[str] = ()  # and those that a narrow terminal does without
 
     def _title(self) -> List[str]:
         """Sentences above the table."""
         return []
 
     def _lines(self) -> List[List[str]]:
-        return [[cell(row.get(name)) for name in self._shown] for row in self.rows]
+        return [[above(row[name]) if name == "upper" and row[name] is not None else cell(row.get(name)) for name in self._shown]
+                for row in self.rows]
 
     def to_pandas(self) -> Any:
         """The rows as a pandas DataFrame."""
@@ -69,7 +127,7 @@ class Table:
             raise errors.ArgumentError(f"there is no row {which!r}: there are {len(self.rows)}") from None
 
     def __repr__(self) -> str:
-        return "\n".join(self._title() + as_text(self._shown, self._lines(), self._left))
+        return "\n".join(said(self._title()) + as_text(self._shown, self._lines(), self._left, self._spare))
 
     def _repr_html_(self) -> str:
         return as_html(self._title(), self._shown, self._lines())

@@ -82,6 +82,27 @@ def test_shown(result, tmp_path):
     assert "gpt2-nano" in report and report.lstrip().startswith("<!")
 
 
+@pytest.mark.parametrize("columns", [80, 50, 200])
+def test_fits_a_terminal(result, columns, monkeypatch, tmp_path):
+    """No line of a table is wider than the terminal, words excepted that cannot be cut; long ones say how many lines they are."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    bounds = ls.bounds("builtin:gpt2-nano", layer=3, ids=range(4))
+    shown = [result, bounds, result.compare(result), ls.devices(), ls.tensors("builtin:gpt2-nano"),
+             ls.perturb("builtin:gpt2-nano", ids=range(4), length=4, layers=[0], bounds=False, whole_model=False),
+             ls.attack("builtin:gpt2-nano", layer=0, head=0, lengths=[1, 2], radius=1.0, restarts=1, iterations=1)]
+    wide = ls.Result(result.run)
+    wide.rows = [ls.Row(dict(row, layer=layer, n=n)) for row in result.rows[:1] for layer in range(99) for n in range(8, 200, 16)]
+    for thing in [*shown, wide]:
+        widest = max(len(line) for line in repr(thing).splitlines())
+        assert widest <= columns or columns == 50, repr(thing)
+    assert "99 lines in all" in repr(wide) and ("left out here: n = " in repr(wide)) == (columns < 200) and wide._repr_html_().count("<tr>") == 61
+    if columns == 200:
+        assert "left out" not in repr(bounds) and "..." not in repr(bounds)
+    for row, line in zip(bounds.rows, bounds._lines()):
+        if row["kind"] == "upper" and row["value"] is not None:
+            assert row["value"] <= float(line[4]) <= row["value"] * 1.001  # never rounded down
+
+
 def test_pandas(result):
     pandas = pytest.importorskip("pandas")
     frame = result.to_pandas()
@@ -97,6 +118,19 @@ def test_plots(result):
     medians = [np.median([r["sigma"] for r in result if (r["layer"], r["n"]) == (3, n)]) for n in (8, 16, 32)]
     assert ax.lines[1].get_ydata() == pytest.approx(medians)
     assert len(result.plot_layers().lines) == 3
+    assert len([t for t in ax.yaxis.get_major_locator()() if ax.get_ylim()[0] <= t <= ax.get_ylim()[1]]) >= 2
+    heads = ls.measure("builtin:gpt2-nano", **dict(NANO, windows=1, heads="each"))
+    assert len(heads.plot().lines) == 12 and len(heads.plot().get_legend().texts) == 2  # colours are those of layers
+    points = heads.plot_layers().lines[0]
+    assert sorted(points.get_ydata()) == pytest.approx(sorted(r["sigma"] for r in heads if r["n"] == 8))
+    whole = ls.measure("builtin:gpt2-nano", text="builtin:lighthouse", lengths=[8], windows=1, map="model")
+    with pytest.raises(ls.ArgumentError, match="the map is the whole model"):
+        whole.plot_layers()
+    assert whole.plot(ax=matplotlib.pyplot.figure().subplots()).lines
+    many = ls.Result(result.run)
+    many.rows = [ls.Row(dict(row, layer=layer)) for row in result for layer in range(32)]
+    assert many.plot().get_legend() is None and len(many.plot().figure.axes) == 2  # a bar of colours
+    matplotlib.pyplot.close("all")
 
 
 def test_run_file(tmp_path):
