@@ -5,7 +5,6 @@ import importlib
 import math
 import os
 import threading
-import time
 import weakref
 from contextlib import contextmanager
 from types import TracebackType
@@ -94,12 +93,10 @@ class Work:
             status, sentence = attempt(lib.f, ..., work.handle)
     """
 
-    def __init__(self, apply: Optional[Callable[..., None]] = None, progress: Optional[Callable[..., Any]] = None,
-                 seconds: Optional[float] = None):
+    def __init__(self, apply: Optional[Callable[..., None]] = None, progress: Optional[Callable[..., Any]] = None):
         self.apply = apply
         self.progress = progress
         self.remarks: List[str] = []
-        self.until = time.monotonic() + seconds if seconds is not None else float("inf")
         self.error: Optional[BaseException] = None
         self.handle = ffi.new_handle(self)
 
@@ -135,7 +132,7 @@ def lipsc_py_apply(ctx: Any, trans: int, k: int, x: Any, y: Any) -> int:
 @ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
 def lipsc_py_stop(ctx: Any) -> int:
     work = ffi.from_handle(ctx)
-    return work.error is not None or time.monotonic() > work.until
+    return work.error is not None
 
 
 @ffi.def_extern(onerror=_keep)  # type: ignore[untyped-decorator]

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 import weakref
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -162,12 +163,10 @@ def _in_memory(where: Layer, centre: Optional[Array], given: Optional[Attention]
     out = ffi.new("lipsc_attack_result *")
     try:
         with machines.pointer(place) as settings.device:
-            work = _c.Work(progress=progress, seconds=None if seconds is None else positive(seconds, "seconds"))
+            work = _c.Work(progress=_clock(seconds, progress))
             settings.ctx = work.handle
             status, sentence = _attempt(work, lib.lipsc_attack_run, (where.struct, settings, out),
                                         lambda: _found(out, True) if out.X else None)
-        if status == lib.LIPSC_E_STOPPED and not out.X:
-            raise errors.Stopped(f"no input had a value within {seconds} seconds")
         if status not in (lib.LIPSC_OK, lib.LIPSC_E_STOPPED):
             raise _c.failure(status, sentence)
         return _found(out, status == lib.LIPSC_E_STOPPED)
@@ -176,11 +175,31 @@ def _in_memory(where: Layer, centre: Optional[Array], given: Optional[Attention]
         del kept
 
 
+def _clock(seconds: Optional[float], progress: Any) -> Any:
+    """A progress that ends the search after so many seconds, as soon as some input has a value."""
+    until = float("inf") if seconds is None else time.monotonic() + positive(seconds, "seconds")
+
+    def told(doing: str, evaluations: int, best: float) -> None:
+        if progress is not None:
+            progress(doing, evaluations, best)
+        if best > 0 and time.monotonic() > until:
+            raise _Late
+
+    return told
+
+
+class _Late(Exception):
+    """The time is over."""
+
+
 def _attempt(work: _c.Work, function: Any, arguments: Tuple[Any, ...], best: Any) -> Any:
     """A search; an interrupt carries the best so far as its `result`."""
     try:
         with work:
-            return _c.attempt(function, *arguments)
+            status, sentence = _c.attempt(function, *arguments)
+            if isinstance(work.error, _Late):
+                work.error = None
+            return status, sentence
     except KeyboardInterrupt as stopped:
         stopped.result = best()  # type: ignore[attr-defined]
         raise

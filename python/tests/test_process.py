@@ -210,3 +210,29 @@ def test_command_line():
     assert said.returncode == 0 and ls.__version__ in said.stdout
     nano = subprocess.run([sys.executable, "-m", "lipscope", "info", "builtin:gpt2-nano"], capture_output=True, text=True)
     assert nano.returncode == 0 and "192" in nano.stdout
+
+
+def test_command_line_without_proc():
+    """A root without /proc, where the system does not tell a program where it lies: libraries and data are found."""
+    hidden = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    try:
+        if subprocess.run([*hidden, "true"], capture_output=True).returncode:
+            pytest.skip("nobody may hide /proc here")
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    nano = subprocess.run([*hidden, sys.executable, "-m", "lipscope", "info", "builtin:gpt2-nano"], capture_output=True, text=True)
+    assert nano.returncode == 0 and "192" in nano.stdout, nano.stderr
+
+
+def test_command_line_is_the_program():
+    """Words, standard input, output and the exit status go through."""
+    def said(*words, given=""):
+        done = subprocess.run([sys.executable, "-m", "lipscope", *words], input=given, capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    code, out, err = said("tokens", "builtin:gpt2-nano", "-", given="The keeper")
+    assert (code, err) == (0, "") and [int(word) for word in out.split()] == ls.Tokenizer("builtin:gpt2-nano").encode("The keeper")
+    code, out, err = said("measure", "--colour")
+    assert code == 2 and out == "" and err.startswith("lipscope measure: ")
+    code, out, err = said("info", "/nowhere")
+    assert code == 1 and "/nowhere" in err
