@@ -136,6 +136,8 @@ enum {
     X(pair_from, COUNT, LIPSC_ROW_DETAILS, 1, "", "the strongest single block: from")      \
     X(pair_to, COUNT, LIPSC_ROW_DETAILS, 1, "", "this token to this one")                  \
     X(pair_norm, REAL, LIPSC_ROW_DETAILS, 1, "", "its norm")                               \
+    X(influence, REALS, LIPSC_ROW_DETAILS, 0, "",                                          \
+      "what each token does alone: estimates, Frobenius norms")                            \
     X(certified, FLAG, LIPSC_ROW_CERTIFY, 1, "", "upper is at most 1 + EPS times lower")   \
     X(certificate, TEXT, LIPSC_ROW_CERTIFY, 1, "", "the proof that says so")               \
     X(certify_products, WHOLE, LIPSC_ROW_CERTIFY, 0, "pairs", "what it cost")              \

@@ -7,6 +7,9 @@
  *
  *     table run      one row: schema, version, created, command, command_line, settings
  *     table cells    key, created, version, row (JSON)
+ *     table windows  model_hash, text_hash, special, start, n, after, tokens (JSON): the
+ *                    texts of the longest window of this start; one of n tokens has the
+ *                    first n - after of them and the last `after`
  *     view results   key and the fields of the rows as columns, for people with SQL
  *
  * study.h writes such files; these functions are for whoever reads them, and for programs

@@ -9,6 +9,7 @@
 #define LIPSCOPE_SOURCE_H
 
 #include "lipscope/model.h"
+#include "lipscope/tokens.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,6 +57,7 @@ typedef struct {
     char ids_hash[65];   /* of the ids, 32 bits each, little-endian; empty for an image */
     size_t remark_count; /* sentences on what is worth knowing and is no error        */
     char remarks[LIPSC_SOURCE_REMARKS][LIPSC_SOURCE_REMARK];
+    lipsc_tokenizer *tokenizer; /* that was needed to read it; NULL: none was          */
 } lipsc_source;
 
 /* spec: the model as it was opened, whose tokenizer is taken.  What does not fit the model
@@ -98,6 +100,12 @@ LIPSC_API lipsc_status lipsc_window_check(const char *spec, const lipsc_model_in
 /* Token i of the window of length n that starts at `start`. */
 LIPSC_API uint32_t lipsc_window_id(const lipsc_source *source, size_t start, size_t n,
                                    size_t i);
+
+/* Its text as it reads behind the token before it, so that those of a window make up its
+ * sentence: " cat", "ing".  *text (free with lipsc_release) is valid UTF-8.
+ * LIPSC_E_REFUSED: the source has no tokenizer. */
+LIPSC_API lipsc_status lipsc_window_word(const lipsc_source *source, size_t start, size_t n,
+                                         size_t i, char **text, lipsc_error *err);
 
 /* The window, or the image, run through the model as far as the attention of a layer. */
 LIPSC_API lipsc_status lipsc_window_acts(const lipsc_source *source, size_t start, size_t n,

@@ -13,6 +13,7 @@ enum { LIPSC_RUN_ID = 0x4c697053 /* "LipS" */ };
 struct lipsc_run {
     sqlite3 *db;
     sqlite3_stmt *put, *get;
+    sqlite3_stmt *find_words, *put_words; /* words.c; NULL before they are needed */
     lipsc_lock lock;
     char *path;
 };

@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "run/file.h"
+#include "run/words.h"
 
 enum { MOST_FIELDS = 256 };
 
@@ -171,6 +172,7 @@ static lipsc_status add_file(lipsc_run *out, const char *path, const json_t *hea
         status = add_cell(out, path, cells, merged, err);
     if (!status && step != SQLITE_DONE) status = lipsc_run_fail(run, "read", err);
     sqlite3_finalize(cells);
+    if (!status) status = lipsc_run_copy_words(out, run, err);
     lipsc_run_close(run);
     return status;
 }

@@ -346,6 +346,8 @@ void lipsc_run_close(lipsc_run *run) {
     if (!run) return;
     sqlite3_finalize(run->put);
     sqlite3_finalize(run->get);
+    sqlite3_finalize(run->find_words);
+    sqlite3_finalize(run->put_words);
     sqlite3_close(run->db); /* the last one folds the log into the file */
     lipsc_lock_drop(&run->lock);
     lipsc_release(run->path);

@@ -173,8 +173,8 @@ static lipsc_status look_closer(const lipsc_study *study, const study_cell *cell
         status = lipsc_sink_share_find(&op, cell->n, r->spread.sink_token, s->seed, s->stop,
                                        s->ctx, &r->share);
     if (!status && s->details)
-        status =
-            lipsc_influence_find(&op, cell->n, s->seed, s->stop, s->ctx, &r->influence);
+        status = lipsc_influence_find(&op, cell->n, s->seed, s->stop, s->ctx, r->strengths,
+                                      &r->influence);
     return fail_plain(status, err);
 }
 
@@ -284,7 +284,11 @@ static lipsc_status make_maps(const lipsc_study *study, size_t count, study_job 
         w[i].r = (study_result){.upper = NAN, .released = NAN, .share = {NAN, NAN}};
         w[i].r.sigma = lipsc_alloc_zero(value_count(study), sizeof *w[i].r.sigma);
         job[i].room.sigmas = w[i].r.sigma;
-        if (!w[i].r.sigma) status = fail_plain(LIPSC_E_NOMEM, err);
+        if (study->set.details)
+            w[i].r.strengths = lipsc_alloc_zero(job[i].cell->n, sizeof *w[i].r.strengths);
+        job[i].room.influence = w[i].r.strengths;
+        if (!w[i].r.sigma || (study->set.details && !w[i].r.strengths))
+            status = fail_plain(LIPSC_E_NOMEM, err);
     }
     if (!status) status = lipsc_map_batch_new(study->model, count, acts, &how, map, err);
     const double each = (lipsc_seconds() - begin) / (double)count;

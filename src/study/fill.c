@@ -14,6 +14,19 @@ static void set_spread(lipsc_row *row, const study_result *r) {
     row->rest_norm = r->share.rest;
 }
 
+/* To nine binary digits, which are far below the error of an estimate: lists stay short in
+ * files. */
+static double few_digits(double x) {
+    int exponent;
+    const double part = frexp(x, &exponent);
+    return isfinite(x) ? ldexp(nearbyint(ldexp(part, 9)), exponent - 9) : x;
+}
+
+static void set_influence(lipsc_row *row, size_t n, double *strengths) {
+    for (size_t j = 0; j < n; j++) strengths[j] = few_digits(strengths[j]);
+    row->influence = (lipsc_reals){n, strengths};
+}
+
 static void set_details(lipsc_row *row, const study_result *r) {
     row->token = r->influence.token;
     row->token_norm = r->influence.token_norm;
@@ -113,7 +126,10 @@ void lipsc_study_fill(const lipsc_study *study, const study_cell *cell,
     }
     if (s->count) row->sigmas = (lipsc_reals){s->count, room->sigmas};
     if (r->has_spread) set_spread(row, r);
-    if (s->details) set_details(row, r);
+    if (s->details) {
+        set_details(row, r);
+        set_influence(row, cell->n, room->influence);
+    }
     if (s->certify > 0.0) lipsc_row_set_certificate(row, &r->certificate);
     set_origin(study, row);
 }

@@ -14,6 +14,7 @@ typedef struct {
     lipsc_spread spread;
     int has_spread;
     lipsc_influence influence;
+    double *strengths; /* (n) of the tokens; NULL: not asked for */
     lipsc_sink_share share;
     double *u, *v; /* the directions, or NULL */
     lipsc_certificate certificate;

@@ -70,7 +70,7 @@ static lipsc_status encode(const lipsc_source_options *options, const char *spec
     if (!status && options->special)
         status =
             lipsc_tokenizer_around(tokenizer, &out->around, &out->before, &out->after, err);
-    lipsc_tokenizer_free(tokenizer);
+    out->tokenizer = tokenizer;
     return status;
 }
 
@@ -287,6 +287,8 @@ void lipsc_source_free(lipsc_source *source) {
     lipsc_release(source->ids);
     lipsc_release(source->around);
     lipsc_release(source->pixels);
+    lipsc_tokenizer_free(source->tokenizer);
     source->ids = source->around = NULL;
+    source->tokenizer = NULL;
     source->pixels = NULL;
 }

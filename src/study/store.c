@@ -159,10 +159,12 @@ lipsc_status lipsc_study_open_run(lipsc_study *study, lipsc_error *err) {
 lipsc_status lipsc_study_store(lipsc_study *study, const study_cell *cell,
                                lipsc_error *err) {
     char key[LIPSC_CELL_KEY];
+    lipsc_status status = lipsc_study_store_words(study, cell, err);
+    if (status) return status;
     json_t *row = lipsc_row_json(cell->row);
     if (!row) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
     lipsc_study_cell_key(study, cell, key);
-    const lipsc_status status = lipsc_run_put(study->run, key, row, err);
+    status = lipsc_run_put(study->run, key, row, err);
     json_decref(row);
     return status;
 }

@@ -6,6 +6,7 @@
  *     plan.c      which cells there are
  *     shard.c     and which of them are this part's
  *     store.c     the run file: what is there already, what is added
+ *     words.c     and the texts of its windows
  *     needs.c     the memory that a sweep keeps to, and the time
  *     where.c     the device: what `auto` takes, what follows a GPU that fails
  *     sweep.c     computes the cells, on all cores
@@ -49,7 +50,8 @@ struct lipsc_study {
     lipsc_pool pool;   /* what is written in them                                       */
     size_t stride;     /* from window to window; 0: tiled, or one window only           */
     lipsc_run *run;    /* NULL: none                                                    */
-    study_team *team;  /* NULL: alone                                                   */
+    int looked_for_words; /* a tokenizer, for the texts of ids                          */
+    study_team *team; /* NULL: alone                                                   */
     const lipsc_row **sorted;
     lipsc_study_times times;
 };
@@ -77,6 +79,10 @@ lipsc_status lipsc_study_open_run(lipsc_study *study, lipsc_error *err);
 lipsc_status lipsc_study_store(lipsc_study *study, const study_cell *cell,
                                lipsc_error *err);
 
+/* words.c: before its first cell is stored. */
+lipsc_status lipsc_study_store_words(lipsc_study *study, const study_cell *cell,
+                                     lipsc_error *err);
+
 /* where.c: decides for the cells that are open, before anything is made on the device. */
 void lipsc_study_choose_device(lipsc_study *study);
 /* Whether a run that ended with this status shall go on, now on the CPU: only where the
@@ -93,7 +99,7 @@ void lipsc_study_cell_key(const lipsc_study *study, const study_cell *cell,
 /* What a row says that belongs to no other than this one. */
 typedef struct {
     char rounding[sizeof((lipsc_svd_info *)0)->unknown];
-    double *sigmas; /* lipsc_release */
+    double *sigmas, *influence; /* lipsc_release */
 } study_room;
 
 /* One of several cells of the same layer and head. */

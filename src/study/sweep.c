@@ -86,7 +86,11 @@ static lipsc_status keep(lipsc_study *study, study_cell *cell, const lipsc_row *
     if (row->rounding) kept->rounding = lipsc_pool_text(&study->pool, row->rounding);
     if (row->sigmas.at)
         kept->sigmas.at = lipsc_pool_reals(&study->pool, row->sigmas.count, row->sigmas.at);
-    if ((row->rounding && !kept->rounding) || (row->sigmas.at && !kept->sigmas.at))
+    if (row->influence.at)
+        kept->influence.at =
+            lipsc_pool_reals(&study->pool, row->influence.count, row->influence.at);
+    if ((row->rounding && !kept->rounding) || (row->sigmas.at && !kept->sigmas.at) ||
+        (row->influence.at && !kept->influence.at))
         return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a row");
     cell->row = kept;
     return LIPSC_OK;
@@ -210,6 +214,7 @@ static void compute_cells(sweep *s, size_t count, study_job *job, int threads) {
         else
             finish(s, job[i].cell, &job[i].row, &job[i].times);
         lipsc_release(job[i].room.sigmas);
+        lipsc_release(job[i].room.influence);
     }
 }
 

@@ -1,6 +1,8 @@
 /* window.c - windows of a source: where they start, whether they fit, and their tokens. */
 #include "study/window.h"
 
+#include <string.h>
+
 #include "core/error.h"
 #include "core/mem.h"
 
@@ -79,6 +81,36 @@ uint32_t lipsc_window_id(const lipsc_source *source, size_t start, size_t n, siz
     if (i >= n - source->after)
         return source->around[source->before + i + source->after - n];
     return source->ids[start + i - source->before];
+}
+
+/* What stands behind the token before it: a tokenizer may leave out the space in front of
+ * the first token of a text, or join pieces of a word. */
+lipsc_status lipsc_window_word(const lipsc_source *source, size_t start, size_t n, size_t i,
+                               char **text, lipsc_error *err) {
+    if (!source->tokenizer)
+        return lipsc_fail(err, LIPSC_E_REFUSED, "%s: its tokens have no texts",
+                          source->path);
+    const uint32_t own = lipsc_window_id(source, start, n, i),
+                   before = i ? lipsc_window_id(source, start, n, i - 1) : own;
+    const uint32_t pair[2] = {before, own};
+    char *first = NULL, *both = NULL;
+    size_t size, all;
+    lipsc_status status = LIPSC_OK;
+    *text = NULL;
+    if (i)
+        status = lipsc_tokenizer_decode(source->tokenizer, pair, 1, 0, &first, &size, err);
+    if (i && !status)
+        status = lipsc_tokenizer_decode(source->tokenizer, pair, 2, 0, &both, &all, err);
+    if (i && !status && all > size && !memcmp(first, both, size)) {
+        memmove(both, both + size, all - size + 1);
+        *text = both;
+        both = NULL;
+    } else if (!status) {
+        status = lipsc_tokenizer_decode(source->tokenizer, &own, 1, 0, text, &size, err);
+    }
+    lipsc_release(first);
+    lipsc_release(both);
+    return status;
 }
 
 lipsc_status lipsc_window_begin(const lipsc_source *source, size_t start, size_t n,

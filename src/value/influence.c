@@ -247,7 +247,7 @@ static lipsc_status strongest_pair(work *w, uint64_t seed, lipsc_influence *out)
 }
 
 static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
-                         int (*stop)(void *ctx), void *ctx, int pairs,
+                         int (*stop)(void *ctx), void *ctx, int pairs, double *strengths,
                          lipsc_influence *out) {
     size_t all_in, all_out;
     if (!op || !out || tokens == 0 || op->n % tokens || op->m % tokens) return LIPSC_E_ARG;
@@ -270,6 +270,8 @@ static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
         w.in && w.out && w.x && w.y && w.columns ? LIPSC_OK : LIPSC_E_NOMEM;
     *out = (lipsc_influence){0};
     if (!status) status = column_strengths(&w, seed);
+    for (size_t c = 0; c < tokens && strengths && !status; c++)
+        strengths[w.columns[c].token] = sqrt(w.columns[c].square);
     if (!status) status = strongest_token(&w, seed, out);
     if (!status && pairs) status = strongest_pair(&w, seed, out);
     lipsc_release(w.in);
@@ -281,11 +283,12 @@ static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
 }
 
 lipsc_status lipsc_influence_find(const lipsc_linop *op, size_t tokens, uint64_t seed,
-                                  int (*stop)(void *ctx), void *ctx, lipsc_influence *out) {
-    return find(op, tokens, seed, stop, ctx, 1, out);
+                                  int (*stop)(void *ctx), void *ctx, double *strengths,
+                                  lipsc_influence *out) {
+    return find(op, tokens, seed, stop, ctx, 1, strengths, out);
 }
 
 lipsc_status lipsc_influence_token(const lipsc_linop *op, size_t tokens, uint64_t seed,
                                    lipsc_influence *out) {
-    return find(op, tokens, seed, NULL, NULL, 0, out);
+    return find(op, tokens, seed, NULL, NULL, 0, NULL, out);
 }
