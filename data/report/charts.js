@@ -9,8 +9,10 @@
 /* Colour of a cell, and the legend that goes with it. */
 function cellColor(mode, rows) {
     if (mode === "run") {
-        const colors = series.map(s => categoryColor(s.index));
-        return row => colors[row.series.index];
+        const colors = series.map(s => layers.map((l, i) => towardsPaper(categoryColor(s.index),
+            layers.length < 2 ? 0 : 0.5 * (1 - i / (layers.length - 1)))));
+        const at = new Map(layers.map((layer, i) => [layer, i]));
+        return row => colors[row.series.index][at.get(row.layer ?? null)];
     }
     if (mode !== "radius") {
         const colors = new Map(layers.map(layer => [layer, layerColor(layer)]));
@@ -59,6 +61,8 @@ function lawRows(fit, medians, style) {
     });
 }
 
+const largestOf = rows => rows.reduce((best, row) => row.sigma > best.sigma ? row : best);
+
 /* One mark for each length of a curve: medians over its windows. */
 function medianRows(members, xOf, colorOf) {
     const first = members[0], shape = seriesShape(first.series);
@@ -67,7 +71,8 @@ function medianRows(members, xOf, colorOf) {
         const like = {series: first.series, layer: first.layer, radius_rms: median(radii)};
         return {
             n, x: median(cells.map(xOf)), y: median(cells.map(row => row.sigma)),
-            count: cells.length, first, color: colorOf(like), shape, median: true
+            count: cells.length, first, worst: largestOf(cells), color: colorOf(like), shape,
+            median: true
         };
     });
     return rows.sort((a, b) => a.x - b.x);
@@ -89,7 +94,7 @@ function curveRows(curve, first, medians, against, color) {
 function rootGuide(xs, yRange) {
     const [low, high] = logRange(xs, 0), end = low * (high / low) ** 0.3;
     const top = yRange[1] / (yRange[1] / yRange[0]) ** 0.04;
-    return guide([{x: low, y: top * Math.sqrt(low / end), text: ""}, {x: end, y: top, text: "√n"}]);
+    return guide([{x: low, y: top * Math.sqrt(low / end), text: ""}, {x: end, y: top, text: "√n: the theorem's ½"}]);
 }
 
 function radiusAxis(xs) {
@@ -100,9 +105,11 @@ function radiusAxis(xs) {
 }
 
 /* Where colours tell the runs apart, the layer stands behind the end of each curve. */
-function endLabels(medians) {
+function endLabels(medians, curves) {
+    const every = Math.ceil(curves / 24); /* of the layers, where they crowd */
     const last = [...groupBy(medians, m => curveOf(m.first)).values()].map(
-        own => own.reduce((a, b) => b.x >= a.x ? b : a));
+        own => own.reduce((a, b) => b.x >= a.x ? b : a)).filter(
+        m => layers.indexOf(m.first.layer ?? null) % every === 0);
     return last.map(m => ({x: m.x, y: m.y, color: m.color, text: String(m.first.layer ?? "")}));
 }
 const layerTexts = {
@@ -114,6 +121,36 @@ const layerTexts = {
         enter: {
             x: {scale: "x", field: "x", offset: 7},
             y: {scale: "y", field: "y"},
+            baseline: {value: "middle"},
+            fontSize: {value: 11},
+            fill: {field: "color"},
+            text: {field: "text"}
+        }
+    }
+};
+
+/* The slope from each length to the next, beside the curve; not where curves crowd. */
+function localSlopes(medians, curves, width) {
+    if (curves > Math.min(4, width / 200)) return [];
+    return [...groupBy(medians, m => curveOf(m.first)).values()].flatMap(own => own.slice(1).map(
+        (b, i) => {
+            const a = own[i];
+            return {
+                x: Math.sqrt(a.x * b.x), y: Math.sqrt(a.y * b.y), color: b.color,
+                text: fixed(Math.log(b.y / a.y) / Math.log(b.x / a.x), 2)
+            };
+        }).filter(s => isNumber(Number(s.text))));
+}
+const slopeTexts = {
+    name: "localMarks",
+    type: "text",
+    from: {data: "local"},
+    interactive: false,
+    encode: {
+        enter: {
+            x: {scale: "x", field: "x"},
+            y: {scale: "y", field: "y", offset: -12},
+            align: {value: "center"},
             baseline: {value: "middle"},
             fontSize: {value: 11},
             fill: {field: "color"},
@@ -140,8 +177,7 @@ function cellChart(settings, options, against) {
         if (byLength) medians.push(...own);
         laws.push(...curveRows(curve, first, own, against, color));
     }
-    const ends = mode === "run" && layers.length > 1 && groups.size <= 24 ?
-        endLabels(medians) : [];
+    const ends = mode === "run" && layers.length > 1 ? endLabels(medians, groups.size) : [];
     if (groups.size > 14) /* bands would hide each other */
         for (const law of laws) law.low = law.high = law.y;
 
@@ -153,12 +189,15 @@ function cellChart(settings, options, against) {
             data: [
                 ...(line ? [line.data] : []), {name: "laws", values: laws},
                 {name: "points", values: settings.windows || !byLength ? points : []},
-                {name: "medians", values: medians}, {name: "ends", values: ends}
+                {name: "medians", values: medians}, {name: "ends", values: ends},
+                {name: "local", values: byLength ?
+                    localSlopes(medians, groups.size, options.width) : []}
             ],
             marks: [
                 ...(line ? line.marks : []), curves("laws"),
                 symbols("points", 26, byLength ? 0.38 : 0.55),
-                symbols("medians", 62, 1, {stroke: rim, strokeWidth: {value: 1}}), layerTexts
+                symbols("medians", 62, 1, {stroke: rim, strokeWidth: {value: 1}}), layerTexts,
+                slopeTexts
             ],
             scales: [logScale("x", "width", x.domain), logScale("y", "height", yRange)],
             axes: [x.axis, axis("y", "left", "sigma", logTicks(...yRange))],
@@ -180,10 +219,24 @@ const radiusChart = (settings, options) => cellChart(settings, options, "radius"
 
 /* ---- Heat map ----------------------------------------------------------------------------- */
 
-function heatChart(settings, options) {
+/* What a map of layers by heads or lengths shows: a positive number of a cell, on which scale its
+ * colour is, and how it reads. */
+const mapQuantities = {
+    sigma: {
+        of: row => row.sigma, log: true, name: "median sigma", column: "median_sigma",
+        text: x => formatNumber(x, 3), long: x => formatNumber(x, 6)
+    },
+    sink: {
+        of: row => isPositive(row.sink) ? row.sink / row.n : null, log: false,
+        name: "median share", column: "median_share_of_the_sink",
+        text: x => fixed(100 * x, 0) + " %", long: x => shareText(x)
+    }
+};
+
+function placeMap(settings, options, what) {
     const byHead = settings.across === "head";
     const rows = rowsOf.measure.filter(
-        row => row.series === settings.heatSeries && isPositive(row.sigma) &&
+        row => row.series === settings.heatSeries && isPositive(what.of(row)) &&
             (byHead ? row.head !== null && row.head !== undefined && row.n === settings.length :
                       (row.head ?? null) === settings.heatHead));
     if (!rows.length) return null;
@@ -192,19 +245,22 @@ function heatChart(settings, options) {
     ].map(members => ({
               layer: members[0].layer ?? null,
               place: byHead ? members[0].head : members[0].n,
-              value: median(members.map(row => row.sigma)),
+              value: median(members.map(what.of)),
               count: members.length,
-              first: members[0]
+              first: members[0],
+              worst: largestOf(members),
+              what
           }));
     const [low, high] = logRange(cells.map(c => c.value), 0);
     const rowsShown = sortPlaces(distinct(cells.map(c => c.layer))),
           places = sortPlaces(distinct(cells.map(c => c.place)));
     const width = options.width / (places.length + 1), labelled = width > 34 && cells.length <= 600;
     for (const cell of cells) {
-        const t = high > low ? Math.log(cell.value / low) / Math.log(high / low) : 0.5;
+        const t = !(high > low) ? 0.5 : what.log ?
+            Math.log(cell.value / low) / Math.log(high / low) : (cell.value - low) / (high - low);
         cell.color = rampColor(t);
         cell.ink = isDark() || t > 0.55 ? "#10131a" : "#ffffff";
-        cell.text = labelled ? formatNumber(cell.value, 3) : "";
+        cell.text = labelled ? what.text(cell.value) : "";
         cell.heat = true;
     }
     const height = Math.min(720, Math.max(120, rowsShown.length * 26 + 60));
@@ -252,7 +308,8 @@ function heatChart(settings, options) {
                             y: {scale: "y", field: "layer"},
                             height: {scale: "y", band: 1},
                             fill: {field: "color"},
-                            cornerRadius: {value: 2}
+                            cornerRadius: {value: 2},
+                            cursor: {value: "pointer"}
                         },
                         update: {stroke: {value: null}},
                         hover: {stroke: {value: cssColor("--ink")}, strokeWidth: {value: 1.5}}
@@ -276,12 +333,14 @@ function heatChart(settings, options) {
                 }
             ]
         }),
-        names: ["layer", byHead ? "head" : "n", "median_sigma", "windows"],
+        names: ["layer", byHead ? "head" : "n", what.column, "windows"],
         rows: cells.map(c => [c.layer, c.place, c.value, c.count]),
-        ramp: [low, high],
+        ramp: [what.text(low), what.text(high)],
         note: ""
     };
 }
+const heatChart = (settings, options) => placeMap(settings, options, mapQuantities.sigma);
+const sinkChart = (settings, options) => placeMap(settings, options, mapQuantities.sink);
 
 /* ---- One value against another ------------------------------------------------------------ */
 

@@ -201,6 +201,77 @@ function slopeChart(settings, options) {
     };
 }
 
+/* ---- What changed between runs --------------------------------------------------------------- */
+
+/* Against the first run, which is the one that stands first on the command line. */
+const changes = (report.changes ?? []).filter(c => isPositive(c.ratio)).map(
+    c => ({...c, layer: c.layer ?? null, head: c.head ?? null,
+        series: series.find(s => s.first.run === c.of)})).filter(c => c.series);
+
+function changeChart(settings, options) {
+    const known = changes.filter(c => c.layer !== null && settings.series.has(c.series) &&
+        (settings.head === "each" || c.head === settings.head));
+    if (!known.length) return null;
+    const soft = cssColor("--soft"), count = distinct(known.map(c => c.of)).length;
+    const points = known.map(c => ({
+        x: c.layer + (count > 1 ? 0.3 * ((c.of - 1) / (count - 1) - 0.5) : 0), y: c.ratio,
+        low: c.ratio_low, high: c.ratio_high, color: categoryColor(c.series.index),
+        shape: seriesShape(c.series), curve: c.of + "/" + (c.head ?? ""), change: c
+    })).sort((a, b) => a.x - b.x);
+    const bars = points.filter(p => isPositive(p.low) && isPositive(p.high));
+    const yRange = logRange([1, ...points.map(p => p.y), ...bars.flatMap(p => [p.low, p.high])], 0.1);
+    const rim = known.map(c => c.layer), xRange = [Math.min(...rim) - 0.5, Math.max(...rim) + 0.5];
+    return {
+        spec: frame(options, {
+            data: [
+                {name: "bars", values: bars},
+                {name: "joined", values: thinLine(points, p => seriesDash(p.change.series))},
+                {name: "changes", values: points}
+            ],
+            scales: [straightScale("x", "width", xRange), logScale("y", "height", yRange)],
+            axes: [
+                {
+                    scale: "x", orient: "bottom", title: "layer", grid: false, format: "d",
+                    values: sortPlaces(distinct(rim)), labelOverlap: "greedy"
+                },
+                axis("y", "left", "sigma, as a multiple of the first run's", logTicks(...yRange))
+            ],
+            marks: [
+                {
+                    type: "rule", interactive: false,
+                    encode: {enter: {
+                        x: {value: 0}, x2: {signal: "width"}, y: {scale: "y", value: 1},
+                        stroke: {value: soft}, strokeDash: {value: [5, 4]}
+                    }}
+                },
+                curves("joined"), errorBars("bars"), symbols("changes", 70, 1)
+            ],
+            entries: series.filter(s => known.some(c => c.series === s)).map(
+                s => ({label: s.label, color: categoryColor(s.index), shape: seriesShape(s)})),
+            shaped: true
+        }),
+        size: points.length,
+        names: ["run", "layer", "head", "before", "after", "ratio", "low", "high", "starts"],
+        rows: known.map(c => [
+            c.series.label, c.layer, c.head, c.before, c.after, c.ratio, c.ratio_low, c.ratio_high,
+            c.starts
+        ]),
+        note: bars.length < points.length ?
+            "Marks without a bar have no interval: it needs six windows that start alike." : ""
+    };
+}
+
+function changePairs(c) {
+    return [
+        ["run", c.series.label], ["layer", String(c.layer)],
+        ...(c.head === null ? [] : [["head", String(c.head)]]), ["ratio", formatNumber(c.ratio)],
+        ["95 % interval", isPositive(c.ratio_low) && isPositive(c.ratio_high) ?
+            `${formatNumber(c.ratio_low)} … ${formatNumber(c.ratio_high)}` : "–"],
+        [`sigma at n = ${c.n}, first run`, formatNumber(c.before)], ["this run", formatNumber(c.after)],
+        ["verdict", formatValue(c.verdict)]
+    ];
+}
+
 /* What the pointer tells of both. */
 function fitPairs(datum) {
     const fit = datum.fit ?? datum.slope;

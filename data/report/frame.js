@@ -8,11 +8,12 @@ const charts = Object.create(null); /* by id: view, result, redraw */
 
 function tipPairs(datum) {
     if (datum.fit || datum.slope) return fitPairs(datum);
+    if (datum.change) return changePairs(datum.change);
     if (datum.heat)
         return [
             ...describeCell(datum.first)
                 .filter(([name]) => ["run", "layer", "head", "n"].includes(name)),
-            ["median sigma", formatNumber(datum.value, 6)], ["windows", String(datum.count)]
+            [datum.what.name, datum.what.long(datum.value)], ["windows", String(datum.count)]
         ];
     if (datum.median)
         return [
@@ -33,7 +34,7 @@ function tipPairs(datum) {
 /* On marks that stand for a cell; axes and curves have none. */
 function showTip(event, item) {
     const datum = item && item.datum;
-    if (!datum || !(datum.row || datum.first || datum.fit || datum.slope)) {
+    if (!datum || !(datum.row || datum.first || datum.fit || datum.slope || datum.change)) {
         tip.hidden = true;
         return;
     }
@@ -65,13 +66,18 @@ const rendererFor = size => size > 2500 ? "canvas" : "svg";
 
 function savedSpec(chart) {
     const options = {width: 760, height: 420, saved: true};
-    return chart.make(chart.settings, options).spec;
+    const spec = chart.make(chart.settings, options).spec, color = cssColor("--ink");
+    spec.title = {
+        text: chart.title, subtitle: subjectOf(chart.id), anchor: "start", frame: "group", color,
+        subtitleColor: cssColor("--soft"), fontSize: 14, subtitleFontSize: 12, offset: 10
+    };
+    return spec;
 }
 
 function makeChart(id, title, about, make, settings, controls = []) {
     const picture = el("div", {class: "picture", role: "img", "aria-label": title});
     const note = el("p", {class: "note"});
-    const chart = charts[id] = {id, make, settings, picture, view: null, result: null};
+    const chart = charts[id] = {id, title, make, settings, picture, view: null, result: null};
     chart.draw = () => {
         const width = Math.max(260, Math.floor(picture.clientWidth)),
               height = width < 520 ? 300 : 400;
@@ -87,6 +93,10 @@ function makeChart(id, title, about, make, settings, controls = []) {
         chart.view.addEventListener("pointermove", showTip);
         chart.view.addEventListener("pointerdown", showTip); /* a finger */
         chart.view.addEventListener("pointerout", hideTip);
+        chart.view.addEventListener("click", (event, item) => {
+            const row = cellOfMark(item?.datum);
+            if (row) openCell(row);
+        });
         chart.ready = chart.view.runAsync();
     };
     chart.svg = async () => {
@@ -118,9 +128,13 @@ function makeChart(id, title, about, make, settings, controls = []) {
     return el(
         "figure", {id: "chart-" + id},
         el("figcaption", {}, el("div", {class: "title"}, el("h3", {}, title), save),
-           about ? el("p", {}, about) : null),
-        controls.length ? el("div", {class: "controls"}, ...controls) : null, picture, note);
+           el("p", {class: "subject"}, subjectOf(id)), about ? el("p", {}, about) : null),
+        controls.length ? el("div", {class: "controls"}, ...controls) : null, picture, note,
+        helpFor(id));
 }
+
+/* What a chart is about: model, text, layers. */
+const subjectOf = id => subjectWords(rowsOf[{zoo: "bound", attack: "attack"}[id] ?? "measure"]);
 
 /* Charts are drawn one after the other, what is in sight first, and the page stays at hand in
  * between: 20,000 marks take some tenths of a second each. */

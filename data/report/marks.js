@@ -76,6 +76,7 @@ const symbols = (data, size, opacity, more = {}) => ({
             fill: {field: "color"},
             fillOpacity: {value: opacity},
             shape: {field: "shape"},
+            cursor: {value: "pointer"},
             ...more
         }
     }

@@ -167,30 +167,51 @@ function cellControls() {
     return controls;
 }
 
-function heatSection() {
-    const byHead = heads.filter(h => h !== null).length > 1, controls = [];
-    const ramp = el("div", {class: "ramp"});
+/* Which run, length and direction both maps of layers show. */
+function mapControls() {
+    const byHead = heads.filter(h => h !== null).length > 1, controls = [], ids = ["heat", "sink"];
     if (series.length > 1)
-        controls.push(pick("run", series.map(s => [s, s.label]), "heatSeries", ["heat"]));
-    if (byHead) controls.push(pick("length", lengths.map(n => [n, String(n)]), "length", ["heat"]));
+        controls.push(pick("run", series.map(s => [s, s.label]), "heatSeries", ids));
+    if (byHead) controls.push(pick("length", lengths.map(n => [n, String(n)]), "length", ids));
     if (byHead && lengths.length > 1)
-        controls.push(pick("across", [["head", "heads"], ["n", "lengths"]], "across", ["heat"]));
+        controls.push(pick("across", [["head", "heads"], ["n", "lengths"]], "across", ids));
+    return controls;
+}
+
+/* A chart with the ramp of its colours beside the controls. */
+function mapChart(id, title, about, draw, name, controls) {
+    const ramp = el("div", {class: "ramp"});
     const make = (s, options) => {
-        const result = heatChart(s, options);
-        if (result && !options.saved) fillRamp(ramp, result.ramp, "median sigma");
+        const result = draw(s, options);
+        if (result && !options.saved) fillRamp(ramp, result.ramp, name);
         return result;
     };
-    section("layers", byHead ? "Layers and heads" : "Layers",
-        makeChart("heat", byHead ? "sigma by layer and head" : "sigma by layer and length",
-            "Medians over windows; the colour is logarithmic.", make, settings,
-            [...controls, ramp]));
+    return makeChart(id, title, about, make, settings, [...controls, ramp]);
+}
+
+const hasHeads = () => heads.filter(h => h !== null).length > 1;
+
+function heatSection() {
+    section("layers", hasHeads() ? "Layers and heads" : "Layers",
+        mapChart("heat", hasHeads() ? "sigma by layer and head" : "sigma by layer and length",
+            "Medians over windows; the colour is logarithmic.", heatChart, "median sigma",
+            mapControls()));
+}
+
+function sinkSection() {
+    if (!rowsOf.measure.some(row => isPositive(row.sink))) return;
+    section("sink", "Sink",
+        mapChart("sink", hasHeads() ? "share on the sink by layer and head" :
+                "share on the sink by layer and length",
+            "How much of all attention goes to the one token that takes most of it, in the head " +
+            "where that is most; medians over windows. Spread evenly it would be 1/n.",
+            sinkChart, "median share", []));
 }
 
 function measureSections() {
     const has = name => rowsOf.measure.some(row => isPositive(row[name]));
     const bounds = ["upper", "upper_prob"].filter(has);
     if (!rowsOf.measure.length) return;
-    if (series.length > 1) section("compare", "Runs", compareTable());
     if (hasDepth())
         section("depth", "Depth",
             makeChart("depth", "growth exponent by depth",
@@ -198,8 +219,17 @@ function measureSections() {
                 "are 95 % intervals. Where the mark is hollow no straight line fits, and the " +
                 "exponent is an average steepness over these lengths.",
                 depthChart, settings, depthControls()));
+    if (series.length > 1)
+        section("compare", "Runs", changeWords(), compareTable(),
+            changes.some(c => c.layer !== null) ?
+                makeChart("change", "sigma against the first run, by layer",
+                    "How many times larger sigma is than in " + series[0].label + ", at the same " +
+                    "lengths. Bars are 95 % intervals over starts; where one crosses the line at " +
+                    "1, no change is shown.", changeChart, settings) : null);
     if (lengths.length > 1) lengthSection();
+    sentenceSection();
     heatSection();
+    sinkSection();
     if (has("radius_rms"))
         section("radius", "Radius",
             makeChart("radius", "sigma against radius",
@@ -257,7 +287,8 @@ function fillRamp(node, [low, high], name) {
     const stops = [...Array(9).keys()].map(i => rampColor(i / 8));
     const bar = el("i", {"aria-hidden": "true"});
     bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
-    node.replaceChildren(name + " ", formatNumber(low, 3), bar, formatNumber(high, 3));
+    const text = x => isNumber(x) ? formatNumber(x, 3) : x;
+    node.replaceChildren(name + " ", text(low), bar, text(high));
 }
 
 /* Texts of those parts of a row that are there. */
@@ -360,7 +391,7 @@ function rowsTable(kind) {
     const given = name => rows[0][name] !== null && rows[0][name] !== undefined;
     const fields = report.runs.flatMap(run => run.fields).filter(name => name !== "model");
     const names = distinct([...firstColumns, ...fields, "model"]).filter( /* paths are long */
-        name => !["lower", "version"].includes(name) && rows.some(row => name in row));
+        name => !["lower", "version", "influence"].includes(name) && rows.some(row => name in row));
     const varies = name => {
         const first = JSON.stringify(rows[0][name] ?? null);
         return rows.some(row => (row[name] ?? null) !== rows[0][name] &&
@@ -376,7 +407,8 @@ function rowsTable(kind) {
             get: row => row.series ? row.series.label : lastOf(report.runs[row.run].file)
         });
     const table = makeTable(
-        rows, columns, kind === "measure" ? "lipscope-rows.csv" : `lipscope-${kind}-rows.csv`);
+        rows, columns, kind === "measure" ? "lipscope-rows.csv" : `lipscope-${kind}-rows.csv`,
+        kind === "measure" ? openCell : null);
     return [
         el("h3", {}, {measure: "Cells", attack: "Attacks", bound: "Bounds", other: "Others"}[kind]),
         same.length ? el("p", {class: "same"}, "The same in all: ", ...same.flatMap((name, i) =>

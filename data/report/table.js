@@ -68,8 +68,8 @@ function compareValues(a, b, direction) {
     return direction * String(a).localeCompare(String(b));
 }
 
-/* columns: name, get(row) */
-function makeTable(rows, columns, fileName) {
+/* columns: name, get(row); open(row), where a row can be opened */
+function makeTable(rows, columns, fileName, open = null) {
     for (const column of columns) {
         const values = rows.map(column.get);
         column.numeric = values.some(x => typeof x === "number");
@@ -112,7 +112,10 @@ function makeTable(rows, columns, fileName) {
         csvText(columns.map(c => c.name), state.shown.map(row => columns.map(c => c.get(row))));
 
     const line = row => el(
-        "tr", {},
+        "tr", open ? {
+            tabindex: 0, class: "opens", onclick: () => open(row),
+            onkeydown: event => { if (event.key === "Enter") open(row); }
+        } : {},
         ...columns.map(
             c => el(
                 "td",

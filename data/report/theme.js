@@ -26,6 +26,14 @@ function rampColor(t) {
     return vega.scheme("viridis")(low + (high - low) * Math.min(1, Math.max(0, t)));
 }
 
+/* A colour "#rrggbb" mixed with the paper: 0 leaves it, 1 is paper. */
+function towardsPaper(color, share) {
+    const parts = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
+    const paper = parts(cssColor("--paper"));
+    return "#" + parts(color).map((c, i) => Math.round(c + share * (paper[i] - c)))
+        .map(c => c.toString(16).padStart(2, "0")).join("");
+}
+
 function layerColor(layer) {
     const at = layers.indexOf(layer);
     return layers.length < 2 ? categoryColor(0) : rampColor(at / (layers.length - 1));
@@ -59,6 +67,7 @@ function chartConfig() {
             tickSize: 4,
             labelOverlap: "parity"
         },
+        text: {font, fontSize: 11},
         legend: {
             labelColor: ink,
             titleColor: ink,

@@ -43,7 +43,7 @@ function cellWords(row) {
     if (row.layer !== null && row.layer !== undefined)
         place.push("layer " + row.layer + ", " + headName(row.head ?? null));
     place.push(`window ${row.window ?? 0} of ${row.n} tokens`);
-    return place.join(", ");
+    return place.join(", ") + (textNames.has(row.text_hash) ? " of " + textName(row.text_hash) : "");
 }
 
 /* The headline of a page without rows of "measure". */
@@ -168,6 +168,23 @@ function subjectWords(rows) {
     const depth = !known.length ? null : known.length === 1 ? "layer " + known[0] :
         `layers ${known[0]} to ${known[known.length - 1]}`;
     return [few("model", modelName), few("text_hash", textName), depth].filter(Boolean).join(" · ");
+}
+
+/* What changed most between the first run and another. */
+function changeWords() {
+    const sure = changes.filter(c => c.ratio_low > 1 || c.ratio_high < 1);
+    const most = sure.reduce((top, c) => !top ||
+        Math.abs(Math.log(c.ratio)) > Math.abs(Math.log(top.ratio)) ? c : top, null);
+    if (!changes.length) return null;
+    if (!most)
+        return el("p", {}, changes.some(c => isPositive(c.ratio_low)) ?
+            "No layer has changed for sure: every interval of a ratio contains 1." :
+            "There are too few windows for intervals: nothing can be said of a change.");
+    return el("p", {}, "What changed most is ", strong(layerName(most.layer)),
+        ` of ${most.series.label}: sigma is `, strong(stretch(most.ratio)),
+        ` that of ${series[0].label} (95 % between ${formatNumber(most.ratio_low, 3)} and ` +
+        `${formatNumber(most.ratio_high, 3)}). ${sure.length} of ${changes.length} ratios differ ` +
+        "from 1 for sure.");
 }
 
 /* "3 of 6 curves", or "the one curve" */

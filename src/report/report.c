@@ -22,6 +22,8 @@
 #include "core/plain.h"
 #include "io/replace.h"
 #include "out/table.h"
+#include "report/changes.h"
+#include "report/words.h"
 #include "run/growth.h"
 #include "run/rows_file.h"
 
@@ -212,15 +214,18 @@ static json_t *now(void) { /* UTC, ISO 8601 */
 /* Takes over nothing. */
 static json_t *describe_all(size_t count, const char *const *paths,
                             const lipsc_rows_file *sources) {
-    json_t *runs = json_array(), *texts = describe_texts(count, sources);
-    int good = runs && texts;
+    json_t *runs = json_array(), *texts = describe_texts(count, sources),
+           *changes = lipsc_report_changes(count, sources);
+    int good = runs && texts && changes;
     for (size_t i = 0; i < count && good; i++)
         good = !json_array_append_new(runs, describe(paths[i], &sources[i]));
     if (good)
-        return json_pack("{s:s, s:i, s:o, s:o, s:o}", "lipscope", lipsc_version(), "schema",
-                         LIPSC_SCHEMA, "created", now(), "runs", runs, "texts", texts);
+        return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o}", "lipscope", lipsc_version(),
+                         "schema", LIPSC_SCHEMA, "created", now(), "runs", runs, "texts",
+                         texts, "changes", changes);
     json_decref(runs);
     json_decref(texts);
+    json_decref(changes);
     return NULL;
 }
 
@@ -236,6 +241,8 @@ static lipsc_status gather(size_t count, const char *const *paths, json_t **out,
     for (size_t i = 0; i < count && !status; i++)
         status =
             lipsc_rows_file_open_some(paths[i], MOST_ROWS / count + 1, &sources[i], err);
+    for (size_t i = 0; i < count && !status; i++)
+        status = lipsc_report_words(paths[i], &sources[i], count, err);
     if (!status && !(*out = describe_all(count, paths, sources)))
         status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a report");
     for (size_t i = 0; sources && i < count; i++) lipsc_rows_file_close(&sources[i]);

@@ -311,12 +311,8 @@ def test_depth(browser, report):
 
     # every axis can be read on a phone, and nothing is empty
     browser.open(os.path.join(browser.scratch, "depth.html"), width=390)
-    small = browser.run("""return [...document.querySelectorAll('.picture svg text')].filter(t => t.textContent)
-        .map(t => t.getBoundingClientRect().height && parseFloat(getComputedStyle(t).fontSize) *
-            t.getCTM().a / (t.ownerSVGElement.getCTM()?.a || 1)).filter(size => size && size < 10.99)""")
-    equal(small, [], "letters below 11 pixels")
-    equal(browser.run("""return [...document.querySelectorAll('.picture')].filter(p => !p.querySelector('svg, canvas'))
-        .map(p => p.parentNode.id)"""), [], "empty charts")
+    equal(browser.run(SMALL), [], "letters below 11 pixels")
+    equal(browser.run(STRIPS), [], "empty charts")
 
     # one length: nothing grows, and no chart pretends to
     browser.open(report("single.html", runs.write("single.db", runs.measure(3, (16,), 2))))
@@ -330,6 +326,130 @@ def test_depth(browser, report):
     equal(sorted(browser.run("return [...document.querySelectorAll('#chart-growth .endsMarks text')].map(t => t.textContent)")),
           sorted("012012"), "layers behind the curves")
     check("ab.txt" in browser.text("#compare") and "ef.txt" in browser.text("#compare"), "texts by their names")
+
+
+def test_words(browser, report):
+    """Each cell opens to its sentence; words are text, whatever they hold."""
+    evil = "<img src=x onerror='window.hacked=3'>"
+    words = ["The", " cat", "\n", " sat", " on", evil, "\u202eabc", "\u05d0\u05d1", "\u0007", " mat", ".", 77, " a", " b",
+             " c", "[SEP]"]
+    text, lengths = "cd" * 32, (4, 8, 16)
+    rows = runs.details(runs.measure(2, lengths, 2))
+    path = report("words.html", runs.write("words.db", rows, windows=[(text, 0, 1, words), (text, 16, 1, words[:-1] + ["</s>"])]))
+    browser.open(path)
+    tokens = "[...document.querySelectorAll(arguments[0] + ' .token')].map(t => t.textContent)"
+    shown = browser.run("return " + tokens, "#sentence")
+    equal(len(shown), 16, "tokens of the worst cell")
+    equal(shown[:5], ["The", " cat", "⏎", " sat", " on"], "words as they read")
+    equal(shown[5:9], [evil, "\\u202eabc", "\u05d0\u05d1", "␇"], "words that could do harm")
+    equal(shown[11], "#77", "a token without a text")
+    check(shown[15] in ("[SEP]", "</s>"), "the special token behind the window")
+    equal(browser.count("img"), 0, "images among the words")
+    equal(browser.run("return window.hacked ?? null"), None, "a script among the words")
+    equal(browser.run("return getComputedStyle(document.querySelector('.token')).unicodeBidi"), "isolate", "words apart")
+    heats = [float(x) for x in browser.run(
+        "return [...document.querySelectorAll('#sentence .token')].map(t => t.style.getPropertyValue('--heat'))")]
+    equal(max(range(16), key=heats.__getitem__), 3, "the strongest token has the strongest colour")
+    equal(browser.text("#sentence .token.most"), " sat", "the token that does most")
+    for word in ("“sat”", "“cat” → “⏎”", "“The” takes 25.0 % of the attention"):
+        check(word in browser.text("#sentence .facts"), word, "is not in", browser.text("#sentence .facts"))
+    equal(browser.marks("sink", "cells"), 6, "layers times lengths of the sink's share")
+
+    # a row of the table opens by click and by key, and leads on to its neighbours
+    browser.run("document.querySelector('tr.opens').click()")
+    check(browser.run("return document.getElementById('cell').open"), "a row does not open")
+    check("layer 0, all heads, window 0 of 4 tokens" in browser.text("#cell-title"), browser.text("#cell-title"))
+    equal(browser.run("return " + tokens, "#cell"), ["The", " cat", "⏎", "[SEP]"], "a shorter window of the same start")
+    browser.run("document.querySelector(\"#cell [data-step='n+']\").click()")
+    equal(len(browser.run("return " + tokens, "#cell")), 8, "the next length")
+    browser.run("document.querySelector(\"#cell [data-step='layer+']\").click()")
+    check("layer 1" in browser.text("#cell-title"), "the next layer")
+    browser.run("document.querySelector('#cell [data-close]').click()")
+    browser.run("""const line = document.querySelector('tr.opens'); line.focus();
+        line.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}))""")
+    check(browser.run("return document.getElementById('cell').open"), "Enter does not open a row")
+    browser.run("document.getElementById('cell').close()")
+
+    # and so does a mark
+    for chart, mark in (("heat", "cells"), ("growth", "medians")):
+        mark = browser.run(f"""const mark = document.querySelector('#chart-{chart} .{mark}Marks > path');
+            mark.scrollIntoView({{ block: 'center', behavior: 'instant' }}); return mark""")
+        ActionChains(browser.driver).move_to_element(mark).click().perform()
+        browser.wait("document.getElementById('cell').open")
+        check(browser.count("#cell .token") > 0, "a mark of", chart, "opens without words")
+        browser.run("document.getElementById('cell').close()")
+
+    # a run without words, as older ones are, opens to its numbers
+    browser.open(report("wordless.html", runs.write("wordless.db", runs.measure(2, lengths, 2))))
+    equal(browser.count("#sentence"), 0, "a section without words")
+    browser.run("document.querySelector('tr.opens').click()")
+    check("does not hold the words" in browser.text("#cell"), browser.text("#cell"))
+    check("sigma" in browser.text("#cell .numbers"), "numbers of a cell without words")
+
+
+# letters of charts below 11 pixels, as they are seen
+SMALL = """return [...document.querySelectorAll('.picture svg text')].filter(t => t.textContent)
+    .map(t => t.getBoundingClientRect().height && parseFloat(getComputedStyle(t).fontSize) *
+        t.getCTM().a / (t.ownerSVGElement.getCTM()?.a || 1)).filter(size => size && size < 10.99)"""
+# charts that leave a strip of their room free, or have nothing in them
+STRIPS = """return [...document.querySelectorAll('.picture')].flatMap(p => {
+    const drawn = p.querySelector('svg, canvas'), room = p.getBoundingClientRect();
+    if (!drawn) return [p.parentNode.id + ' is empty'];
+    const box = drawn.getBoundingClientRect();
+    return box.width < 0.97 * room.width - 2 || box.height < 0.97 * room.height - 2 ?
+        [`${p.parentNode.id}: ${box.width} x ${box.height} in ${room.width} x ${room.height}`] : [];
+})"""
+
+
+def test_bars(browser, report):
+    """Every kind of chart on one page, wide and narrow, light, dark and on paper: readable, nothing beside the page,
+    no strip left empty; and each chart says how to read it and what it is about."""
+    lengths = (8, 16, 32, 64)
+    text = "cd" * 32
+    line = "lipscope measure some/folder/tiny --text books/alice.txt"
+    settings = {"seed": 1, "text_hash": text}
+    rows = runs.details(runs.measure(3, lengths, 7)) + runs.bounds() + runs.attack()
+    one = runs.write("bars.db", rows, line=line, settings=settings,
+                     windows=[(text, 64 * w, 0, [" word"] * 64) for w in range(7)])
+    two = runs.write("bars2.db", runs.measure(3, lengths, 7, seed=2, model="other/model"), line=line, settings=settings)
+    path = report("bars.html", one, two)
+    for width in (1280, 390):
+        for dark in (False, True):
+            browser.open(path, width=width, dark=dark)
+            look = f"at {width} px, {'dark' if dark else 'light'}"
+            equal(browser.run(SMALL), [], "letters below 11 pixels", look)
+            equal(browser.run(STRIPS), [], "empty strips", look)
+            check(browser.run("return document.documentElement.scrollWidth") <= width, "wider than the screen", look)
+            browser.run("document.querySelector('tr.opens').click()")
+            box = browser.run("const b = document.getElementById('cell').getBoundingClientRect(); return [b.left, b.right]")
+            check(box[0] >= 0 and box[1] <= width, "an opened cell is wider than the screen", look, box)
+            browser.run("document.getElementById('cell').close()")
+    browser.open(path, width=720)  # A4 without its margins
+    browser.command("Emulation.setEmulatedMedia", media="print")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    equal(browser.run(SMALL), [], "letters below 11 pixels on paper")
+    equal(browser.run(STRIPS), [], "empty strips on paper")
+    check(browser.run("return document.documentElement.scrollWidth") <= 720, "wider than the paper")
+    browser.command("Emulation.setEmulatedMedia", media="")
+    browser.open(path)
+    figures = browser.run("""return [...document.querySelectorAll('figure')].map(
+        f => [f.id, f.querySelector('.help p')?.textContent.length ?? 0, f.querySelector('.subject')?.textContent])""")
+    check(len(figures) >= 9, "charts:", figures)
+    for name, help_length, subject in figures:
+        check(help_length > 100, name, "does not say how to read it")
+        if name not in ("chart-zoo", "chart-attack"):
+            check("tiny" in subject and "alice.txt" in subject and "layers 0 to 2" in subject, name, "is about", subject)
+    check("tiny" in browser.saved("depth", "svg"), "a saved chart names its model")
+    # the slope of the theorem, and local slopes where there is room for them
+    browser.click(".chip[data-key='1']")
+    check("½" in browser.text("#chart-growth .picture"), "the theorem's slope is not drawn")
+    browser.open(report("local.html", runs.write("local.db", runs.measure(1, lengths, 3))))
+    local = browser.run("return lipscope.charts.growth.view.data('local').map(d => [d.x, Number(d.text)])")
+    single = runs.measure(1, lengths, 3)
+    middle = lambda n: statistics.median(r["sigma"] for r in single if r["n"] == n)
+    for (at, slope), low, high in zip(sorted(local), lengths, lengths[1:]):
+        check(abs(slope - math.log(middle(high) / middle(low)) / math.log(2)) <= 0.00501, "local slope", low, slope)
+    equal(len(local), 3, "local slopes in the chart")
 
 
 def test_table(browser, report):
@@ -367,7 +487,12 @@ def test_several(browser, report):
     equal(browser.marks("growth", "points"), 36, "windows of two runs")
     equal(browser.run("return document.querySelectorAll('#compare tbody tr').length"), 2, "runs compared")
     look = "return new Set([...document.querySelectorAll('#chart-growth .mediansMarks > path')].map(p => p.getAttribute(arguments[0]))).size"
-    equal(browser.run(look, "fill"), 2, "colours of runs")
+    equal(browser.run(look, "fill"), 6, "colours of two runs, lighter and darker by layer")
+    equal(browser.marks("change", "changes"), 3, "layers against the first run")
+    ratios = browser.run("return lipscope.charts.change.view.data('changes').map(d => [d.x, d.y])")
+    for layer, ratio in ratios:  # the geometric mean over starts and lengths, by Python
+        logs = [math.log(b["sigma"] / a["sigma"]) for a, b in zip(one, two) if a["layer"] == round(layer)]
+        check(abs(math.log(ratio) - statistics.fmean(logs)) < 1e-9, "ratio of layer", layer, ratio)
     check("random tiny" in browser.text("#compare"), "names of runs", browser.text("#compare"))
     equal(browser.count(".origin"), 2, "origins")
     browser.click(".chip[data-key='random tiny']")
@@ -490,7 +615,7 @@ def main():
 
     browser = Browser(driver, chromium, scratch)
     try:
-        for test in (test_one_run, test_verdicts, test_depth, test_table, test_several, test_other_rows, test_hostile,
+        for test in (test_one_run, test_verdicts, test_depth, test_words, test_bars, test_table, test_several, test_other_rows, test_hostile,
                      test_themes, test_many_rows):
             print(test.__name__)
             test(browser, report)

@@ -9,7 +9,7 @@ import sqlite3
 APPLICATION_ID, SCHEMA = 0x4C697053, 1
 
 
-def write(path, rows, command="measure", line="lipscope measure", settings=None):
+def write(path, rows, command="measure", line="lipscope measure", settings=None, windows=()):
     if os.path.exists(path):
         os.remove(path)
     db = sqlite3.connect(path)
@@ -26,6 +26,12 @@ def write(path, rows, command="measure", line="lipscope measure", settings=None)
                (SCHEMA, now, command, line, json.dumps(settings or {"seed": 1})))
     db.executemany("INSERT INTO cells VALUES (?, ?, '0.1.0', ?)",
                    ((f"cell {i:06}", now, json.dumps(row)) for i, row in enumerate(rows)))
+    if windows:  # (text_hash, start, after, tokens) of the model of measure()
+        db.execute("""CREATE TABLE windows (model_hash TEXT, text_hash TEXT, special INTEGER, start INTEGER,
+            n INTEGER, after INTEGER, tokens TEXT, PRIMARY KEY (model_hash, text_hash, special, start)) WITHOUT ROWID""")
+        db.executemany("INSERT INTO windows VALUES (?, ?, 0, ?, ?, ?, ?)",
+                       (("ab" * 32, text, start, len(tokens), after, json.dumps(tokens))
+                        for text, start, after, tokens in windows))
     db.commit()
     db.close()
     return path
@@ -52,6 +58,13 @@ def measure(layers, lengths, windows, heads=(None,), model="some/folder/tiny", s
                         "text_hash": text, "seed": 1, "tol": 0.01,
                         "start": window * max(lengths)})
     return rows
+
+
+def details(rows, strongest=3):
+    """What --details adds: the token, the pair, the sink, what each token does alone."""
+    return [dict(row, entropy=1.5, sink=0.25 * row["n"], sink_token=0, token=strongest, token_norm=0.9 * row["sigma"],
+                 pair_from=1, pair_to=2, pair_norm=0.5 * row["sigma"],
+                 influence=[4.0 if i == strongest else 1.0 + i / row["n"] for i in range(row["n"])]) for row in rows]
 
 
 def bounds():
