@@ -287,6 +287,8 @@ def layer_file(path: Any, with_input: bool, options: Dict[str, Any]) -> Iterator
         if name not in ("heads", "kv_heads", "scale", "mask", "window"):
             raise errors.KindError(f"a layer file takes heads, kv_heads, scale, mask and window, and no {name}")
         _c.fill(given, {name: choose(value, MASKS, "mask") if name == "mask" else value})
+    if "window" in options and options.get("mask") not in ("sliding", "local"):
+        raise errors.ArgumentError("window= goes with mask='sliding' or mask='local'")
     file = ffi.new("lipsc_layer_file *")
     _c.call(lib.lipsc_layer_file_read, path_of(path), given, file)
     try:

@@ -12,6 +12,7 @@ from .arrays import Array, at, choose, device_of, flag, is_torch, numbers, path_
 from .layers import MASKS, Layer, precision
 from .objects import from_memory, unwrapped
 from .operators import Solvable
+from .tables import plain
 
 PARTS = {"whole": lib.LIPSC_PART_WHOLE, "text": lib.LIPSC_PART_TEXT, "vision": lib.LIPSC_PART_VISION}
 
@@ -187,7 +188,7 @@ class Model(_c.Owner):
     def __repr__(self) -> str:
         i = self.info
         mask = next((name for name, value in MASKS.items() if value == i.mask), "none")
-        return (f"<Model {self.name}: {i.architecture}, {i.layers} layers, d = {i.d}, {i.heads} heads"
+        return (f"<Model {plain(self.name)}: {i.architecture}, {i.layers} layers, d = {i.d}, {i.heads} heads"
                 + (f", {mask}" if mask != "none" else "") + ">")
 
 

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from . import _c, errors
 from ._c import ffi, lib
 from .arrays import to_host
+from .tables import plain
 
 _STORED = {"torch.float64": "F64", "torch.float32": "F32", "torch.float16": "F16", "torch.bfloat16": "BF16"}
 
@@ -162,7 +163,7 @@ def from_memory(model: Any, part: int, name: str) -> Tuple[Any, List[Any]]:
     """(pointer, what must stay alive): configuration and weights as they lie in memory."""
     strange = _strange(model)
     if strange:
-        raise errors.Refused(f"{name}: {strange}" + ("" if ": " in strange else "; ls.jacobian(model, path, ids) takes it as it is"))
+        raise errors.Refused(f"{plain(name)}: {strange}" + ("" if ": " in strange else "; ls.jacobian(model, path, ids) takes it as it is"))
     tensors = _checkpoint(model)
     config, keep = _configuration(model), []  # type: Tuple[bytes, List[Any]]
     structs = ffi.new("lipsc_model_tensor[]", len(tensors))

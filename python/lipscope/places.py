@@ -108,6 +108,7 @@ def bounds(model: Any, layer: Optional[int] = None, *, tokenizer: Any = None, te
         if value is not None:
             positive(value, name)
     options["relative"] = flag(relative, "relative")
+    _agree(around, below, radius, relative, p)
     of = layer_at(model) if is_layer_file(model) else model
     if isinstance(of, Attention):
         with of._handle.use() as attn:
@@ -117,6 +118,17 @@ def bounds(model: Any, layer: Optional[int] = None, *, tokenizer: Any = None, te
     with open_place(opened, source, layer, opened.on(device, threads), length=length, head=head, map=map,
                     mask=mask, window=window) as found:
         return _bounds(lib.lipsc_place_bounds, (found, int(of_norm)), options, progress)
+
+
+def _agree(around: Any, below: Any, radius: Any, relative: bool, p: Any) -> None:
+    """Options that contradict each other."""
+    given = [name for name, value in (("around", around), ("below", below), ("radius", radius)) if value is not None]
+    if len(given) > 1:
+        raise errors.ArgumentError(f"{given[0]} and {given[1]} are two neighbourhoods: leave out one")
+    if relative and around is None:
+        raise errors.ArgumentError("relative=True goes with around=")
+    if p is not None and not p >= 1:
+        raise errors.ArgumentError(f"p = {p!r}: a number of at least 1 is needed")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence, Tuple
 
 from . import _c, errors
+from .tables import plain
 
 Medians = Dict[Tuple[Any, Any], Dict[int, float]]  # (layer, head) -> length -> median sigma
 MANY = 12  # lines that a legend still tells apart
@@ -17,7 +18,7 @@ def _finish(ax: Any, title: str, xlabel: str) -> None:
     """Numbers on the axis of sigma that can be read: 0.5, 1, 2, 5."""
     ticker = _c.need("matplotlib.ticker", "plot")
     ax.set(yscale="log", xlabel=xlabel, ylabel="sigma, median over windows")
-    ax.set_title(title, fontsize="medium")
+    ax.set_title(plain(title).replace("$", r"\$"), fontsize="medium")
     low, high = ax.get_ylim()
     ax.yaxis.set_major_locator(ticker.MaxNLocator(5) if high < 8 * low else
                                ticker.LogLocator(subs=(1.0, 2.0, 5.0) if high < 300 * low else (1.0,)))

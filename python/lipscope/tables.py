@@ -10,6 +10,11 @@ from typing import Any, Collection, Dict, Iterator, List, Optional, Sequence
 from . import _c, errors
 
 
+def plain(words: str) -> str:
+    """Without escapes for a terminal and marks that turn a line around: names of files and models are not ours."""
+    return words if words.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+
+
 def cell(value: Any) -> str:
     """A value in a table for people."""
     if value is None:
@@ -29,7 +34,7 @@ def above(value: float) -> str:
 def said(sentences: Sequence[str]) -> List[str]:
     """Sentences around a table, in lines of the terminal."""
     room = shutil.get_terminal_size().columns
-    return [line for sentence in sentences for line in textwrap.wrap(sentence, room, break_long_words=False)]
+    return [line for sentence in sentences for line in textwrap.wrap(plain(sentence), room, break_long_words=False)]
 
 
 LINES = 60  # of a table that is shown; `rows` has all
@@ -41,6 +46,7 @@ def as_text(head: Sequence[str], lines: Sequence[Sequence[str]], left: Collectio
     """Aligned lines under one header; the columns `left` begin at the left.  What is wider than the terminal loses the
     columns `spare`, in this order, then the ends of its words."""
     room = shutil.get_terminal_size().columns
+    lines = [[plain(word) for word in line] for line in lines]
     shown = list(head)
     for name in spare:
         if sum(_widths(head, lines, shown)) + 2 * len(shown) - 2 <= room:
@@ -82,14 +88,14 @@ def as_html(title: Sequence[str], head: Sequence[str], lines: Sequence[Sequence[
 
     def one(word: str, shade: float) -> str:
         style = f" style='background:rgba(214,96,40,{0.75 * shade:.2f})'" if shade > 0 else ""
-        return f"<td{style}>{html.escape(word)}</td>"
+        return f"<td{style}>{html.escape(plain(word))}</td>"
 
     numbered = _few(list(enumerate(lines)))
     if len(lines) > LINES:
         notes = [f"The first and the last of {len(lines)} lines.", *notes]
     body = "".join("<tr>" + "".join(one(word, shades[i][j] if shades else 0.0) for j, word in enumerate(line)) + "</tr>"
                    for i, line in numbered)
-    say = ["".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences if sentence) for sentences in (title, notes)]
+    say = ["".join(f"<p>{html.escape(plain(sentence))}</p>" for sentence in sentences if sentence) for sentences in (title, notes)]
     return (say[0] + "<table><thead><tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in head)
             + f"</tr></thead><tbody>{body}</tbody></table>" + say[1])
 
