@@ -62,7 +62,7 @@ static const lipsc_column row_columns[] = {
     {"to", LIPSC_COLUMN_STRING},     {"step", LIPSC_COLUMN_REAL},
     {"ratio", LIPSC_COLUMN_REAL},    {"first_order", LIPSC_COLUMN_REAL},
     {"sigma", LIPSC_COLUMN_REAL},    {"upper", LIPSC_COLUMN_REAL},
-    {"others", LIPSC_COLUMN_REAL}};
+    {"others", LIPSC_COLUMN_REAL},   {"logits", LIPSC_COLUMN_REAL}};
 
 static void fill_row(lipsc_table *t, const lipsc_perturbed *r,
                      const lipsc_tokenizer *tokenizer) {
@@ -85,6 +85,7 @@ static void fill_row(lipsc_table *t, const lipsc_perturbed *r,
     lipsc_table_real(t, "sigma", r->sigma);
     lipsc_table_real(t, "upper", r->upper);
     lipsc_table_real(t, "others", r->others);
+    lipsc_table_real(t, "logits", r->logits);
 }
 
 static int print_rows(const cli_command *self, const settings *s,

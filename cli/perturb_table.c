@@ -157,21 +157,29 @@ static void print_chart(const cli_screen *screen, const lipsc_perturbation_rows 
 
 /* ---- Words --------------------------------------------------------------------------- */
 
-/* Tokens left out and written twice: how far the last hidden states of the others move. */
+/* A percentage; "-" where there is none. */
+static void put_share(cli_grid *g, double share) {
+    char text[CLI_NUMBER];
+    cli_grid_text(g, "%s%s", cli_decimals(100 * share, 2, text), isnan(share) ? "" : " %");
+}
+
+/* Tokens swapped, left out and written twice: how far the last hidden states of the others
+ * move, and what the model says of the tokens behind them. */
 static lipsc_status print_tokens(const cli_screen *screen,
                                  const lipsc_perturbation_rows *rows,
                                  const lipsc_tokenizer *tokenizer) {
-    static const cli_grid_column columns[] = {{"others move", CLI_POINT},
-                                              {"when", CLI_LEFT}};
+    static const cli_grid_column columns[] = {
+        {"outputs move", CLI_POINT}, {"logits move", CLI_POINT}, {"when", CLI_LEFT}};
     cli_grid *g = NULL;
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; i < rows->count; i++) {
         const lipsc_perturbed *r = &rows->at[i];
-        char from[CLI_WORD], to[CLI_WORD], share[CLI_NUMBER];
+        char from[CLI_WORD], to[CLI_WORD];
         if (r->layer != SIZE_MAX || r->change == LIPSC_CHANGE_NOISE) continue;
         if (!g) g = cli_grid_new(sizeof columns / sizeof *columns, columns);
         cli_word(tokenizer, r->from, from);
-        cli_grid_text(g, "%s %%", cli_decimals(100 * r->others, 2, share));
+        put_share(g, r->others);
+        put_share(g, r->logits);
         if (r->change == LIPSC_CHANGE_SWAP)
             cli_grid_text(g, "token %zu, %s, becomes %s", r->token, from,
                           cli_word(tokenizer, r->to, to));
@@ -182,8 +190,8 @@ static lipsc_status print_tokens(const cli_screen *screen,
     if (g) {
         putchar('\n');
         cli_say(screen,
-                "Through the whole model, the last hidden states of the other tokens "
-                "move by:");
+                "Through the whole model, the outputs of the other tokens (the last hidden "
+                "states) and their logits of the next token move by:");
         status = cli_grid_print(screen, g, 1);
     }
     cli_grid_free(g);

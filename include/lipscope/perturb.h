@@ -60,6 +60,8 @@ typedef struct {
     double upper;      /* proved: >= ratio, from a bound of sigma at every input between;
                         * NaN where there is none                                        */
     double others;     /* |f(X') - f(X)| / |f(X)| over the tokens that were not changed  */
+    double logits;     /* of the whole model: the same of what it says of the next tokens,
+                        * L the logits; NaN where it says nothing of them                */
 } lipsc_perturbed;
 
 /* Rows of a layer follow each other; the whole model comes last.  Free with
@@ -81,6 +83,13 @@ LIPSC_API void lipsc_perturbation_free(lipsc_perturbation_rows *rows);
 LIPSC_API lipsc_status lipsc_model_nearest(lipsc_model *model, uint32_t id, size_t count,
                                            uint32_t *ids, double *distance, size_t *found,
                                            lipsc_error *err);
+
+/* Logits of the tokens first .. first+count-1 of the vocabulary behind n last hidden states
+ * (n, d): out (n, count), up to a constant factor of all of them that some models have.
+ * LIPSC_E_REFUSED for a model that predicts no next token or stores no table for it. */
+LIPSC_API lipsc_status lipsc_model_logits(lipsc_model *model, size_t n,
+                                          const double *hidden, size_t first, size_t count,
+                                          double *out, lipsc_error *err);
 
 #ifdef __cplusplus
 }

@@ -17,9 +17,9 @@ class Perturbation(Table):
 
     `step`: the size of the change relative to the input; `ratio`: how far it is stretched; `first`: what the derivative
     predicts; `sigma`: no small change exceeds it; `upper`: proved, no change of that size does; `others`: how far the
-    outputs of the other tokens move."""
+    outputs of the other tokens move; `logits`: how far their logits do, through a whole model that predicts tokens."""
 
-    _shown = ("layer", "change", "token", "from", "to", "step", "ratio", "first", "sigma", "upper", "others")
+    _shown = ("layer", "change", "token", "from", "to", "step", "ratio", "first", "sigma", "upper", "others", "logits")
     _left = ("layer", "change", "from", "to")
     _spare = ("others", "first")
 
@@ -48,7 +48,7 @@ def _row(found: Any, word: Dict[int, str]) -> Dict[str, Any]:
         "change": words_of(lib.lipsc_change_name(found.change)), "layer": None if found.layer == NONE else int(found.layer),
         "token": int(found.token) if one else None, "from": word[getattr(found, "from")] if one else None,
         "to": word[found.to] if found.change == lib.LIPSC_CHANGE_SWAP else None}
-    for name in ("step", "ratio", "first", "sigma", "upper", "others"):
+    for name in ("step", "ratio", "first", "sigma", "upper", "others", "logits"):
         value = float(getattr(found, name))
         row[name] = value if math.isfinite(value) else None
     return row

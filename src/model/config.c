@@ -262,8 +262,17 @@ static void read_experts(lipsc_reader *r, lipsc_config *c) {
                          c->experts, c->experts_used);
 }
 
+/* Behind the last hidden state: sigma does not depend on it, so nothing is refused here. */
+static void read_output(lipsc_reader *r, lipsc_config *c) {
+    const json_t *tied = lipsc_read_field(r, "tie_word_embeddings");
+    const json_t *cap = lipsc_read_field(r, "final_logit_softcapping");
+    c->tied = !tied || json_is_true(tied);
+    c->logit_cap = !cap ? 0 : json_is_number(cap) ? json_number_value(cap) : -1;
+}
+
 static void read_block(lipsc_reader *r, lipsc_config *c) {
     const lipsc_family *f = c->family;
+    read_output(r, c);
     c->causal = lipsc_read_flag(r, f->causal);
     c->parallel = lipsc_read_flag(r, f->parallel);
     c->norm_last = lipsc_read_flag(r, f->norm_last);

@@ -44,8 +44,10 @@ typedef struct {
     lipsc_activation activation;
     int qkv_bias, out_bias, mlp_bias;
     int causal, parallel, norm_last;
-    double scale;                         /* of the scores                            */
-    int scale_by_layer;                   /* those of layer l are divided by l + 1    */
+    int tied;           /* the table of the output is that of the embeddings            */
+    double logit_cap;   /* of the logits; 0: none, below 0: not a number                */
+    double scale;       /* of the scores                            */
+    int scale_by_layer; /* those of layer l are divided by l + 1    */
     double embed_factor, residual_factor; /* 1: none                                  */
     double soft_cap; /* 0: none                                                         */
     int alibi;

@@ -146,6 +146,7 @@ typedef struct {
     int pad_fixed;           /* it is that one whatever pad_token_id says                */
     const char *embed_width; /* field: width of the embeddings, then projected      */
     int embed_projected;     /* also where it is that of the blocks                      */
+    int no_logits;           /* causal, but made to predict no next token                */
     int embed_root;          /* embeddings are multiplied by sqrt(width)            */
     const char *embed_multiplier; /* field: embeddings are multiplied by it             */
     const char *mask_dropout;     /* flag: embeddings rescaled as in training (esm)      */

@@ -220,6 +220,7 @@ const lipsc_family lipsc_families_encoders[] = {
      .activation = "quick_gelu",
      .eps = 1e-5,
      .causal = ALWAYS,
+     .no_logits = 1,
      .tensor = {CLIP_TEXT_NAMES}},
     {.name = "siglip_text_model",
      CLIP_TEXT_LIKE,

@@ -128,26 +128,40 @@ static double longest_of(size_t n, size_t d, const double *x) {
     return longest;
 }
 
-/* |a' - a| / |a| over the tokens that both windows have besides the changed one. */
-static double others_moved(const work *w, const window *one, const double *after,
-                           const double *before) {
-    double moved = 0, size = 0;
+/* Squares of what moved and of what was there. */
+typedef struct {
+    double moved, size;
+} motion;
+
+static double share_of(motion m) { return m.size > 0 ? sqrt(m.moved / m.size) : NAN; }
+
+/* Adds the tokens that both windows have besides the changed one; rows are `width` long. */
+static void add_others(const work *w, const window *one, size_t width, const double *after,
+                       const double *before, motion *sum) {
     for (size_t i = 0; i < w->n; i++) {
         if (i == one->token) continue;
         const size_t there = one->kind == LIPSC_CHANGE_SWAP || i < one->token ? i
                              : one->kind == LIPSC_CHANGE_DROP                 ? i - 1
                                                                               : i + 1;
-        for (size_t c = 0; c < w->d; c++) {
-            const double by = after[there * w->d + c] - before[i * w->d + c];
-            moved += by * by;
-            size += before[i * w->d + c] * before[i * w->d + c];
+        for (size_t c = 0; c < width; c++) {
+            const double by = after[there * width + c] - before[i * width + c];
+            sum->moved += by * by;
+            sum->size += before[i * width + c] * before[i * width + c];
         }
     }
-    return size > 0 ? sqrt(moved / size) : NAN;
+}
+
+/* |a' - a| / |a| over them. */
+static double others_moved(const work *w, const window *one, const double *after,
+                           const double *before) {
+    motion sum = {0, 0};
+    add_others(w, one, w->d, after, before, &sum);
+    return share_of(sum);
 }
 
 static void add_row(work *w, const lipsc_perturbed *row) {
-    w->rows->at[w->rows->count++] = *row;
+    w->rows->at[w->rows->count] = *row;
+    w->rows->at[w->rows->count++].logits = NAN; /* see_logits knows it */
 }
 
 /* What a map is asked about a step: its derivative, and a bound around. */
@@ -271,10 +285,51 @@ static lipsc_status see_layer(work *w, size_t layer) {
     return status;
 }
 
+/* How far each window's logits of the other tokens moved, some of the vocabulary at a
+ * time.  sums (window_count).  LIPSC_E_REFUSED: the model has none. */
+static lipsc_status move_logits(work *w, motion *sums) {
+    enum { TOKENS_AT_ONCE = 512 };
+    const size_t vocab = w->info->vocab;
+    double *before = lipsc_alloc(w->n * TOKENS_AT_ONCE, sizeof *before);
+    double *after = lipsc_alloc((w->n + 1) * TOKENS_AT_ONCE, sizeof *after);
+    lipsc_status status =
+        before && after ? LIPSC_OK
+                        : lipsc_fail(w->err, LIPSC_E_NOMEM, "out of memory for logits");
+    for (size_t first = 0; !status && first < vocab; first += TOKENS_AT_ONCE) {
+        const size_t left = vocab - first;
+        const size_t count = left < TOKENS_AT_ONCE ? left : TOKENS_AT_ONCE;
+        if (stopped(w)) status = LIPSC_E_STOPPED;
+        if (!status)
+            status = lipsc_model_logits(w->model, w->n, lipsc_acts_output(w->acts), first,
+                                        count, before, w->err);
+        for (size_t i = 0; !status && i < w->window_count; i++) {
+            const window *one = &w->windows[i];
+            status = lipsc_model_logits(w->model, one->n, lipsc_acts_output(one->acts),
+                                        first, count, after, w->err);
+            if (!status) add_others(w, one, count, after, before, &sums[i]);
+        }
+    }
+    lipsc_release(before);
+    lipsc_release(after);
+    return status;
+}
+
+/* Rows of the whole model, from `first` on, one for each window. */
+static lipsc_status see_logits(work *w, size_t first) {
+    motion *sums = lipsc_alloc(w->window_count + 1, sizeof *sums);
+    if (!sums) return lipsc_fail(w->err, LIPSC_E_NOMEM, "out of memory for logits");
+    const lipsc_status status = move_logits(w, sums);
+    for (size_t i = 0; !status && i < w->window_count; i++)
+        w->rows->at[first + i].logits = share_of(sums[i]);
+    lipsc_release(sums);
+    return status == LIPSC_E_REFUSED ? LIPSC_OK : status;
+}
+
 /* From the embeddings to the last hidden state, every change. */
 static lipsc_status see_whole(work *w) {
     const double *input = lipsc_acts_block_input(w->acts, 0);
     const double *output = lipsc_acts_output(w->acts);
+    const size_t first = w->rows->count;
     derivative of = {0};
     lipsc_status status = open_derivative(w, LIPSC_MAP_MODEL, 0, &of);
     for (size_t i = 0; !status && i < w->window_count; i++) {
@@ -299,7 +354,7 @@ static lipsc_status see_whole(work *w) {
         if (!status) add_row(w, &row);
     }
     lipsc_map_free(of.map);
-    return status;
+    return status ? status : see_logits(w, first);
 }
 
 /* ---- Together --------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 /* test_perturb.c - changes of finite size: ratios under their proved bounds, small steps as
  * the derivative says, and windows with a token less or more as the model computes them. */
+#include <inttypes.h>
+
 #include "fixture.h"
 #include "lipscope/perturb.h"
 
@@ -151,10 +153,79 @@ static void test_drop(void **state) {
             size += a[i * d + c] * a[i * d + c];
         }
     assert_true(fabs(rows.at[0].others - sqrt(moved / size)) <= 1e-12);
+    /* by GPT2LMHeadModel of transformers, in double; its tanh and ours differ by an ulp */
+    assert_int_equal(token, 5);
+    assert_true(fabs(rows.at[0].others - 0.0837683580483804) <= 1e-11);
+    assert_true(fabs(rows.at[0].logits - 0.03671566254610238) <= 1e-11);
+    assert_true(fabs(rows.at[1].logits - 0.020901265630025867) <= 1e-11);
     lipsc_acts_free(before);
     lipsc_acts_free(after);
     lipsc_perturbation_free(&rows);
     lipsc_model_free(model);
+}
+
+/* Tables of their own, shared ones, biases, a cap: as transformers computes them.  Its
+ * norms round to float on the way (1e-7), which a few layers multiply. */
+static void test_logits(void **state) {
+    (void)state;
+    enum { N = 5, VOCAB = 19 };
+    static const char *const names[] = {"llama", "llama_tied", "phi", "gpt_neox", "gemma2"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        char path[512];
+        double want[N][VOCAB], got[N * VOCAB];
+        uint32_t ids[N];
+        lipsc_error err = {0};
+        snprintf(path, sizeof path, LIPSC_TEST_DATA "/logits/%s/logits.txt", names[k]);
+        FILE *from = fopen(path, "r");
+        assert_non_null(from);
+        for (size_t i = 0; i < N; i++)
+            assert_int_equal(fscanf(from, "%" SCNu32, &ids[i]), 1);
+        for (size_t i = 0; i < N; i++)
+            for (size_t v = 0; v < VOCAB; v++)
+                assert_int_equal(fscanf(from, "%lf", &want[i][v]), 1);
+        fclose(from);
+        *strrchr(path, '/') = 0;
+        lipsc_model *model = open_model(path);
+        lipsc_acts *acts;
+        if (lipsc_acts_new(model, LIPSC_F64, NULL, N, ids, 0, &acts, &err))
+            fail_msg("%s", err.text);
+        /* in two parts, of which the first ends within the table */
+        for (size_t first = 0, count = 7; first < VOCAB;
+             first += count, count = VOCAB - 7) {
+            if (lipsc_model_logits(model, N, lipsc_acts_output(acts), first, count, got,
+                                   &err))
+                fail_msg("%s: %s", names[k], err.text);
+            for (size_t i = 0; i < N; i++)
+                for (size_t v = 0; v < count; v++)
+                    if (!(fabs(got[i * count + v] - want[i][first + v]) <= 1e-5))
+                        fail_msg("%s: logit %zu of token %zu is %.9g, not %.9g", names[k],
+                                 first + v, i, got[i * count + v], want[i][first + v]);
+        }
+        assert_int_equal(
+            lipsc_model_logits(model, 1, lipsc_acts_output(acts), 12, 8, got, &err),
+            LIPSC_E_RANGE);
+        lipsc_acts_free(acts);
+        lipsc_model_free(model);
+    }
+}
+
+/* What predicts no next token has none: an encoder, a text tower, a decoder without its
+ * table. */
+static void test_no_logits(void **state) {
+    (void)state;
+    static const char *const names[] = {"bert-1", "clip_text_model-1", "llama-1"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        char path[512];
+        double hidden[4096] = {0}, got;
+        lipsc_error err = {0};
+        snprintf(path, sizeof path, LIPSC_TEST_DATA "/fixtures/%s", names[k]);
+        lipsc_model *model = open_model(path);
+        assert_true(lipsc_model_describe(model)->d <= 4096);
+        const lipsc_status status = lipsc_model_logits(model, 1, hidden, 0, 1, &got, &err);
+        assert_int_equal(status, LIPSC_E_REFUSED);
+        assert_true(strlen(err.text) > 10);
+        lipsc_model_free(model);
+    }
 }
 
 static int stop_at_once(void *ctx) {
@@ -216,8 +287,9 @@ static void test_families(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_built_in), cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_drop), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_built_in),  cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_drop),      cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_no_logits), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_families)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
