@@ -7,6 +7,7 @@
 #include "args.h"
 #include "interrupt.h"
 #include "perturb_table.h"
+#include "progress.h"
 #include "source.h"
 #include "words.h"
 
@@ -105,6 +106,16 @@ static int print_rows(const cli_command *self, const settings *s,
 
 /* ---- The command -------------------------------------------------------------------- */
 
+typedef struct {
+    const cli_command *self;
+    cli_progress line;
+} watcher;
+
+static void tell(void *ctx, size_t done, size_t total) {
+    watcher *w = ctx;
+    cli_progress_part(&w->line, w->self, "changes", done, total);
+}
+
 static int work(const cli_command *self, const char *spec, const settings *s,
                 lipsc_model *model, const lipsc_source *source, lipsc_device *device) {
     const lipsc_model_info *info = lipsc_model_describe(model);
@@ -126,7 +137,10 @@ static int work(const cli_command *self, const char *spec, const settings *s,
     set.neighbours = s->neighbours;
     set.bounds = !s->no_bounds;
     set.seed = s->seed;
+    watcher w = {.self = self};
     set.stop = cli_interrupted;
+    set.progress = tell;
+    set.ctx = &w;
     if (s->layers.count) {
         set.layers = s->layers.items;
         set.layer_count = s->layers.count;
@@ -138,7 +152,9 @@ static int work(const cli_command *self, const char *spec, const settings *s,
     lipsc_perturbation_rows rows;
     lipsc_error err = {.text = ""};
     cli_interrupt_begin();
+    cli_progress_begin(&w.line, &s->common);
     const lipsc_status status = lipsc_perturb(model, s->length, ids, &set, &rows, &err);
+    cli_progress_end(&w.line);
     cli_interrupt_end();
     free(ids);
     if (status)

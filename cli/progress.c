@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ranks.h"
+#include "screen.h"
 
 enum { AUTO = 0, ALWAYS = 1 };
 
@@ -18,7 +19,7 @@ double cli_seconds(void) {
 }
 
 void cli_progress_begin(cli_progress *p, const cli_common *common) {
-    *p = (cli_progress){.last = -1.0};
+    *p = (cli_progress){.last = -1.0, .begin = cli_seconds(), .quiet = common->quiet};
     p->shown =
         cli_ranks_leads() && !common->quiet &&
         (common->progress == ALWAYS || (common->progress == AUTO && isatty(STDERR_FILENO)));
@@ -36,6 +37,24 @@ void cli_progress_say(cli_progress *p, const char *format, ...) {
     va_end(args);
     p->line_out = 1;
     p->last = now;
+}
+
+void cli_progress_part(cli_progress *p, const cli_command *self, const char *things,
+                       size_t done, size_t total) {
+    const double trial = 2.0, long_work = 30.0; /* seconds */
+    const double spent = cli_seconds() - p->begin;
+    char text[CLI_NUMBER];
+    if (!done || done > total) return;
+    const double left = spent * (double)(total - done) / (double)done;
+    if (!p->estimated && spent > trial) {
+        p->estimated = 1;
+        cli_progress_end(p);
+        if (!p->quiet && spent + left > long_work)
+            cli_note(self, "%zu %s, about %s in all", total, things,
+                     cli_duration(spent + left, text));
+    }
+    cli_progress_say(p, "%zu of %zu %s  %s left", done, total, things,
+                     cli_duration(left, text));
 }
 
 void cli_progress_solve(void *ctx, long products, double sigma, double residual) {

@@ -8,6 +8,8 @@ typedef struct {
     int shown;    /* whether there is a line at all */
     int line_out; /* something stands on the line   */
     double last;  /* seconds of the last drawing    */
+    double begin; /* of the work                    */
+    int quiet, estimated;
 } cli_progress;
 
 double cli_seconds(void); /* of a clock that never goes back */
@@ -19,6 +21,11 @@ void cli_progress_begin(cli_progress *p, const cli_common *common);
 __attribute__((format(printf, 2, 3)))
 #endif
 void cli_progress_say(cli_progress *p, const char *format, ...);
+
+/* "12 of 54 changes  40 s left"; of work that takes long an estimate is said once, in a
+ * line that stays. */
+void cli_progress_part(cli_progress *p, const cli_command *self, const char *things,
+                       size_t done, size_t total);
 
 /* Fits lipsc_svd_settings.progress; ctx is the cli_progress. */
 void cli_progress_solve(void *ctx, long products, double sigma, double residual);

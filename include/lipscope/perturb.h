@@ -40,7 +40,8 @@ typedef struct {
     int whole;              /* 1: the whole model as well.  Default 1                 */
     int bounds;             /* 1: the proved bound over the neighbourhood.  Default 1 */
     uint64_t seed;          /* default 1                                              */
-    int (*stop)(void *ctx); /* as in lipsc_svd_settings                               */
+    int (*stop)(void *ctx); /* as in lipsc_svd_settings, asked for each head of a bound */
+    void (*progress)(void *ctx, size_t done, size_t total); /* of rows; may be NULL     */
     void *ctx;
 } lipsc_perturb_settings;
 

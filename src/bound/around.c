@@ -322,8 +322,9 @@ static lipsc_status choose(const lipsc_attn *attn, lipsc_head_at *head,
 }
 
 /* ends and change at radius r; rounding: what the bound at the point has for it */
-static lipsc_status bound_moved(lipsc_attn *attn, double r, double rounding,
+static lipsc_status bound_moved(const lipsc_zoo_case *z, double r, double rounding,
                                 lipsc_around *out) {
+    lipsc_attn *attn = z->attn;
     const lipsc_layer *layer = &attn->layer;
     const size_t n = attn->rows.n;
     const int equal = lipsc_equal_weights(&attn->input);
@@ -350,7 +351,8 @@ static lipsc_status bound_moved(lipsc_attn *attn, double r, double rounding,
             lipsc_sink_new(layer, n, layer->O && !slices.heads ? n : choice.sink, &sink);
     for (size_t h = 0; !status && h < layer->heads; h++) {
         head_rows found;
-        status = lipsc_head_enter(attn, h, &head);
+        status = lipsc_zoo_stopped(z);
+        if (!status) status = lipsc_head_enter(attn, h, &head);
         if (!status) status = lipsc_reach_make(attn, h, &head, r, &reach);
         if (!status) status = head_pass(&head, &reach, rows, &sums, &sink, &found);
         if (!status) add_head(&head, &sums, &found, equal, &all);
@@ -415,7 +417,7 @@ lipsc_status lipsc_around_at(const lipsc_zoo_case *z, double r, lipsc_around *ou
     lipsc_around found = {.radius = r, .ends = NAN, .change = NAN, .point = NAN};
     /* where nothing is known at the point there is no column of its sink either */
     const double rounding = z->data_status ? INFINITY : z->data.rounding;
-    lipsc_status status = bound_moved(z->attn, r, rounding, &found);
+    lipsc_status status = bound_moved(z, r, rounding, &found);
     if (status == LIPSC_E_RANGE || status == LIPSC_E_NONFIN) status = LIPSC_OK;
     if (!status) status = bound_ball(z, r, &found.ball);
     if (status) return lipsc_fail(err, status, "around: %s", lipsc_strerror(status));

@@ -162,7 +162,9 @@ lipsc_status lipsc_zoo_bounds(lipsc_attn *attn, const lipsc_zoo_norm *norm,
     lipsc_zoo_row *rows = out->storage = lipsc_alloc(lipsc_zoo_count, sizeof *rows);
     out->at = lipsc_alloc(lipsc_zoo_count + 1, sizeof *out->at);
     lipsc_status status = rows && out->at ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) status = lipsc_zoo_case_make(attn, set->radius, set->p, norm, &zoo, &why);
+    if (!status)
+        status = lipsc_zoo_case_until(attn, set->radius, set->p, norm, set->stop, set->ctx,
+                                      &zoo, &why);
     if (!status) status = find_around(set, &zoo, out, &why);
     if (!status) status = lipsc_zoo_evaluate_all(&zoo, out->sigma, rows);
     if (!status) fill(&zoo, rows, out);

@@ -194,8 +194,16 @@ static lipsc_status token_norm(size_t n, size_t d, const double *X, double *norm
 lipsc_status lipsc_zoo_case_make(lipsc_attn *attn, double radius, double p,
                                  const lipsc_zoo_norm *norm, lipsc_zoo_case *z,
                                  lipsc_error *err) {
+    return lipsc_zoo_case_until(attn, radius, p, norm, NULL, NULL, z, err);
+}
+
+lipsc_status lipsc_zoo_case_until(lipsc_attn *attn, double radius, double p,
+                                  const lipsc_zoo_norm *norm, int (*stop)(void *ctx),
+                                  void *ctx, lipsc_zoo_case *z, lipsc_error *err) {
     const lipsc_layer *layer = &attn->layer;
     memset(z, 0, sizeof *z);
+    z->stop = stop;
+    z->ctx = ctx;
     z->attn = attn;
     z->layer = layer;
     z->n = attn->input.n;
@@ -208,12 +216,15 @@ lipsc_status lipsc_zoo_case_make(lipsc_attn *attn, double radius, double p,
     z->head = lipsc_alloc_zero(layer->heads, sizeof *z->head);
     z->local = lipsc_alloc_zero(layer->heads, sizeof *z->local);
     lipsc_status status = z->head && z->local ? LIPSC_OK : LIPSC_E_NOMEM;
-    for (size_t h = 0; !status && h < layer->heads; h++)
-        status = lipsc_head_facts_make(layer, h, &z->head[h]);
+    for (size_t h = 0; !status && h < layer->heads; h++) {
+        status = lipsc_zoo_stopped(z);
+        if (!status) status = lipsc_head_facts_make(layer, h, &z->head[h]);
+    }
     if (!status && layer->O)
         status = lipsc_dense_norm(layer->heads * layer->value_dim, layer->out_dim, layer->O,
                                   &z->out_norm);
     if (!status) status = token_norm(z->n, layer->d, attn->input.X, &z->token_norm);
+    if (!status) status = lipsc_zoo_stopped(z);
     if (!status) {
         z->data_status = lipsc_upper_at(attn, 1, &z->data, &z->refined, &z->data_reason);
         if (z->refined) z->attn = z->refined;

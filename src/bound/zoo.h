@@ -65,12 +65,22 @@ typedef struct {
     lipsc_status data_status;
     lipsc_error data_reason;
     const lipsc_zoo_norm *norm; /* NULL: no norm in front               */
+    int (*stop)(void *ctx);     /* asked for each head; NULL: nobody    */
+    void *ctx;
 } lipsc_zoo_case;
+
+static inline lipsc_status lipsc_zoo_stopped(const lipsc_zoo_case *z) {
+    return z->stop && z->stop(z->ctx) ? LIPSC_E_STOPPED : LIPSC_OK;
+}
 
 /* radius NaN: max |x_i|.  Free with lipsc_zoo_case_free, also on failure. */
 lipsc_status lipsc_zoo_case_make(lipsc_attn *attn, double radius, double p,
                                  const lipsc_zoo_norm *norm, lipsc_zoo_case *out,
                                  lipsc_error *err);
+/* The same; once stop says so, this and what is asked of the case is LIPSC_E_STOPPED. */
+lipsc_status lipsc_zoo_case_until(lipsc_attn *attn, double radius, double p,
+                                  const lipsc_zoo_norm *norm, int (*stop)(void *ctx),
+                                  void *ctx, lipsc_zoo_case *out, lipsc_error *err);
 void lipsc_zoo_case_free(lipsc_zoo_case *z);
 
 /* How bounds of heads become one of the layer (3.10). */

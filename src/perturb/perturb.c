@@ -14,7 +14,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/vector.h"
-#include "lipscope/bound.h"
+#include "bound/zoo.h"
 
 const char *lipsc_change_name(lipsc_change_kind kind) {
     static const char *const names[] = {"swap", "noise", "drop", "duplicate"};
@@ -162,13 +162,22 @@ static double others_moved(const work *w, const window *one, const double *after
 static void add_row(work *w, const lipsc_perturbed *row) {
     w->rows->at[w->rows->count] = *row;
     w->rows->at[w->rows->count++].logits = NAN; /* see_logits knows it */
+    if (w->set->progress) w->set->progress(w->set->ctx, w->rows->count, w->room);
 }
 
 /* What a map is asked about a step: its derivative, and a bound around. */
 typedef struct {
     lipsc_map *map;
     double sigma;
+    lipsc_zoo_case *zoo; /* what the bounds of all steps share; NULL: none asked yet */
 } derivative;
+
+static void close_derivative(derivative *of) {
+    if (of->zoo) lipsc_zoo_case_free(of->zoo);
+    lipsc_release(of->zoo);
+    lipsc_map_free(of->map);
+    *of = (derivative){0};
+}
 
 static lipsc_status open_derivative(work *w, lipsc_map_kind kind, size_t layer,
                                     derivative *out) {
@@ -194,9 +203,37 @@ static lipsc_status open_derivative(work *w, lipsc_map_kind kind, size_t layer,
     return status;
 }
 
+static lipsc_status share_bounds(work *w, derivative *of, lipsc_error *why) {
+    if (of->zoo) return LIPSC_OK;
+    of->zoo = lipsc_alloc_zero(1, sizeof *of->zoo);
+    if (!of->zoo) return lipsc_fail(why, LIPSC_E_NOMEM, "out of memory for bounds");
+    const lipsc_status status = lipsc_zoo_case_until(
+        lipsc_map_attn(of->map), NAN, 2.0, NULL, w->set->stop, w->set->ctx, of->zoo, why);
+    if (status) {
+        lipsc_zoo_case_free(of->zoo);
+        lipsc_release(of->zoo);
+        of->zoo = NULL;
+    }
+    return status;
+}
+
+/* Over every input whose tokens lie within the longest change of one; NaN: there is none.
+ */
+static lipsc_status bound_step(work *w, derivative *of, double *upper) {
+    lipsc_around around;
+    lipsc_error why;
+    lipsc_status status = share_bounds(w, of, &why);
+    if (!status)
+        status = lipsc_around_at(of->zoo, longest_of(w->n, w->d, w->step), &around, &why);
+    if (!status) *upper = around.value;
+    if (status == LIPSC_E_REFUSED || status == LIPSC_E_RANGE) return LIPSC_OK;
+    return status && status != LIPSC_E_STOPPED ? lipsc_fail(w->err, status, "%s", why.text)
+                                               : status;
+}
+
 /* The step is in w->step, the motion of the output in w->moved. */
-static lipsc_status measure_step(work *w, const derivative *of, const double *input,
-                                 int bound, lipsc_perturbed *row) {
+static lipsc_status measure_step(work *w, derivative *of, const double *input, int bound,
+                                 lipsc_perturbed *row) {
     const lipsc_op op = lipsc_map_op(of->map);
     const double step = lipsc_length(w->length, w->step);
     row->sigma = of->sigma;
@@ -207,21 +244,14 @@ static lipsc_status measure_step(work *w, const derivative *of, const double *in
         return lipsc_fail(w->err, LIPSC_E_CALLBACK, "a product with J failed");
     row->ratio = lipsc_length(w->length, w->moved) / step;
     row->first = lipsc_length(w->length, w->predicted) / step;
-    if (!bound || !w->set->bounds) return LIPSC_OK;
-    lipsc_around around;
-    lipsc_error why;
-    const lipsc_status status = lipsc_attn_around(
-        lipsc_map_attn(of->map), longest_of(w->n, w->d, w->step), &around, &why);
-    if (!status) row->upper = around.value;
-    if (status == LIPSC_E_REFUSED) return LIPSC_OK; /* no bound for such a layer */
-    return status ? lipsc_fail(w->err, status, "%s", why.text) : LIPSC_OK;
+    return bound && w->set->bounds ? bound_step(w, of, &row->upper) : LIPSC_OK;
 }
 
 static void subtract(size_t count, const double *a, const double *b, double *out) {
     for (size_t i = 0; i < count; i++) out[i] = a[i] - b[i];
 }
 
-static lipsc_status see_swaps(work *w, const derivative *of, size_t layer) {
+static lipsc_status see_swaps(work *w, derivative *of, size_t layer) {
     const double *input = lipsc_acts_attention_input(w->acts, layer);
     const double *output = lipsc_acts_attention_output(w->acts, layer);
     lipsc_status status = LIPSC_OK;
@@ -244,7 +274,7 @@ static lipsc_status see_swaps(work *w, const derivative *of, size_t layer) {
     return status;
 }
 
-static lipsc_status see_noise(work *w, const derivative *of, size_t layer, size_t which) {
+static lipsc_status see_noise(work *w, derivative *of, size_t layer, size_t which) {
     const double *input = lipsc_acts_attention_input(w->acts, layer);
     const double *output = lipsc_acts_attention_output(w->acts, layer);
     const lipsc_map_options at = {.map = LIPSC_MAP_ATTENTION,
@@ -281,7 +311,7 @@ static lipsc_status see_layer(work *w, size_t layer) {
     if (!status) status = see_swaps(w, &of, layer);
     for (size_t i = 0; !status && i < w->set->noise_count; i++)
         status = stopped(w) ? LIPSC_E_STOPPED : see_noise(w, &of, layer, i);
-    lipsc_map_free(of.map);
+    close_derivative(&of);
     return status;
 }
 
@@ -316,7 +346,7 @@ static lipsc_status move_logits(work *w, motion *sums) {
 
 /* Rows of the whole model, from `first` on, one for each window. */
 static lipsc_status see_logits(work *w, size_t first) {
-    motion *sums = lipsc_alloc(w->window_count + 1, sizeof *sums);
+    motion *sums = lipsc_alloc_zero(w->window_count + 1, sizeof *sums);
     if (!sums) return lipsc_fail(w->err, LIPSC_E_NOMEM, "out of memory for logits");
     const lipsc_status status = move_logits(w, sums);
     for (size_t i = 0; !status && i < w->window_count; i++)
@@ -353,7 +383,7 @@ static lipsc_status see_whole(work *w) {
         }
         if (!status) add_row(w, &row);
     }
-    lipsc_map_free(of.map);
+    close_derivative(&of);
     return status ? status : see_logits(w, first);
 }
 

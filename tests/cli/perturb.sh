@@ -4,7 +4,7 @@ nano="builtin:gpt2-nano --text builtin:lighthouse"
 
 # shellcheck disable=SC2086 # a list of words
 run 0 perturb $nano --length 12 --layers 0,3 --tokens 2 --neighbours 1 --format tsv -q
-# columns: change layer token from to step ratio first_order sigma upper others
+# columns: change layer token from to step ratio first_order sigma upper others logits
 awk -F'\t' '
 NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
 { count[$at["change"]]++ }

@@ -233,6 +233,55 @@ static int stop_at_once(void *ctx) {
     return 1;
 }
 
+typedef struct {
+    long asked, last; /* which question is answered by yes; 0: none */
+} patience;
+
+static int count_questions(void *ctx) {
+    patience *p = ctx;
+    return ++p->asked == p->last;
+}
+
+/* A bound is long: it asks for every head whether to go on, and ends where it should. */
+static void test_stops_in_a_bound(void **state) {
+    (void)state;
+    lipsc_model *model = open_model(NANO);
+    const uint32_t ids[] = {11, 22, 33, 44, 55, 66, 77, 88};
+    const size_t layer = 2, n = sizeof ids / sizeof *ids;
+    const long heads = (long)lipsc_model_describe(model)->heads;
+    const double noise = 1e-2;
+    lipsc_perturb_settings set;
+    lipsc_perturbation_rows rows;
+    lipsc_error err = {0};
+    patience p = {0, 0};
+    lipsc_perturb_defaults(&set);
+    set.layers = &layer;
+    set.layer_count = set.noise_count = 1;
+    set.noise = &noise;
+    set.tokens = set.neighbours = 0;
+    set.whole = set.bounds = 0;
+    set.stop = count_questions;
+    set.ctx = &p;
+    assert_int_equal(lipsc_perturb(model, n, ids, &set, &rows, &err), LIPSC_OK);
+    lipsc_perturbation_free(&rows);
+    const long without = p.asked;
+    set.bounds = 1;
+    p.asked = 0;
+    assert_int_equal(lipsc_perturb(model, n, ids, &set, &rows, &err), LIPSC_OK);
+    assert_int_equal(rows.count, 1);
+    assert_true(rows.at[0].upper > 0);
+    lipsc_perturbation_free(&rows);
+    const long with = p.asked;
+    assert_true(with - without >= 2 * heads);
+    for (long last = without + 1; last <= with; last += heads / 2) {
+        p = (patience){0, last};
+        assert_int_equal(lipsc_perturb(model, n, ids, &set, &rows, &err), LIPSC_E_STOPPED);
+        assert_int_equal(rows.count, 0);
+        lipsc_perturbation_free(&rows);
+    }
+    lipsc_model_free(model);
+}
+
 static void test_refused(void **state) {
     (void)state;
     lipsc_model *model = open_model(NANO);
@@ -289,7 +338,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_built_in),  cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_drop),      cmocka_unit_test(test_logits),
-        cmocka_unit_test(test_no_logits), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_families)};
+        cmocka_unit_test(test_no_logits), cmocka_unit_test(test_stops_in_a_bound),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_families)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
