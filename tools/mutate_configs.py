@@ -9,7 +9,7 @@ Each folder's config.json is mutated: fields left out, null, other numbers, othe
 positions in the spelling of transformers 5 and in the two older ones; fields of other families are added. Weights are
 drawn anew for each. A line per surprise:
 
-    WRONG     both computed something, and it differs
+    WRONG     both computed something, and it differs; or the product refuses the configuration as it stands
     refused   the product refuses what transformers computes (shown with --refused)
 
 The exit status is 1 when something is WRONG."""
@@ -246,6 +246,8 @@ def main(arguments):
             part = json.load(open(os.path.join(folder, "reference.json"))).get("part")
             for what, config in mutations(json.load(open(os.path.join(folder, "config.json"))), part):
                 verdict, text = judge(copy.deepcopy(config), os.path.join(work, "model"), process, part)
+                if what == "as it is" and verdict != "same":  # nothing would be compared
+                    verdict, text = "WRONG", f"{verdict}: {text}"
                 count[verdict] = count.get(verdict, 0) + 1
                 if verdict == "WRONG" or (verdict == "refused" and show):
                     print(f"{os.path.basename(folder)}: {what}: {verdict}: {text}", flush=True)

@@ -8,9 +8,9 @@
 
 #include "claims/claims.h"
 
-#define AT_MOST(promised, tolerance)  REPRO_AT_MOST, promised, tolerance
-#define AT_LEAST(promised, tolerance) REPRO_AT_LEAST, promised, tolerance
-#define EQUALS(promised, tolerance)   REPRO_EQUALS, promised, tolerance
+#define AT_MOST(promised, tolerance)  CLAIMS_AT_MOST, promised, tolerance
+#define AT_LEAST(promised, tolerance) CLAIMS_AT_LEAST, promised, tolerance
+#define EQUALS(promised, tolerance)   CLAIMS_EQUALS, promised, tolerance
 
 #define THEOREM_3_3 "Theorem 3.3; constants derived again (3.1), its text not seen"
 #define THEOREM_3_5 "Theorem 3.5; constant not seen, this one follows from 3.6"

@@ -60,9 +60,9 @@ typedef struct {
 /* ---- The table: claims.c ------------------------------------------------------------- */
 
 typedef enum {
-    REPRO_AT_MOST,  /* measured <= promised (1 + tolerance)       */
-    REPRO_AT_LEAST, /* measured >= promised (1 - tolerance)       */
-    REPRO_EQUALS    /* |measured - promised| <= tolerance         */
+    CLAIMS_AT_MOST,  /* measured <= promised (1 + tolerance)       */
+    CLAIMS_AT_LEAST, /* measured >= promised (1 - tolerance)       */
+    CLAIMS_EQUALS    /* |measured - promised| <= tolerance         */
 } claims_relation;
 
 typedef struct {
@@ -101,22 +101,22 @@ typedef struct {
 claims_line claims_line_of(const char *id);
 
 #if defined(__GNUC__)
-#define REPRO_PRINTF(at) __attribute__((format(printf, at, at + 1)))
+#define CLAIMS_PRINTF(at) __attribute__((format(printf, at, at + 1)))
 #else
-#define REPRO_PRINTF(at)
+#define CLAIMS_PRINTF(at)
 #endif
 
 /* Compares, stores.  words: the measurement for people.  What is not finite holds nowhere.
  */
 void claims_judge(claims_work *r, const claims_line *line, double measured,
-                  const char *words, ...) REPRO_PRINTF(4);
+                  const char *words, ...) CLAIMS_PRINTF(4);
 /* The line is not judged, with the reason. */
 void claims_leave(claims_work *r, const claims_line *line, const char *reason, ...)
-    REPRO_PRINTF(3);
+    CLAIMS_PRINTF(3);
 /* The same for a claim as it stands in the table. */
 void claims_say(claims_work *r, const char *id, double measured, const char *words, ...)
-    REPRO_PRINTF(4);
-void claims_pass(claims_work *r, const char *id, const char *reason, ...) REPRO_PRINTF(3);
+    CLAIMS_PRINTF(4);
+void claims_pass(claims_work *r, const char *id, const char *reason, ...) CLAIMS_PRINTF(3);
 
 /* 1: this line is in the run file already. */
 int claims_known(claims_work *r, const char *name);
@@ -125,7 +125,7 @@ void claims_store(claims_work *r, const char *key, json_t *row);
 void claims_fail(claims_work *r, lipsc_status status, const lipsc_error *err);
 int claims_stopped(claims_work *r); /* failed or interrupted: leave */
 /* What is worked on. */
-void claims_doing(claims_work *r, const char *what, ...) REPRO_PRINTF(2);
+void claims_doing(claims_work *r, const char *what, ...) CLAIMS_PRINTF(2);
 
 /* The larger, the smaller of what was met; a NaN stays one. */
 void claims_raise(double *most, double value);

@@ -57,7 +57,7 @@ typedef struct {
 
 static void fill_settings(claims_work *r, const claims_curve *c, curve *out) {
     static const lipsc_mask masks[] = {
-        [REPRO_MASK_NONE] = LIPSC_MASK_NONE, [REPRO_MASK_CAUSAL] = LIPSC_MASK_CAUSAL};
+        [CLAIMS_MASK_NONE] = LIPSC_MASK_NONE, [CLAIMS_MASK_CAUSAL] = LIPSC_MASK_CAUSAL};
     const size_t layers = lipsc_model_describe(out->set.open)->layers;
     const int both = c->first && layers > 1;
     lipsc_study_settings *set = &out->set;
@@ -67,7 +67,7 @@ static void fill_settings(claims_work *r, const claims_curve *c, curve *out) {
     out->layers[both] = layers / 2; /* behind layer 0 */
     set->layers = (lipsc_sizes){both ? 2 : 1, out->layers};
     set->map = c->map;
-    if (c->mask != REPRO_MASK_MODEL) set->mask_override = &masks[c->mask];
+    if (c->mask != CLAIMS_MASK_MODEL) set->mask_override = &masks[c->mask];
     set->seed = r->set->seed;
     set->as_released = 1;
     set->run = r->run;
@@ -182,7 +182,7 @@ static lipsc_fit layer_lines(claims_work *r, const claims_curve *c,
     fit(r, c, study, layer, "sigma", "radius_rms");
     claims_law_lines(r, c, layer, &c->drawn[place], &laws,
                      c->trained && c->map == LIPSC_MAP_ATTENTION &&
-                         c->mask == REPRO_MASK_MODEL);
+                         c->mask == CLAIMS_MASK_MODEL);
     return laws.defined;
 }
 
@@ -284,7 +284,7 @@ static lipsc_fit decoders(claims_work *r, size_t text, const char *suffix) {
     const outcome masked = draw_curve(r, &c);
     if (text == 0) {
         c.name = names[2];
-        c.mask = REPRO_MASK_NONE;
+        c.mask = CLAIMS_MASK_NONE;
         c.first = 0;
         c.drawn[1] = (claims_drawn){0};
         mask_line(r, "decoder", "0.653 (gpt2-nano, layer 3, n = 98)", built_in, 0.653,
@@ -334,7 +334,7 @@ static void encoders(claims_work *r, size_t text, const char *suffix) {
     if (text > 0) return;
     c.name = names[2];
     c.map = LIPSC_MAP_ATTENTION;
-    c.mask = REPRO_MASK_CAUSAL;
+    c.mask = CLAIMS_MASK_CAUSAL;
     c.first = 0;
     if (own) c.drawn[1] = (claims_drawn){6.44, 0.25};
     c.drawn_for = "\"BERT decoder\", no mask";

@@ -81,9 +81,9 @@ claims_line claims_line_of(const char *id) {
 static double promise(claims_work *r, const claims_line *line) {
     if (!r->set->spoil || strcmp(r->set->spoil, line->name)) return line->promised;
     switch (line->claim->relation) {
-    case REPRO_AT_MOST:
+    case CLAIMS_AT_MOST:
         return line->promised / spoil_factor;
-    case REPRO_AT_LEAST:
+    case CLAIMS_AT_LEAST:
         return line->promised * spoil_factor;
     default:
         return line->promised + spoil_factor * line->tolerance;
@@ -94,9 +94,9 @@ static double promise(claims_work *r, const claims_line *line) {
 static int compare(const claims_line *line, double promised, double measured) {
     if (!isfinite(measured)) return 0;
     switch (line->claim->relation) {
-    case REPRO_AT_MOST:
+    case CLAIMS_AT_MOST:
         return measured <= promised * (1.0 + line->tolerance);
-    case REPRO_AT_LEAST:
+    case CLAIMS_AT_LEAST:
         return measured >= promised * (1.0 - line->tolerance);
     default:
         return fabs(measured - promised) <= line->tolerance;

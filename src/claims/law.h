@@ -12,14 +12,14 @@ typedef struct {
     double coefficient, exponent;
 } claims_drawn;
 
-enum { REPRO_MASK_MODEL, REPRO_MASK_NONE, REPRO_MASK_CAUSAL };
+enum { CLAIMS_MASK_MODEL, CLAIMS_MASK_NONE, CLAIMS_MASK_CAUSAL };
 
 typedef struct {
     const char *name; /* of the experiment                                  */
     const char *spec; /* MODEL                                              */
     size_t text;      /* of the texts                                       */
     lipsc_map_kind map;
-    int mask;    /* REPRO_MASK_...                                     */
+    int mask;    /* CLAIMS_MASK_...                                     */
     int first;   /* layer 0 as well as the middle one                  */
     int longer;  /* n up to 502 in steps of 10, as far as the text goes */
     int trained; /* its tokens may grow with n                         */

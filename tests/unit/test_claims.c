@@ -18,19 +18,19 @@
 
 static const claims_entry table[] = {
     {"most", "1", LIPSC_CLAIM_SPLIT, LIPSC_CLAIM_PROVED_HERE, "at most", "here",
-     REPRO_AT_MOST, 2.0, 0.1, NULL, NULL, 0},
+     CLAIMS_AT_MOST, 2.0, 0.1, NULL, NULL, 0},
     {"least", "1", LIPSC_CLAIM_SPLIT, LIPSC_CLAIM_REGRESSION, "at least", "ours",
-     REPRO_AT_LEAST, 2.0, 0.1, NULL, NULL, 0},
+     CLAIMS_AT_LEAST, 2.0, 0.1, NULL, NULL, 0},
     {"equal", "1", LIPSC_CLAIM_SPLIT, LIPSC_CLAIM_PAPER_FIGURE, "equals", "drawn",
-     REPRO_EQUALS, 2.0, 0.1, NULL, "the paper's model", 0},
+     CLAIMS_EQUALS, 2.0, 0.1, NULL, "the paper's model", 0},
     {"growth-defined", "8", LIPSC_CLAIM_TEXT, LIPSC_CLAIM_PAPER_FIGURE, "sigma", "",
-     REPRO_EQUALS, 0.0, 0.02, NULL, NULL, 1},
+     CLAIMS_EQUALS, 0.0, 0.02, NULL, NULL, 1},
     {"growth-released", "8", LIPSC_CLAIM_TEXT, LIPSC_CLAIM_PAPER_FIGURE, "released", "",
-     REPRO_EQUALS, 0.0, 0.02, NULL, NULL, 1},
+     CLAIMS_EQUALS, 0.0, 0.02, NULL, NULL, 1},
     {"radius", "8", LIPSC_CLAIM_TEXT, LIPSC_CLAIM_PAPER_FIGURE, "tokens grow", "",
-     REPRO_AT_LEAST, 0.0, 0.0, NULL, NULL, 1},
+     CLAIMS_AT_LEAST, 0.0, 0.0, NULL, NULL, 1},
     {"second-text", "8", LIPSC_CLAIM_TEXT, LIPSC_CLAIM_PAPER_FIGURE, "texts", "",
-     REPRO_AT_MOST, 0.0, 0.0, NULL, NULL, 0}};
+     CLAIMS_AT_MOST, 0.0, 0.0, NULL, NULL, 0}};
 
 const claims_entry *claims_find(const char *id) {
     for (size_t c = 0; c < sizeof table / sizeof *table; c++)
