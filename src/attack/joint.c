@@ -18,6 +18,7 @@
 #include "bound/outlier.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/space.h"
 
 enum { MOST_PAIRS = 8, ROUNDS = 60 };
@@ -37,19 +38,12 @@ typedef struct {
     size_t use[MOST_PAIRS];
 } joint;
 
-static double dot(size_t n, const double *x, const double *y) {
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (size_t c = 0; c < n; c++) sum += x[c] * y[c];
-    return sum;
-}
-
 static void add(size_t n, double factor, const double *x, double *y) {
     for (size_t c = 0; c < n; c++) y[c] += factor * x[c];
 }
 
 static double normalise(size_t n, double *x) {
-    const double length = sqrt(dot(n, x, x));
+    const double length = sqrt(lipsc_dot_simd(n, x, x));
     for (size_t c = 0; length > 0.0 && c < n; c++) x[c] /= length;
     return length;
 }
@@ -112,8 +106,9 @@ static void prepare(joint *j) {
         double *w = j->w + h * j->d, *s = j->s + h * j->d;
         value_back(j, h, j->e, s);
         take_off(j, rank, s);
-        const double self = lipsc_max(dot(j->d, w, j->x), 0.0);
-        j->part[h] = sqrt((dot(j->d, w, w) - self * self) * dot(j->d, s, s));
+        const double self = lipsc_max(lipsc_dot_simd(j->d, w, j->x), 0.0);
+        j->part[h] =
+            sqrt((lipsc_dot_simd(j->d, w, w) - self * self) * lipsc_dot_simd(j->d, s, s));
     }
 }
 
@@ -143,17 +138,18 @@ static void improve(joint *j, size_t m) {
     for (size_t k = 0; k < m; k++) {
         const size_t h = j->use[k];
         const double *w = j->w + h * j->d, *s = j->s + h * j->d;
-        const double weight = dot(j->d, s, s), self = lipsc_max(dot(j->d, w, j->x), 0.0);
-        add_value(j, h, dot(j->d, w, w), s, j->e);
+        const double weight = lipsc_dot_simd(j->d, s, s),
+                     self = lipsc_max(lipsc_dot_simd(j->d, w, j->x), 0.0);
+        add_value(j, h, lipsc_dot_simd(j->d, w, w), s, j->e);
         lipsc_head_facts_score_back(&j->facts[h], w, j->room, j->other);
         add(j->d, weight, j->other, step);
         lipsc_head_facts_score_back(&j->facts[h], j->x, j->room, j->other);
         add(j->d, -weight * self, j->other, step);
         add(j->d, -weight * self / j->R, w, step);
     }
-    const double length = sqrt(dot(j->d, step, step));
+    const double length = sqrt(lipsc_dot_simd(j->d, step, step));
     normalise(j->width, j->e);
-    add(j->d, -dot(j->d, step, j->x), j->x, step); /* along the sphere */
+    add(j->d, -lipsc_dot_simd(j->d, step, j->x), j->x, step); /* along the sphere */
     add(j->d, length > 0.0 ? 1.0 / length : 0.0, step, j->x);
     normalise(j->d, j->x);
 }
@@ -184,11 +180,13 @@ static double place(const joint *j, size_t m, size_t k, double margin, double *c
     for (int sweep = 0; sweep < SWEEPS; sweep++)
         for (size_t l = 0; l < m; l++) {
             const double *w = j->w + j->use[l] * j->d;
-            const double own = lipsc_max(j->R * dot(j->d, w, j->x), 0.0) + margin;
-            const double miss = (l == k ? own : own - margin) - dot(j->d, w, c);
-            if (l == k ? miss > 0.0 : miss < 0.0) add(j->d, miss / dot(j->d, w, w), w, c);
+            const double own =
+                lipsc_max(j->R * lipsc_dot_simd(j->d, w, j->x), 0.0) + margin;
+            const double miss = (l == k ? own : own - margin) - lipsc_dot_simd(j->d, w, c);
+            if (l == k ? miss > 0.0 : miss < 0.0)
+                add(j->d, miss / lipsc_dot_simd(j->d, w, w), w, c);
         }
-    return sqrt(dot(j->d, c, c));
+    return sqrt(lipsc_dot_simd(j->d, c, c));
 }
 
 static lipsc_status lay_out(const joint *j, size_t m, size_t n, lipsc_worst *out) {
@@ -200,8 +198,9 @@ static lipsc_status lay_out(const joint *j, size_t m, size_t n, lipsc_worst *out
         const double *s = j->s + j->use[k] * d, *w = j->w + j->use[k] * d;
         double *plus = out->X + 2 * k * d, *minus = plus + d;
         const double length = place(j, m, k, margin, minus);
-        const double across = sqrt(j->R * j->R - length * length) / sqrt(dot(d, s, s));
-        if (!(length < j->R) || !isfinite(across) || !(dot(d, w, w) > 0.0)) {
+        const double across =
+            sqrt(j->R * j->R - length * length) / sqrt(lipsc_dot_simd(d, s, s));
+        if (!(length < j->R) || !isfinite(across) || !(lipsc_dot_simd(d, w, w) > 0.0)) {
             lipsc_worst_free(out);
             return LIPSC_E_REFUSED;
         }

@@ -51,8 +51,6 @@ typedef struct {
     double rho2[LIPSC_VIEWS][BLOCK];
 } block_sums;
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
 static lipsc_status sums_new(size_t n, column_sums *sums) {
     size_t count;
     memset(sums, 0, sizeof *sums);
@@ -131,7 +129,7 @@ static void add_block(const lipsc_head_at *head, const lipsc_reach *reach, size_
 #pragma omp parallel for schedule(static) num_threads(head->threads)
     for (size_t j0 = 0; j0 < n; j0 += BLOCK)
         for (size_t place = 0; place < count; place++) {
-            const size_t i = first + place, j1 = smaller(j0 + BLOCK, hi[i]);
+            const size_t i = first + place, j1 = min_size(j0 + BLOCK, hi[i]);
             const double *factor = sums->factor[place];
             for (size_t j = j0 > lo[i] ? j0 : lo[i]; j < j1; j++) {
                 const double ratio = root ? root[i] / root[j] : 1.0;
@@ -156,7 +154,7 @@ static lipsc_status head_pass(const lipsc_head_at *head, const lipsc_reach *reac
     memset(all, 0, sizeof *all);
     for (int s = 0; s < SUMS; s++) memset(sums->column[s], 0, head->n * sizeof(double));
     for (size_t first = 0; first < head->n; first += BLOCK) {
-        const size_t count = smaller(BLOCK, head->n - first);
+        const size_t count = min_size(BLOCK, head->n - first);
         const lipsc_status status =
             block_rows(head, reach, first, count, rows, sums, sink, all);
         if (status) return status;
@@ -260,7 +258,7 @@ static void weigh_keys(const lipsc_head_at *head, const lipsc_reach *reach,
     const double *root = head->rows->root_weight;
     double size[BLOCK];
     for (size_t first = 0; first < n; first += BLOCK) {
-        const size_t count = smaller(BLOCK, n - first);
+        const size_t count = min_size(BLOCK, n - first);
         lipsc_around_row *next = rows;
 #pragma omp parallel num_threads(head->threads)
         {

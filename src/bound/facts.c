@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "bound/head.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "linalg/dense.h"
 #include "linalg/space.h"
-
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* y (cols) = M^T x */
 static void multiply_back(size_t rows, size_t cols, const double *M, const double *x,
@@ -120,7 +119,7 @@ static lipsc_status make_value(const lipsc_layer *layer, size_t h, const double 
             slice[r + c * out] = layer->O[r * layer->heads * dv + h * dv + c];
     if (!status) status = lipsc_factor_make(out, dv, slice, &factor);
     if (!status) {
-        f->rank = smaller(out, dv);
+        f->rank = min_size(out, dv);
         lipsc_dense_gemm(0, 1, d, f->rank, dv, 1.0, V, d, factor.values, f->rank, 0.0,
                          f->value, d);
     }

@@ -14,9 +14,6 @@
 
 enum { ROW_BLOCK = 64 }; /* tokens projected at once by one thread */
 
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
 /* ---- Norm and rotation -------------------------------------------------------- */
 
 /* 1 / sqrt(mean(y^2) + eps) */
@@ -106,7 +103,7 @@ double lipsc_turn_beside(const lipsc_turn *turn, size_t token, const double *v) 
 
 /* A = U S W^T: F = S W^T */
 lipsc_status lipsc_factor_make(size_t rows, size_t cols, double *a, lipsc_factor *factor) {
-    const size_t rank = smaller(rows, cols);
+    const size_t rank = min_size(rows, cols);
     for (size_t e = 0; e < rows * cols; e++)
         if (!isfinite(a[e])) return LIPSC_E_RANGE;
     double *s = lipsc_alloc(rank, sizeof *s);
@@ -152,7 +149,7 @@ static void project(const lipsc_head_at *head, size_t width, const double *W,
     if (raw) W = b = NULL;
 #pragma omp parallel for schedule(static) num_threads(head->threads)
     for (size_t first = 0; first < n; first += ROW_BLOCK) {
-        const size_t count = smaller(ROW_BLOCK, n - first);
+        const size_t count = min_size(ROW_BLOCK, n - first);
         if (W)
             lipsc_dense_gemm(1, 0, width, count, d, 1.0, W, d, X + first * d, d, 0.0,
                              y + first * width, width);
@@ -367,7 +364,7 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head_at *head) {
     head->VKt = doubles(dv, k, &failed);
     head->Qt.values = doubles(k, k, &failed);
     head->Kt.values = doubles(k, k, &failed);
-    head->scratch = doubles(larger(2 * layer->out_dim, d), larger(k, dv), &failed);
+    head->scratch = doubles(max_size(2 * layer->out_dim, d), max_size(k, dv), &failed);
     if (layer->O) head->out.values = doubles(dv, dv, &failed);
     if (half) {
         head->cosine = doubles(n, half, &failed);

@@ -30,8 +30,6 @@ enum {
 static const double SINK = 2.0;      /* times the next column: worth a column of its own */
 static const double FAINTEST = 1e-3; /* v_j at least, the largest being 1               */
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
 /* A NaN stays. */
 static double larger_of(double a, double b) { return a >= b ? a : (b > a ? b : NAN); }
 
@@ -81,7 +79,7 @@ static void squares(size_t n, size_t width, const double *y, double *square) {
 /* slice (width, dv) of O = U S W^T: U as it is, F (dv, dv) column-major = S W^T */
 static lipsc_status factor_out(const lipsc_joint *j, size_t h, double *U, double *F) {
     const lipsc_layer *l = &j->attn->layer;
-    const size_t dv = j->dv, rows = j->width, rank = smaller(rows, dv);
+    const size_t dv = j->dv, rows = j->width, rank = min_size(rows, dv);
     memset(F, 0, dv * dv * sizeof *F);
     if (!l->O) {
         for (size_t c = 0; c < dv; c++) F[c + c * dv] = 1.0;

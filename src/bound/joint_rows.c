@@ -15,6 +15,7 @@
 #include "bound/psd.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 enum { TILE = 64 };           /* rows of P taken at once                       */
@@ -39,11 +40,8 @@ typedef struct {
     int coarse, blurred;         /* moments in f32; they are not good enough */
 } room;
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-
 static lipsc_status room_new(const lipsc_joint *j, room *r) {
-    const size_t n = j->n, k = j->k, dv = j->dv, m = larger(k, dv);
+    const size_t n = j->n, k = j->k, dv = j->dv, m = max_size(k, dv);
     double **const arrays[] = {&r->P,      &r->weighted, &r->kbar, &r->shifted,
                                &r->square, &r->work,     &r->cov,  &r->tau2};
     const size_t sizes[] = {n * TILE, n * TILE, k * TILE, dv * TILE,
@@ -105,13 +103,6 @@ static void attend(const lipsc_joint *j, const lipsc_joint_head *head, size_t i0
     }
 }
 
-static double dot(size_t n, const double *a, const double *b) {
-    double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (size_t l = 0; l < n; l++) sum += a[l] * b[l];
-    return sum;
-}
-
 /* a_i / a_j */
 static double weight_ratio(const lipsc_joint *j, size_t to, size_t from) {
     const double *w = j->rows->log_weight;
@@ -124,14 +115,15 @@ lipsc_status lipsc_joint_weights(const lipsc_joint *j, const lipsc_joint_head *h
     room r = {0};
     const lipsc_status status = room_new(j, &r);
     for (size_t i0 = 0; !status && i0 < j->n; i0 += TILE) {
-        const size_t rows = smaller(TILE, j->n - i0);
+        const size_t rows = min_size(TILE, j->n - i0);
         attend(j, head, i0, rows, &r);
         const double *y = head->y + r.first * dv;
         lipsc_dense_gemm(0, 0, dv, rows, r.count, 1.0, y, dv, r.P, r.count, 0.0, r.shifted,
                          dv);
         for (size_t t = 0; t < rows; t++) {
             const double *p = r.P + t * r.count, *o = r.shifted + t * dv;
-            const double moment = dot(r.count, p, head->y_square + r.first) - dot(dv, o, o);
+            const double moment = lipsc_dot_simd(r.count, p, head->y_square + r.first) -
+                                  lipsc_dot_simd(dv, o, o);
             const double w = head->length[i0 + t];
             const double size = head->value_norm + 0.25 * w * w * lipsc_max(moment, 0.0);
             if (j->rows->log_weight)
@@ -181,15 +173,15 @@ static lipsc_status row_tau(const lipsc_joint *j, const lipsc_joint_head *head, 
 /* |Cov_i(y, kappa)| */
 static lipsc_status row_query(const lipsc_joint *j, const lipsc_joint_head *head, size_t i,
                               size_t t, room *r, double *query) {
-    const size_t dv = j->dv, k = j->k, size = smaller(dv, k);
+    const size_t dv = j->dv, k = j->k, size = min_size(dv, k);
     const double *o = head->mean + i * dv, *kbar = r->kbar + t * k;
     const double *p = r->P + t * r->count;
     double *cov = r->cov, value = 0.0;
     lipsc_moments_row(&r->cross, t, dv, k, 0, cov);
     for (size_t c = 0; c < dv; c++)
         for (size_t e = 0; e < k; e++) cov[c * k + e] -= o[c] * kbar[e];
-    const double y = sqrt(dot(r->count, p, head->y_square + r->first));
-    const double kappa = sqrt(dot(r->count, p, head->k_square + r->first));
+    const double y = sqrt(lipsc_dot_simd(r->count, p, head->y_square + r->first));
+    const double kappa = sqrt(lipsc_dot_simd(r->count, p, head->k_square + r->first));
     /* cov is k x dv column-major */
     if (dv <= k)
         lipsc_dense_gemm(1, 0, dv, dv, k, 1.0, cov, k, cov, k, 0.0, r->square, dv);
@@ -256,7 +248,7 @@ lipsc_status lipsc_joint_rows(const lipsc_joint *j, lipsc_joint_head *head) {
     lipsc_status status = room_new(j, &r);
     if (!status) status = moments_new(j, &r);
     for (size_t i0 = 0; !status && i0 < j->n; i0 += TILE) {
-        const size_t rows = smaller(TILE, j->n - i0);
+        const size_t rows = min_size(TILE, j->n - i0);
         attend(j, head, i0, rows, &r);
         weigh(j, rows, &r);
         const double *y = head->y + r.first * dv, *kappa = head->kappa + r.first * k;

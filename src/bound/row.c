@@ -46,9 +46,6 @@
 enum { CHUNK = 128 };    /* keys packed at once: they stay in the cache              */
 enum { SQUARINGS = 40 }; /* at most, of lipsc_psd_norm: it ends where 1e-10 is left  */
 
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
 /* ---- The softmax row and its means ------------------------------------------------- */
 
 static void softmax_row(const lipsc_head_at *head, size_t i, lipsc_head_row *row) {
@@ -183,7 +180,7 @@ static sum_scale value_sum(const lipsc_head_at *head, size_t i, int power,
     const double constant = head->keys_differ ? 0.0 : plain_length(head, i, row);
     memset(shift, 0, dv * sizeof *shift); /* sum_j P_ij^power delta_j */
     for (size_t first = lo; first < hi; first += CHUNK) {
-        const size_t count = smaller(CHUNK, hi - first);
+        const size_t count = min_size(CHUNK, hi - first);
         const double *p = row->p + (first - lo), beta = first == lo ? 0.0 : 1.0;
         for (size_t j = 0; j < count; j++) length[j] = constant;
         if (head->keys_differ) turned_gradients(head, i, first, count, row, length);
@@ -281,7 +278,7 @@ static double spread(const lipsc_head_at *head, size_t i, const lipsc_head_row *
 static double covariance(const lipsc_head_at *head, size_t i, lipsc_head_row *row) {
     const size_t dv = head->dv, k = head->k, lo = head->rows->lo[i], hi = head->rows->hi[i];
     for (size_t first = lo; first < hi; first += CHUNK) {
-        const size_t count = smaller(CHUNK, hi - first);
+        const size_t count = min_size(CHUNK, hi - first);
         for (size_t j = 0; j < count; j++) {
             const double root = sqrt(row->p[first - lo + j]);
             centred(row, dv, head->z, head->z + (first + j) * dv, row->mean_z, root,
@@ -321,7 +318,7 @@ static lipsc_status raise_to_norm(size_t rows, size_t cols, const double *a, dou
     double *gram = row->work[2], square = 0.0, value = 0.0;
     for (size_t e = 0; e < rows * cols; e++) square += a[e] * a[e];
     if (!exceeds(sqrt(square) + beside, *found)) return LIPSC_OK;
-    const size_t size = smaller(rows, cols);
+    const size_t size = min_size(rows, cols);
     if (rows <= cols)
         lipsc_dense_gemm(0, 1, size, size, cols, 1.0, a, rows, a, rows, 0.0, gram, size);
     else
@@ -391,7 +388,7 @@ lipsc_status lipsc_head_row_rows(const lipsc_head_at *head, size_t i, lipsc_head
 }
 
 lipsc_status lipsc_head_row_new(const lipsc_head_at *head, lipsc_head_row *row) {
-    const size_t n = head->n, k = head->k, dv = head->dv, m = larger(k, dv);
+    const size_t n = head->n, k = head->k, dv = head->dv, m = max_size(k, dv);
     double **const arrays[] = {&row->p,       &row->mean_z, &row->mean_k,  &row->pack_z,
                                &row->pack_k,  &row->pack_w, &row->vec,     &row->sum,
                                &row->cross,   &row->cov,    &row->work[0], &row->work[1],

@@ -23,14 +23,11 @@
 
 enum { SQUARINGS = 6 };
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-
 lipsc_status lipsc_sink_new(const lipsc_layer *layer, size_t n, size_t sink,
                             lipsc_sink *out) {
     const size_t d = layer->d, k = layer->key_dim, dv = layer->value_dim;
-    const size_t heads = layer->heads, rank = layer->O ? smaller(layer->out_dim, dv) : dv;
-    const size_t m = rank + k, wide = larger(dv, k);
+    const size_t heads = layer->heads, rank = layer->O ? min_size(layer->out_dim, dv) : dv;
+    const size_t m = rank + k, wide = max_size(dv, k);
     memset(out, 0, sizeof *out);
     out->sink = n;
     if (sink >= n) return LIPSC_OK;

@@ -23,10 +23,8 @@
 
 enum { WIDEST = 1024 }; /* heads rank: beyond, its cube is more than the rows themselves */
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
 lipsc_status lipsc_slices_new(const lipsc_layer *layer, size_t n, lipsc_slices *out) {
-    const size_t rank = smaller(layer->out_dim, layer->value_dim), heads = layer->heads;
+    const size_t rank = min_size(layer->out_dim, layer->value_dim), heads = layer->heads;
     size_t rows, bases;
     memset(out, 0, sizeof *out);
     if (!layer->O || heads * rank > WIDEST) return LIPSC_OK;
@@ -53,7 +51,7 @@ static lipsc_status find_basis(const lipsc_layer *layer, const lipsc_head_at *he
                                size_t h, double *basis) {
     const size_t rows = layer->out_dim, cols = layer->value_dim;
     double *slice = lipsc_alloc(rows, cols * sizeof *slice);
-    double *s = lipsc_alloc(smaller(rows, cols), sizeof *s);
+    double *s = lipsc_alloc(min_size(rows, cols), sizeof *s);
     lipsc_status status = slice && s ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t r = 0; !status && r < rows; r++)
         for (size_t c = 0; c < cols; c++)

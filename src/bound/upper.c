@@ -54,8 +54,6 @@ typedef struct {
     double out_norm; /* |W_h| */
 } head_bounds;
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
 /* A NaN stays. */
 static double larger_of(double a, double b) { return a >= b ? a : (b > a ? b : NAN); }
 
@@ -128,7 +126,7 @@ static lipsc_status by_columns(const lipsc_head_at *head, token_sums *sums, doub
     for (int v = 0; v < LIPSC_VIEWS; v++)
         memset(sums->column[v], 0, head->n * sizeof *sums->column[v]);
     for (size_t first = 0; first < head->n; first += COLUMN_BLOCK) {
-        const size_t count = smaller(COLUMN_BLOCK, head->n - first);
+        const size_t count = min_size(COLUMN_BLOCK, head->n - first);
         const lipsc_status status =
             each_row(head, first, count, keep_columns, sums, query, &cover);
         if (status) return status;
@@ -147,7 +145,7 @@ static lipsc_status by_rows(const lipsc_head_at *head, const double *column,
     const int views = head->out.rank ? LIPSC_VIEWS : 1;
     int open = views;
     for (size_t first = 0; first < head->n; first += ROW_BLOCK) {
-        const size_t count = smaller(ROW_BLOCK, head->n - first);
+        const size_t count = min_size(ROW_BLOCK, head->n - first);
         double query[LIPSC_VIEWS] = {0}, cover = 0.0; /* those of the columns count */
         lipsc_status status = LIPSC_OK;
         if (open) status = each_row(head, first, count, keep_rows, sums, query, &cover);

@@ -1,5 +1,5 @@
-/* vector.h - sums over plain vectors of doubles, one after the other: the same bits
- * everywhere. */
+/* vector.h - sums over plain vectors of doubles, unless said otherwise one after the other:
+ * the same bits everywhere. */
 #ifndef LIPSC_CORE_VECTOR_H
 #define LIPSC_CORE_VECTOR_H
 
@@ -10,6 +10,14 @@
 
 static inline double lipsc_dot(size_t count, const double *x, const double *y) {
     double sum = 0.0;
+    for (size_t i = 0; i < count; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+/* In the order of the machine's vectors: faster, and other bits on another machine. */
+static inline double lipsc_dot_simd(size_t count, const double *x, const double *y) {
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
     for (size_t i = 0; i < count; i++) sum += x[i] * y[i];
     return sum;
 }
