@@ -8,6 +8,7 @@
 
 double lipsc_length(size_t n, const double *x) {
     double largest = 0.0, sum = 0.0;
+#pragma omp simd reduction(+ : sum)
     for (size_t e = 0; e < n; e++) sum += x[e] * x[e];
     if (sum > 1e-200 && sum < 1e200) return sqrt(sum);
     for (size_t e = 0; e < n; e++) /* squares do not fit: relative to the largest */

@@ -24,13 +24,8 @@ static double scale_for(double largest) {
     return ldexp(1.0, exponent < -1000 ? 1000 : exponent > 1000 ? -1000 : -exponent);
 }
 
-/* Of x times a power of two: squares of tiny values would underflow. */
-static double norm(size_t n, const double *x) {
-    double largest = 0.0, sum = 0.0;
-    for (size_t e = 0; e < n; e++)
-        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]); /* a NaN stays */
-    if (largest == 0.0) return 0.0;
-    const double scale = scale_for(largest);
+static double square_sum(size_t n, const double *x, double scale) {
+    double sum = 0.0;
     for (size_t first = 0; first < n; first += CHAIN) {
         const size_t last = n - first < CHAIN ? n : first + CHAIN;
         double part = 0.0;
@@ -38,7 +33,19 @@ static double norm(size_t n, const double *x) {
         for (size_t e = first; e < last; e++) part += (scale * x[e]) * (scale * x[e]);
         sum += part;
     }
-    return sqrt(sum) / scale;
+    return sum;
+}
+
+/* Where squares would overflow or underflow, of x times a power of two. */
+static double norm(size_t n, const double *x) {
+    const double plain = square_sum(n, x, 1.0);
+    double largest = 0.0;
+    if (plain > 1e-200 && plain < 1e200) return sqrt(plain);
+    for (size_t e = 0; e < n; e++)
+        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]); /* a NaN stays */
+    if (largest == 0.0) return 0.0;
+    const double scale = scale_for(largest);
+    return sqrt(square_sum(n, x, scale)) / scale;
 }
 
 /* Relative error of norm. */

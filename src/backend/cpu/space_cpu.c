@@ -23,6 +23,14 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
+/* a b + c, rounded once where the processor can: in sums of products of f32 numbers, which
+ * are exact, that changes no bit. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define MULTIPLY_ADD(a, b, c) __builtin_fma(a, b, c)
+#else
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
 enum {
     CHUNK = 2048,          /* elements that meet all vectors while in cache     */
     SLABS = 64,            /* most parts of one sum; bounds the useful threads  */
