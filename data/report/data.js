@@ -79,11 +79,25 @@ function kindOf(row) {
     return "other";
 }
 
+/* What an attack was made on: its rows say what was found, the run of what. */
+function attackedOf(run) {
+    if (run.command !== "attack") return {};
+    const typed = /^\S+ attack ('[^']*'|[^-'\s]\S*)/.exec(run.command_line ?? "");
+    const {layer, heads, map, mask, text_hash} = run.settings ?? {};
+    return {
+        ...(typed ? {model: typed[1].replace(/^'|'$/g, "")} : {}),
+        ...(isNumber(layer) && layer >= 0 ? {layer} : {}),
+        ...(/^\d+$/.test(heads) ? {head: Number(heads)} : {}),
+        ...(typeof map === "string" ? {map} : {}), ...(typeof mask === "string" ? {mask} : {}),
+        ...(text_hash ? {text_hash} : {})
+    };
+}
+
 function readRun(run, index) {
     const columns = run.fields.filter(name => has(run.columns, name));
-    const rows = [];
+    const rows = [], attacked = attackedOf(run);
     for (let i = 0; i < run.count; i++) {
-        const row = Object.create(null);
+        const row = Object.assign(Object.create(null), attacked);
         for (const name of run.fields)
             row[name] = has(run.columns, name) ? run.columns[name][i] : run.same[name];
         Object.defineProperty(row, "run", {value: index});

@@ -56,11 +56,7 @@ const chartHelp = {
         "The words are the tokens of the window, in their order. The colour of a token is what a change " +
         "of it alone does to the output of all tokens, in the Frobenius norm: estimated by random " +
         "probes, good to about a tenth. It says where the layer is sensitive, not which word is " +
-        "important to a reader.",
-    perturb:
-        "Each mark is one kind of change of the text. Across: the layer. Up: how much larger the " +
-        "change of the output is than that of the input. sigma is what the worst small change " +
-        "reaches; real changes stay below it, and how far below is what this chart shows."
+        "important to a reader."
 };
 
 const helpFor = id => chartHelp[id] ?

@@ -56,7 +56,10 @@ function otherWords() {
             el("h1", {}, "The worst input that was found is stretched ",
                el("em", {}, stretch(best.sigma))),
             el("p", {},
-               `It has ${best.n} tokens of radius ${formatNumber(best.radius)} (domain ` +
+               ...(subjectWords([best]) ? ["What was attacked is ",
+                   strong(subjectWords([best]) + (isNumber(best.head) ? `, head ${best.head}` : "")),
+                   best.map ? ` (map ${best.map}). ` : ". "] : []),
+               `The input has ${best.n} tokens of radius ${formatNumber(best.radius)} (domain ` +
                `${formatValue(best.domain)}): there is a change of it of size 1 that moves the ` +
                `output by ${formatNumber(best.sigma)}, to first order. This is `,
                strong("sigma"),

@@ -517,6 +517,13 @@ def test_other_rows(browser, report):
           "the headline of claims")
     check("<b>biases</b>" in browser.text("#zoo"), "the reason of a refusal, as text")
     equal(browser.run("return document.querySelectorAll('.table').length"), 3, "tables: cells, attacks, bounds")
+    # a run of `attack` alone: its rows do not say what was attacked, its command and settings do
+    browser.open(report("attack.html", runs.write(
+        "attack.db", runs.attack(), "attack", "lipscope attack some/folder/tiny --layer 3 --text alice.txt --run attack.db",
+        {"seed": 1, "layer": 3, "heads": "2", "map": "attention", "mask": "causal", "text_hash": "cd" * 32})))
+    equal(browser.text(".kicker"), "tiny · alice.txt · layer 3", "what was attacked")
+    check("What was attacked is tiny · alice.txt · layer 3, head 2 (map attention)" in browser.text(".lede"), browser.text(".lede"))
+    equal(browser.text("#chart-attack .subject"), "tiny · alice.txt · layer 3", "the subject of the chart")
     browser.open(report("empty.html", runs.write("empty.db", [])))
     check("No cell is finished yet" in browser.text("h1"), "a run without cells")
 
