@@ -1,7 +1,7 @@
 """Linear operators that are never formed as a matrix: products, singular values, certificates."""
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Optional, Tuple, Union, overload
 
 import numpy as np
 
@@ -163,6 +163,12 @@ class Solvable(Operator):
 
     def _work(self, progress: Optional[Callable[..., Any]] = None) -> _c.Work:
         return _c.Work(progress=progress)
+
+    @overload
+    def sigma(self, k: None = None, certify: Optional[float] = None, **options: Any) -> Sigma: ...
+
+    @overload
+    def sigma(self, k: int, certify: Optional[float] = None, **options: Any) -> Sigmas: ...
 
     def sigma(self, k: Optional[int] = None, certify: Optional[float] = None, *, method: str = "lanczos",
               tol: Optional[float] = None, value_tol: Optional[float] = None, max_products: Optional[int] = None,

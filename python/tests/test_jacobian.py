@@ -178,3 +178,24 @@ def test_no_derivative():
 
 def test_constant():
     assert ls.jacobian(lambda x: torch.ones(2, dtype=x.dtype) + 0 * x.sum(), torch.ones(3)).sigma() == 0
+
+
+def test_interrupt():
+    """Ctrl-C inside torch's products stops the solve; the Jacobian can be used after it."""
+    import os
+    import signal
+    before, calls = signal.signal(signal.SIGINT, signal.default_int_handler), []
+
+    def fn(x):
+        calls.append(x)
+        if len(calls) == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        return torch.tanh(x).cumsum(0)
+
+    try:
+        J = ls.jacobian(fn, torch.linspace(-1, 1, 40, dtype=torch.float64))
+        with pytest.raises(KeyboardInterrupt):
+            J.sigma(tol=1e-12)
+        assert J.sigma() == pytest.approx(np.linalg.norm(J.dense(), 2), rel=1e-8)
+    finally:
+        signal.signal(signal.SIGINT, before)
