@@ -16,12 +16,13 @@
 #include <math.h>
 #include <string.h>
 
-static const double sum_tolerance = 1e-9;
+static const double sum_tolerance = 1e-9; /* of numbers that stand there in double */
 
 /* Points, weights and times in one block. */
 typedef struct {
     size_t n, d;
     int has_weights, has_times;
+    double rounding; /* of the type in which weights are stored; 0: double */
     double *storage, *points, *weights, *times; /* the last two: NULL when absent */
 } parts;
 
@@ -38,6 +39,17 @@ static lipsc_status allocate(parts *p, const char *shown, lipsc_error *err) {
 }
 
 /* ---- What the numbers have to be ---- */
+
+/* Weights that were divided by their sum in the type in which they are stored: that sum,
+ * taken in pairs as is usual, is off by a rounding for each doubling, and so is theirs. */
+static double tolerance_of(const parts *p) {
+    const double own = 2.0 * p->rounding * (2.0 + log2((double)p->n));
+    return own > sum_tolerance ? own : sum_tolerance;
+}
+
+static void divide(const parts *p, double sum) {
+    for (size_t i = 0; i < p->n; i++) p->weights[i] /= sum;
+}
 
 static lipsc_status check_weights(const parts *p, int normalise, const char *shown,
                                   lipsc_error *err) {
@@ -56,18 +68,19 @@ static lipsc_status check_weights(const parts *p, int normalise, const char *sho
         if (!isfinite(sum))
             return lipsc_fail(err, LIPSC_E_RANGE, "%s: the sum of the weights overflows",
                               shown);
-        for (size_t i = 0; i < p->n; i++) {
-            p->weights[i] /= sum;
+        divide(p, sum);
+        for (size_t i = 0; i < p->n; i++)
             if (!(p->weights[i] > 0))
                 return lipsc_fail(err, LIPSC_E_RANGE,
                                   "%s: weight %zu vanishes beside the others", shown, i);
-        }
-    } else if (!(fabs(sum - 1.0) <= sum_tolerance)) {
+    } else if (!(fabs(sum - 1.0) <= tolerance_of(p))) {
         return lipsc_fail(
             err, LIPSC_E_FORMAT,
             "%s: the weights sum to %.17g, not to 1; they can be divided by it "
             "(normalise)",
             shown, sum);
+    } else if (!(fabs(sum - 1.0) <= sum_tolerance)) {
+        divide(p, sum);
     }
     return LIPSC_OK;
 }
@@ -98,6 +111,19 @@ static lipsc_status check_vector(const lipsc_st_tensor *t, size_t n, const char 
                       t->name, shape, n);
 }
 
+static double rounding_of(lipsc_st_type type) {
+    switch (type) {
+    case LIPSC_ST_F32:
+        return 0x1p-24;
+    case LIPSC_ST_F16:
+        return 0x1p-11;
+    case LIPSC_ST_BF16:
+        return 0x1p-8;
+    default:
+        return 0.0;
+    }
+}
+
 static lipsc_status take_tensors(const lipsc_st *st, const char *shown, parts *p,
                                  lipsc_error *err) {
     const lipsc_st_tensor *points = lipsc_st_find(st, "points");
@@ -116,6 +142,7 @@ static lipsc_status take_tensors(const lipsc_st *st, const char *shown, parts *p
     if (!status) status = check_vector(times, p->n, shown, err);
     if (!status) status = allocate(p, shown, err);
     if (!status) status = lipsc_st_read_f64(st, points, 0, points->count, p->points, err);
+    if (weights) p->rounding = rounding_of(weights->type);
     if (!status && weights)
         status = lipsc_st_read_f64(st, weights, 0, p->n, p->weights, err);
     if (!status && times) status = lipsc_st_read_f64(st, times, 0, p->n, p->times, err);

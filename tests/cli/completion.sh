@@ -33,6 +33,18 @@ bash -n made/lipscope.bash || fail "bash does not read its file"
 # the other shells read theirs where they are installed
 ! command -v zsh >/dev/null || zsh -n made/_lipscope || fail "zsh does not read its file"
 ! command -v fish >/dev/null || fish --no-execute made/lipscope.fish || fail "fish does not read its file"
+# the other shells, where they are installed: fish completes for real, zsh loads its function
+if command -v fish >/dev/null; then
+    asks() { HOME=$PWD fish --no-config -c 'source made/lipscope.fish; complete -C "$argv[1]"' "$1" 2>/dev/null | cut -f1 | tr '\n' ' '; }
+    [ "$(asks 'lipscope mea')" = "measure " ] || fail "fish, mea: $(asks 'lipscope mea')"
+    [ "$(asks 'lipscope measure --len')" = "--lengths " ] || fail "fish, --len: $(asks 'lipscope measure --len')"
+fi
+if command -v zsh >/dev/null; then
+    zsh -f -c 'fpath=($PWD/made $fpath); autoload -Uz compinit; compinit -u -D
+        [ "$_comps[lipscope]" = _lipscope ] && autoload -Uz +X _lipscope && whence -f _lipscope' >loaded 2>&1 ||
+        fail "zsh does not load its function: $(cat loaded)"
+    grep -q measure loaded || fail "zsh: no measure in its function"
+fi
 
 run 1 help --completion no/such/folder
 has err "no/such/folder"

@@ -70,6 +70,8 @@ cd ..
 
 # Installed: the data come along, and are those that are used.
 DESTDIR=$PWD/stage cmake --install "$build" >log 2>&1 || { fail "install"; cat log; }
+[ -n "$(find stage -path '*/doc/*' -name cli.md)" ] && [ -n "$(find stage -path '*/doc/*' -name README.md)" ] ||
+    fail "the documentation is not installed"
 installed=$(find stage -path '*/bin/lipscope')
 text=$(find stage -name lighthouse.txt)
 case $text in */share/lipscope/text/lighthouse.txt) ;; *) fail "the text is at '$text'" ;; esac

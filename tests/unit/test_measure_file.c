@@ -212,9 +212,50 @@ static void test_safetensors(void **state) {
     assert_int_equal(lipsc_measure_file_read(path, 0, &file, &err), LIPSC_E_IO);
 }
 
+/* Weights divided by their sum in single precision sum to 1 as well as they can, and are
+ * taken so; the same sum in double is a mistake, and so is one that single precision does
+ * not explain. */
+static void test_f32_weights(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    static double points[N], weights[N];
+    char path[] = "/tmp/lipscope-measure-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && close(fd) == 0);
+    float sum = 0;
+    double exact = 0;
+    for (size_t i = 0; i < N; i++) sum += (float)(1 + i % 7);
+    for (size_t i = 0; i < N; i++) {
+        weights[i] = (double)((float)(1 + i % 7) / (float)(sum * (1 + 0x1p-22f)));
+        exact += weights[i];
+    }
+    assert_true(fabs(exact - 1) > 1e-8 && fabs(exact - 1) < 1e-6);
+    const size_t shape[] = {N, 1};
+    lipsc_st_item items[] = {{"points", LIPSC_F64, 2, shape, points},
+                             {"weights", LIPSC_F32, 1, shape, weights}};
+    lipsc_measure_file file;
+    lipsc_error err = {.text = ""};
+    assert_int_equal(lipsc_st_write(path, items, 2, NULL, 0, NULL), LIPSC_OK);
+    if (lipsc_measure_file_read(path, 0, &file, &err)) fail_msg("%s", err.text);
+    double got = 0;
+    for (size_t i = 0; i < N; i++) got += file.measure.weights[i];
+    assert_true(fabs(got - 1) <= 1e-13);
+    lipsc_measure_file_free(&file);
+    items[1].dtype = LIPSC_F64;
+    assert_int_equal(lipsc_st_write(path, items, 2, NULL, 0, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_measure_file_read(path, 0, &file, &err), LIPSC_E_FORMAT);
+    items[1].dtype = LIPSC_F32;
+    for (size_t i = 0; i < N; i++) weights[i] *= 1 + 1e-4;
+    assert_int_equal(lipsc_st_write(path, items, 2, NULL, 0, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_measure_file_read(path, 0, &file, &err), LIPSC_E_FORMAT);
+    assert_non_null(strstr(err.text, "not to 1"));
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_csv), cmocka_unit_test(test_locale),
-        cmocka_unit_test(test_npy), cmocka_unit_test(test_safetensors)};
+        cmocka_unit_test(test_npy), cmocka_unit_test(test_safetensors),
+        cmocka_unit_test(test_f32_weights)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
