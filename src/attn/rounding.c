@@ -422,7 +422,9 @@ static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
     if (!heads || !sizes) status = LIPSC_E_NOMEM;
     for (size_t i = 0; !status && i < attn->rows.n; i++)
         sizes[i] = lipsc_length(l->d, attn->rows.X + i * l->d);
-    const int threads = lipsc_attn_threads(attn);
+    /* ranks that share it ask for the heads in one order */
+    const int shared = lipsc_device_space(attn->device, attn->dtype)->split != NULL;
+    const int threads = shared ? 1 : lipsc_attn_threads(attn);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (size_t h = 0; h < l->heads; h++) {
         if (!sizes || !heads) continue;

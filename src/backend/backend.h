@@ -37,8 +37,6 @@ typedef struct {
     const size_t *lo, *hi;     /* (n)                                                 */
     const size_t *order;       /* (n) or NULL                                         */
     lipsc_raw raw;             /* to be taken instead of W x + b; q NULL: none         */
-    const size_t *own; /* NULL: all; or a, b, c, d: only rows a..b-1 and c..d-1 are asked
-                        * for by this rank (backend/ranks), all keys are there           */
 } lipsc_rows;
 
 typedef enum {

@@ -60,8 +60,6 @@ typedef struct lipsc_cpu_batch {
     void *rowmax, *rowinv;   /* (heads, tokens)                                       */
     size_t *top;             /* (heads, tokens), counted from the input's first token */
     size_t *lo, *hi, *order; /* (tokens), the same                                    */
-    int shared;              /* with other ranks: only rows `own` (lipsc_rows)         */
-    size_t own[4];
     void *key_bias;            /* (tokens) or NULL: log weights                         */
     void *root, *inverse_root; /* (tokens) or NULL: square roots of the weights, inverses */
     void *distance;            /* per input (heads, 2 n - 1 and a panel), or NULL       */

@@ -297,22 +297,12 @@ static lipsc_status project_inputs(lipsc_cpu_batch *b, const lipsc_rows *rows) {
     return LIPSC_OK;
 }
 
-/* Rows i0..i1-1 of one head at one input, at most PIECE of them. */
-static int row_statistics(const lipsc_cpu_batch *b, const lipsc_head *head, size_t i0,
-                          size_t i1) {
-    void *scratch = b->scratch + (size_t)omp_get_thread_num() * b->scratch_bytes;
-    return i0 >= i1 || b->w->kernels->statistics(head, i0, i1, scratch);
-}
-
 static int piece_statistics(const lipsc_cpu_batch *b, const lipsc_cpu_member *of, size_t h,
                             size_t i0) {
     const lipsc_head head = lipsc_cpu_head(b, of, h);
-    const size_t i1 = i0 + PIECE < of->n ? i0 + PIECE : of->n, *own = b->own;
-    if (!b->shared) return row_statistics(b, &head, i0, i1);
-    const int first =
-        row_statistics(b, &head, i0 > own[0] ? i0 : own[0], i1 < own[1] ? i1 : own[1]);
-    return row_statistics(b, &head, i0 > own[2] ? i0 : own[2], i1 < own[3] ? i1 : own[3]) &&
-           first;
+    const size_t i1 = i0 + PIECE < of->n ? i0 + PIECE : of->n;
+    void *scratch = b->scratch + (size_t)omp_get_thread_num() * b->scratch_bytes;
+    return b->w->kernels->statistics(&head, i0, i1, scratch);
 }
 
 static int all_statistics(lipsc_cpu_batch *b) {
@@ -410,8 +400,6 @@ lipsc_status lipsc_cpu_batch_new(const void *weights, size_t inputs, const lipsc
         b->w = w;
         b->threads = threads;
         b->inputs = inputs;
-        b->shared = rows->own != NULL;
-        if (b->shared) memcpy(b->own, rows->own, sizeof b->own);
         if (lay_out(b, rows))
             status = lipsc_cpu_reserve(b, b->tokens, 1, b->order || b->root);
     }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/ranks/split.h"
+#include "backend/ranks/part.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/extreme.h"
@@ -137,26 +137,15 @@ static int is_same(const lipsc_row_split *split, const lipsc_rows *rows) {
     return 1;
 }
 
-/* What failed on any rank has failed on all. */
-static lipsc_status agree(lipsc_ranks *ranks, lipsc_status own, lipsc_error *err) {
-    const size_t count = lipsc_ranks_count(ranks);
-    const int mine = (int)own;
-    int *all = lipsc_alloc_zero(count, sizeof *all);
-    lipsc_status status =
-        all ? lipsc_ranks_gather(ranks, sizeof mine, &mine, all) : LIPSC_E_NOMEM;
-    if (status) lipsc_fail(err, status, "the other ranks are out of reach");
-    for (size_t r = 0; r < count && !status && !own; r++)
-        if (all[r])
-            own = lipsc_fail(err, (lipsc_status)all[r], "rank %zu: %s", r,
-                             lipsc_strerror((lipsc_status)all[r]));
-    lipsc_release(all);
-    return status ? status : own;
+static int threads_for(const lipsc_device *device, const lipsc_cpu_weights *w,
+                       const lipsc_rows *rows) {
+    return lipsc_device_useful_threads(device, w->layer, rows->n);
 }
 
 static lipsc_status input_new(const lipsc_device *device, const void *weights,
                               const lipsc_rows *rows, void **input, lipsc_error *err) {
     lipsc_row_split *split = split_of(device);
-    lipsc_rows some = *rows;
+    lipsc_rank_part *part = NULL;
     lipsc_status status = LIPSC_OK;
     if (split->users && !is_same(split, rows))
         return lipsc_fail(err, LIPSC_E_BACKEND,
@@ -165,34 +154,40 @@ static lipsc_status input_new(const lipsc_device *device, const void *weights,
         lipsc_split_end(split);
         status = lipsc_split_begin(split, rows->n, rows->order);
         if (status) lipsc_fail(err, status, "out of memory for ranks");
+        status = lipsc_split_agree(split, status, err);
     }
-    some.own = split->own;
-    if (!status) status = lipsc_cpu_ops.input_new(device->cpu, weights, &some, input, err);
-    const int made = !status;
-    status = agree(split->ranks, status, err);
-    if (status && made) lipsc_cpu_ops.input_free(device->cpu, *input);
-    if (!status) split->users++;
-    return status;
+    if (!status)
+        status = lipsc_part_new(split, weights, rows, threads_for(device, weights, rows),
+                                &part, err);
+    if (status) return status;
+    split->users++;
+    *input = part;
+    return LIPSC_OK;
 }
 
 static void input_free(const lipsc_device *device, void *input) {
+    if (!input) return;
     split_of(device)->users--;
-    lipsc_cpu_ops.input_free(device->cpu, input);
+    lipsc_part_free(input);
 }
 
 static lipsc_status product(const lipsc_device *device, void *input, int trans, size_t k,
                             const void *x, void *y) {
-    return lipsc_split_product(split_of(device), input, trans, k, x, y);
+    (void)device;
+    return lipsc_part_product(input, trans, k, x, y);
 }
 
 static lipsc_status projections(const lipsc_device *device, const void *input, size_t head,
                                 double *q, double *key, double *z, double *q_over,
                                 double *k_over) {
-    return lipsc_cpu_ops.projections(device->cpu, input, head, q, key, z, q_over, k_over);
+    (void)device;
+    return lipsc_part_projections((lipsc_rank_part *)input, head, q, key, z, q_over,
+                                  k_over);
 }
 
 static size_t bytes(const lipsc_device *device, const void *input) {
-    return lipsc_cpu_ops.bytes(device->cpu, input);
+    (void)device;
+    return ((const lipsc_rank_part *)input)->bytes;
 }
 
 static double largest(const lipsc_device *device, double own) {

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "core/error.h"
 #include "core/mem.h"
 
 /* Where block b of `blocks` begins. */
@@ -52,16 +53,6 @@ static void copy_rows(const size_t own[4], size_t row, const char *from, char *t
             memcpy(to, from + at, bytes);
         *(spread ? &from : (const char **)(void *)&to) += bytes;
     }
-}
-
-void lipsc_split_spread(const lipsc_row_split *split, size_t row, const void *own,
-                        void *all) {
-    copy_rows(split->own, row, own, all, 1);
-}
-
-void lipsc_split_collect(const lipsc_row_split *split, size_t row, const void *all,
-                         void *own) {
-    copy_rows(split->own, row, all, own, 0);
 }
 
 static lipsc_status reserve(lipsc_row_split *split, size_t bytes) {
@@ -130,4 +121,21 @@ lipsc_status lipsc_split_reduce(lipsc_row_split *split, size_t row, size_t item,
     memcpy(own, parts, mine);
     for (size_t r = 1; r < ranks; r++) add(mine, item, parts + r * mine, own);
     return LIPSC_OK;
+}
+
+lipsc_status lipsc_split_agree(const lipsc_row_split *split, lipsc_status own,
+                               lipsc_error *err) {
+    lipsc_ranks *ranks = split->ranks;
+    const size_t count = lipsc_ranks_count(ranks);
+    const int mine = (int)own;
+    int *all = lipsc_alloc_zero(count, sizeof *all);
+    lipsc_status status =
+        all ? lipsc_ranks_gather(ranks, sizeof mine, &mine, all) : LIPSC_E_NOMEM;
+    if (status) lipsc_fail(err, status, "the other ranks are out of reach");
+    for (size_t r = 0; r < count && !status && !own; r++)
+        if (all[r])
+            own = lipsc_fail(err, (lipsc_status)all[r], "rank %zu: %s", r,
+                             lipsc_strerror((lipsc_status)all[r]));
+    lipsc_release(all);
+    return status ? status : own;
 }

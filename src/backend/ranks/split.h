@@ -13,7 +13,7 @@ typedef struct {
     lipsc_split rows; /* what the space knows: all rows, and how many are here; first */
     lipsc_ranks *ranks;
     size_t users;  /* inputs that are made of it                                     */
-    size_t own[4]; /* as in lipsc_rows                                             */
+    size_t own[4]; /* rows own[0]..own[1]-1 and own[2]..own[3]-1               */
     size_t *place; /* (rows.own) where they are in the caller's order              */
     int *bytes;    /* (ranks) room for the sizes of parts, twice                   */
     char *room;    /* what is sent and received                                    */
@@ -26,13 +26,6 @@ void lipsc_split_own(size_t n, size_t ranks, size_t r, size_t own[4]);
 lipsc_status lipsc_split_begin(lipsc_row_split *split, size_t n, const size_t *order);
 void lipsc_split_end(lipsc_row_split *split);
 
-/* Rows of `row` bytes: own ones, one after the other, to and from their places among all.
- */
-void lipsc_split_spread(const lipsc_row_split *split, size_t row, const void *own,
-                        void *all);
-void lipsc_split_collect(const lipsc_row_split *split, size_t row, const void *all,
-                         void *own);
-
 /* all (n) of everybody's own rows. */
 lipsc_status lipsc_split_gather(lipsc_row_split *split, size_t row, const void *own,
                                 void *all);
@@ -41,8 +34,8 @@ lipsc_status lipsc_split_gather(lipsc_row_split *split, size_t row, const void *
 lipsc_status lipsc_split_reduce(lipsc_row_split *split, size_t row, size_t item,
                                 const void *all, void *own);
 
-/* product.c: k vectors, of which x and y hold the own rows. */
-lipsc_status lipsc_split_product(lipsc_row_split *split, void *cpu_input, int trans,
-                                 size_t k, const void *x, void *y);
+/* What failed on any rank has failed on all. */
+lipsc_status lipsc_split_agree(const lipsc_row_split *split, lipsc_status own,
+                               lipsc_error *err);
 
 #endif
