@@ -130,7 +130,7 @@ static int bench(const cli_command *self, const settings *s, lipsc_table *t) {
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    enum { MOST = 16 };
+    enum { MOST = 24 };
     settings s = {.mask = BOTH, .block = 1, .batch = 1, .repeats = 7};
     lipsc_column columns[MOST];
     int operands;

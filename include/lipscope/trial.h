@@ -73,7 +73,11 @@ enum {
       "time of the layer without bias and cap over that of this one, timed in turn")  \
     X(ranks, COUNT, LIPSC_BENCH_RANKS, 1, "", "that share the rows")                  \
     X(efficiency, REAL, LIPSC_BENCH_RANKS, 1, "",                                     \
-      "time of one process with the threads of all over that of the ranks")
+      "time of one process with the threads of all over that of the ranks")           \
+    X(latency_us, REAL, LIPSC_BENCH_RANKS, 0, "us", "of a gather of eight bytes")     \
+    X(link_gbytes, REAL, LIPSC_BENCH_RANKS, 0, "GB/s", "that come to a rank")         \
+    X(predicted_ms, REAL, LIPSC_BENCH_RANKS, 1, "ms",                                 \
+      "of a pair, by that process, latency and bytes (docs/scaling.md)")
 
 typedef struct {
     LIPSC_BENCH_LIST(LIPSC_FIELD_MEMBER)

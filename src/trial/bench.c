@@ -105,6 +105,7 @@ typedef struct {
     double sgemm;   /* GFLOP/s                                                          */
     double other;   /* of a pair of the other windows; NaN: not timed                   */
     double ratio;   /* time of these over that of a pair, sample by sample              */
+    double latency, byte; /* seconds of the shortest message of the ranks, and of a byte */
 } timing;
 
 /* All ranks stop, or none. */
@@ -218,6 +219,19 @@ static double machine(const lipsc_bench_settings *s) {
     return (double)lipsc_ranks_together(s->ranks) / (double)lipsc_ranks_count(s->ranks);
 }
 
+/* What the ranks tell each other in a pair of products: of each key head keys, values and
+ * both their directions, there and back (backend/ranks/product.c). */
+static double talk(const lipsc_bench_settings *s, const lipsc_sample_shape *shape,
+                   const timing *found) {
+    const double ranks = (double)lipsc_ranks_count(s->ranks),
+                 heads = (double)shape->kv_heads;
+    const double item = s->dtype == LIPSC_F32 ? sizeof(float) : sizeof(double);
+    const double width = (double)(shape->key_dim + shape->value_dim);
+    const double bytes = 4.0 * heads * width * (double)s->n * item * (ranks - 1.0) / ranks;
+    return (double)(s->block * s->batch) *
+           (8.0 * heads * found->latency + bytes * found->byte);
+}
+
 static void fill(const lipsc_bench_settings *s, const lipsc_sample_shape *shape,
                  const windows *on, const timing *found, lipsc_bench_row *row) {
     const double tokens = (double)s->n, d = (double)shape->d;
@@ -238,7 +252,11 @@ static void fill(const lipsc_bench_settings *s, const lipsc_sample_shape *shape,
                              .peak_bytes = lipsc_attn_bytes(on->attn[0]),
                              .of_plain = shared(s) ? NAN : found->ratio,
                              .ranks = ranks,
-                             .efficiency = shared(s) ? found->ratio * machine(s) : NAN};
+                             .efficiency = shared(s) ? found->ratio * machine(s) : NAN,
+                             .latency_us = 1e6 * found->latency,
+                             .link_gbytes = 1e-9 / found->byte,
+                             .predicted_ms =
+                                 1e3 * (found->other * machine(s) + talk(s, shape, found))};
 }
 
 typedef struct {
@@ -282,6 +300,8 @@ lipsc_status lipsc_bench(const lipsc_bench_settings *s, lipsc_bench_row *out,
     if (!status && shared(s))
         status = lipsc_device_alone(device, make_other, &(order){s, &layer, &other, &why});
     if (!status) status = measure(s, &on, plain(s) && !shared(s) ? NULL : &other, &found);
+    if (!status && shared(s))
+        status = lipsc_device_table(device)->link(device, &found.latency, &found.byte);
     if (!status) fill(s, &shape, &on, &found, out);
     windows_free(&on);
     windows_free(&other);

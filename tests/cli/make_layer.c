@@ -67,17 +67,19 @@ static const char *const kinds[] = {
     "zero-weight", /* a weight that is zero                   */
     "bad-shape",   /* K with a row too few                    */
     "no-value",    /* V missing                               */
-    "no-input"     /* X missing                               */
+    "no-input",    /* X missing                               */
+    "long"         /* many tokens                             */
 };
 
 static int write_random(const char *kind, const char *path) {
-    const lipsc_sample_shape shape = {.n = 21,
-                                      .d = 10,
+    const size_t size = strcmp(kind, "long") ? 1 : 8, n = size > 1 ? 12001 : 21;
+    const lipsc_sample_shape shape = {.n = n,
+                                      .d = 10 * size,
                                       .heads = 4,
                                       .kv_heads = 2,
                                       .key_dim = 5,
                                       .value_dim = 3,
-                                      .out_dim = 8,
+                                      .out_dim = 8 * size,
                                       .query_spread = 0.5,
                                       .output_spread = 0.4,
                                       .biases = 1,

@@ -65,6 +65,21 @@ near "$(field sigma)" "$want_sigma" 1e-12
 run 0 check direction.safetensors
 ranks 0 3 layer layer.safetensors --format tsv
 [ "$(wc -l <out)" = 2 ] || fail "not one row: $(cat out)"
+# the memory of a rank falls like 1 / K: the solver's vectors, queries, keys, statistics and
+# work; the tokens of the file and the direction in double, which every rank has, are the rest
+cat >peak.sh <<END
+"$bin" layer \$1 --num-heads 4 --kv-heads 2 --sliding 8 --threads 1 --tol 1e-3 -q >/dev/null &
+while kill -0 \$! 2>/dev/null; do awk '/VmHWM/ { print \$2 }' /proc/\$!/status 2>/dev/null; sleep 0.02; done
+END
+peak() { mpirun -n "$1" sh peak.sh "$2" </dev/null 2>/dev/null | sort -n | tail -1; } # K FILE
+"$make" multi short.safetensors && "$make" long long.safetensors
+program=$(peak 2 short.safetensors) one=$(peak 1 long.safetensors)
+for k in 2 4; do
+    peaked=$(peak $k long.safetensors)
+    echo "$k ranks: $peaked kB at most each, one process $one kB, the program $program kB"
+    awk -v k=$k -v p="$peaked" -v o="$one" -v b="$program" 'BEGIN { exit !(p - b <= (1 / k + 0.18) * (o - b)) }' ||
+        fail "$k ranks have $peaked kB each, one process $one kB, the program alone $program kB"
+done
 ranks 1 2 layer layer.safetensors --certify
 has err "a certificate is not shared by ranks"
 ranks 0 2 bench --mpi --lengths 48 --mask causal --repeats 1 --format json
@@ -132,6 +147,28 @@ gone() { # PID...: within 20 seconds
     kill -9 $left 2>/dev/null
     return 1
 }
+# a scheduler whose time is over tells every rank
+ranks_told() { # SIGNAL
+    mpirun -n 2 "$bin" measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8:32:x2 --windows 400 --run told.db \
+        --format tsv >out 2>err </dev/null &
+    job=$!
+    for _ in $(seq 300); do # until something is stored
+        [ "$(stored told.db | wc -l)" -gt 3 ] && break
+        sleep 0.1
+    done
+    set -- "$1" $(children $job)
+    signal=$1
+    shift
+    stored told.db >before
+    kill -s "$signal" "$@" 2>/dev/null
+    wait $job 2>/dev/null && fail "a run that was told to end has not"
+    gone "$@" || fail "a rank does not end by $signal"
+    stored told.db >after
+    [ "$(lost)" = 0 ] || fail "$signal cost $(lost) finished cells"
+    [ -s after ] || fail "nothing was stored before $signal"
+}
+ranks_told TERM
+ranks_told INT
 # mpirun, killed while its ranks begin: MPI_Init may wait for it for ever, its ranks may not
 begun=0 round=0 wanted=4
 [ -n "${LONG:-}" ] && wanted=40

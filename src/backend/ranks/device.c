@@ -1,6 +1,5 @@
 /* device.c - the CPUs of all ranks as one device: rows of one input, vectors and sums are
  * shared (split.h); all else each rank's CPU does, alike. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/extreme.h"
+#include "core/median.h"
 #include "core/mem.h"
 
 static lipsc_row_split *split_of(const lipsc_device *device) { return device->state; }
@@ -216,18 +216,19 @@ static lipsc_status alone(const lipsc_device *device, lipsc_status (*work)(void 
     return told ? told : (lipsc_status)status;
 }
 
-/* The shortest of several gathers in which each rank gives so many bytes. */
+/* The median of several gathers in which each rank gives so many bytes. */
 static lipsc_status time_gather(lipsc_ranks *ranks, size_t bytes, char *room,
                                 double *seconds) {
-    enum { TIMES = 20 };
+    enum { TIMES = 21 };
     char *own = room, *all = room + bytes;
+    double each[TIMES];
     lipsc_status status = LIPSC_OK;
-    *seconds = INFINITY;
     for (int i = 0; i < TIMES && !status; i++) {
         const double start = lipsc_seconds();
         status = lipsc_ranks_gather(ranks, bytes, own, all);
-        *seconds = lipsc_min(*seconds, lipsc_seconds() - start);
+        each[i] = lipsc_seconds() - start;
     }
+    if (!status) *seconds = lipsc_median(TIMES, each);
     return status;
 }
 
@@ -236,7 +237,7 @@ static lipsc_status measure_link(const lipsc_device *device, double *latency,
     enum { FEW = 8, MANY = 1 << 20 };
     lipsc_ranks *ranks = split_of(device)->ranks;
     const size_t count = lipsc_ranks_count(ranks);
-    double much;
+    double much = 0.0;
     char *room = lipsc_alloc_zero(count + 1, MANY);
     lipsc_status status = room ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) status = time_gather(ranks, FEW, room, latency);
