@@ -100,12 +100,13 @@ static int measure(const cli_command *self, const settings *s, const char *path,
     if (s->as_released && file->input.weights)
         return cli_failure(self, "%s: --as-released has no meaning with tensor 'weights'",
                            path);
-    if (s->certify.eps > 0.0 && cli_ranks())
-        return cli_failure(self, "%s: a certificate is not shared by ranks", path);
     cli_interrupt_begin();
     lipsc_layer_row_settings set = ask(s, file, path, &c);
-    if (!cli_ranks_leads()) set.save_direction = NULL; /* it is one file */
     set.certify = cli_certify_begin(&c, self, &s->certify, &s->common, path, s->seed);
+    if (!cli_ranks_leads()) { /* one file and one certificate are enough */
+        set.save_direction = NULL;
+        set.certify = NULL;
+    }
     const lipsc_status status =
         lipsc_layer_row_find(&file->layer, &file->input, &set, &found, &err);
     cli_certify_end(&c, found.certificate, &found.why);

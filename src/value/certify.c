@@ -12,22 +12,19 @@ static int apply_exact(void *ctx, int trans, size_t k, const double *x, double *
     return lipsc_exact_apply(ctx, trans, k, x, y) != LIPSC_OK;
 }
 
-/* Vectors stay on the device whose products these are; the definition, and vectors that
- * ranks share, go by host memory. */
+/* Vectors stay on the device whose products these are; the definition goes by host memory.
+ */
 static lipsc_status certify_exact(lipsc_exact *exact, const lipsc_op *host, const double *v,
                                   const lipsc_certify_settings *set, lipsc_certificate *out,
                                   lipsc_error *err) {
     const lipsc_linop there =
         exact->attn ? lipsc_attn_linop(exact->attn) : lipsc_svd_callback(host);
-    return there.space->split
-               ? lipsc_certify(host, v, set, out, err)
-               : lipsc_certify_linop(&there, v, set, LIPSC_ANY_WAY, out, err);
+    return lipsc_certify_linop(&there, v, set, LIPSC_ANY_WAY, out, err);
 }
 
-lipsc_status lipsc_attn_certify(lipsc_attn *attn, const double *v,
-                                const lipsc_certify_settings *set, lipsc_certificate *out,
-                                lipsc_error *err) {
-    if (!attn || !set) return lipsc_fail(err, LIPSC_E_ARG, "a pointer is NULL");
+static lipsc_status certify(lipsc_attn *attn, const double *v,
+                            const lipsc_certify_settings *set, lipsc_certificate *out,
+                            lipsc_error *err) {
     lipsc_op op = lipsc_attn_op(attn);
     lipsc_certify_settings used = *set;
     lipsc_exact exact;
@@ -49,5 +46,22 @@ lipsc_status lipsc_attn_certify(lipsc_attn *attn, const double *v,
     status = certify_exact(&exact, &op, v, &used, out, err);
     lipsc_exact_close(&exact);
     lipsc_attn_free(refined);
+    return status;
+}
+
+/* A certificate goes by the clock, by which ranks that share an input would not decide
+ * alike: each makes its own, on its CPU. */
+lipsc_status lipsc_attn_certify(lipsc_attn *attn, const double *v,
+                                const lipsc_certify_settings *set, lipsc_certificate *out,
+                                lipsc_error *err) {
+    if (!attn || !set) return lipsc_fail(err, LIPSC_E_ARG, "a pointer is NULL");
+    if (!lipsc_device_space(attn->device, attn->dtype)->split)
+        return certify(attn, v, set, out, err);
+    lipsc_attn own;
+    lipsc_status status =
+        lipsc_attn_as(attn, attn->dtype, lipsc_device_cpu(attn->device), &own);
+    status = status ? lipsc_fail(err, status, "%s", lipsc_strerror(status))
+                    : certify(&own, v, set, out, err);
+    lipsc_attn_close(&own);
     return status;
 }

@@ -57,9 +57,9 @@ typedef struct lipsc_cpu_batch {
     lipsc_cpu_member *member; /* (inputs) */
     /* per token, head layout (heads, tokens, width) */
     void *q, *k, *z, *excess;
-    void *rowmax, *rowinv;   /* (heads, tokens)                                       */
-    size_t *top;             /* (heads, tokens), counted from the input's first token */
-    size_t *lo, *hi, *order; /* (tokens), the same                                    */
+    void *rowmax, *rowinv;     /* (heads, tokens)                                       */
+    size_t *top;               /* (heads, tokens), counted from the input's first token */
+    size_t *lo, *hi, *order;   /* (tokens), the same                                    */
     void *key_bias;            /* (tokens) or NULL: log weights                         */
     void *root, *inverse_root; /* (tokens) or NULL: square roots of the weights, inverses */
     void *distance;            /* per input (heads, 2 n - 1 and a panel), or NULL       */
