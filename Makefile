@@ -13,7 +13,8 @@
 #   make tsan       many handles in many threads under ThreadSanitizer (clang)
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
 #   make fuzz-api   the calls of the library on random layers, FUZZ_SECONDS
-#   make fuzz-long  the same for hours: FUZZ_LONG seconds each (default 3600)
+#   make fuzz-afl   the two largest parsers, tokenizers and configurations, by AFL++
+#   make fuzz-long  make fuzz for hours: FUZZ_LONG seconds each (default 3600)
 #   make coverage   what the tests reach of src/: lines and branches
 #   make intervals  simulated sweeps: what the 95 % intervals of growth laws cover
 #   make fuzz-bounds  every bound against the exact value, 10000 layers; enclosures
@@ -123,6 +124,13 @@ fuzz-api:
 	@cmake --build build-fuzz-api -j $(JOBS) --target fuzz_api
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/fuzz.sh build-fuzz-api $(FUZZ_SECONDS)
 
+# a second engine on what has the most branches
+fuzz-afl:
+	@tools/deps.sh build ci afl
+	@$(CONFIGURE) -B build-afl -DCMAKE_C_COMPILER=afl-clang-fast -DLIPSCOPE_TESTS=OFF -DLIPSCOPE_FUZZ=ON >/dev/null
+	@AFL_QUIET=1 cmake --build build-afl/tests/fuzz -j $(JOBS) --target fuzz_tokenizer fuzz_config
+	@tools/fuzz_afl.sh build-afl $(FUZZ_SECONDS) fuzz_tokenizer fuzz_config
+
 fuzz-bounds: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target test_zoo test_enclosure
 	@$(BUILD)/tests/unit/test_zoo 10000
@@ -159,7 +167,7 @@ load: fault-program
 	@python3 -B tests/fault/load.py $(BUILD)/lipscope_faults $(BUILD)/load $(ROWS)
 
 # Each in its turn, to the end, whatever the others say; .ci/run does the rest.
-NIGHTLY = test-long asan-ranks faults kills power load tsan test-aarch64 fuzz-bounds fuzz-api fuzz-long intervals coverage release-test
+NIGHTLY = test-long asan-ranks faults kills power load tsan test-aarch64 fuzz-bounds fuzz-api fuzz-afl fuzz-long intervals coverage release-test
 nightly:
 	@bad=; for target in $(NIGHTLY); do start=$$(date +%s); $(MAKE) $$target || bad="$$bad $$target"; \
 	    echo "== $$target: $$(($$(date +%s) - start)) s"; done; \
@@ -240,5 +248,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short asan-ranks faults fault-program kills power load tsan nightly fuzz fuzz-api fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short asan-ranks faults fault-program kills power load tsan nightly fuzz fuzz-api fuzz-afl fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

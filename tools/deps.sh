@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, and only those: where everything is
 # present it prints nothing and needs no root.
-#     deps.sh GROUP...        groups: build test ci browser aarch64 travel peers peers-ot study wheel release clean-root pot
+#     deps.sh GROUP...        groups: build test ci afl browser aarch64 travel peers peers-ot study wheel release clean-root pot
 set -eu
 
 # package, then what shows that it is there: a command, a header; an optional command is
@@ -33,6 +33,8 @@ packages() {
         echo ccache                 optional ccache
         echo libclang-rt-dev        package -
         echo libomp-dev             package - ;;
+    afl)
+        echo afl++                  command afl-fuzz ;;
     browser)
         echo chromium               command chromium
         echo chromium-driver        command chromedriver
@@ -63,7 +65,7 @@ packages() {
     peers)
         echo python3-venv           package - ;;
     *)
-        echo "deps.sh: no group '$1'; groups: build test ci browser aarch64 travel peers peers-ot study wheel release clean-root pot" >&2
+        echo "deps.sh: no group '$1'; groups: build test ci afl browser aarch64 travel peers peers-ot study wheel release clean-root pot" >&2
         exit 2 ;;
     esac
 }
