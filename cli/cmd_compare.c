@@ -36,12 +36,9 @@ static void place_words(const lipsc_change *c, char *room, size_t size) {
 }
 
 /* What a run is called: its --label, as its command line has it, or its path. */
-static void name_of(const char *path, char *room, size_t size) {
-    lipsc_rows_file file;
-    const char *typed = NULL;
+static void name_of(const char *path, const char *line, char *room, size_t size) {
+    const char *typed = line ? strstr(line, " --label") : NULL;
     snprintf(room, size, "%s", path);
-    if (!lipsc_rows_file_open(path, &file, NULL) && file.command_line)
-        typed = strstr(file.command_line, " --label");
     if (typed && (typed[8] == ' ' || typed[8] == '=') && typed[9]) {
         typed += 9;
         const int quoted = *typed == '\'';
@@ -49,13 +46,13 @@ static void name_of(const char *path, char *room, size_t size) {
         const size_t length = strcspn(typed, quoted ? "'" : " ");
         snprintf(room, size, "%.*s", (int)length, typed);
     }
-    lipsc_rows_file_close(&file);
 }
 
-static void say_names(const cli_screen *screen, const char *first, const char *second) {
+static void say_names(const cli_screen *screen, const char *first,
+                      const lipsc_comparison *c) {
     char before[300], after[300];
-    name_of(first, before, sizeof before);
-    name_of(second, after, sizeof after);
+    name_of(first, c->before_line, before, sizeof before);
+    name_of(c->changes->run, c->after_line, after, sizeof after);
     cli_say(screen, "%s against %s.", after, before);
 }
 
@@ -149,7 +146,7 @@ static int print_people(const cli_command *self, const char *first, size_t count
     lipsc_status status = LIPSC_OK;
     for (size_t k = 0; k < count && !status; k++) {
         if (k) putchar('\n');
-        say_names(&screen, first, all[k].changes->run);
+        say_names(&screen, first, &all[k]);
         say(&screen, all[k].count, all[k].changes, *all[k].differ ? all[k].differ : NULL);
         status = print_table(&screen, has_heads(count, all), all[k].count, all[k].changes);
     }
@@ -201,6 +198,10 @@ static int compare(const cli_command *self, const settings *s, size_t count,
     for (size_t k = 1; k < count; k++)
         if (lipsc_runs_compare(paths[0], paths[k], &all[k - 1], &err))
             return cli_failure(self, "%s", err.text);
+    for (size_t k = 1; k < count && !s->common.quiet; k++)
+        if (all[k - 1].every > 1)
+            cli_note(self, "%s: of runs this long one window in %zu was compared", paths[k],
+                     all[k - 1].every);
     if (s->out && lipsc_report_write(count, paths, s->out, &err))
         return cli_failure(self, "%s", err.text);
     if (s->out && !s->common.quiet) cli_note(self, "wrote %s", s->out);

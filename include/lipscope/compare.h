@@ -55,10 +55,16 @@ typedef struct {
     lipsc_change *changes;
     char differ[128]; /* what differs of model, text, mask, dtype, heads, stride, tiling and
                        * seed, separated by commas; may be empty                         */
-    void *texts;      /* what the changes point to                                       */
+    size_t every;     /* 1, or of long runs: every k-th window entered                   */
+    const char *before_line, *after_line; /* command lines as typed, or NULL             */
+    void *texts;                          /* what the changes and lines point to         */
 } lipsc_comparison;
 
-/* Refuses files of different maps.  after is kept in the changes, not copied. */
+enum { LIPSC_COMPARE_CELLS = 50000 /* of longer runs about so many enter */ };
+
+/* Refuses files of different maps.  after is kept in the changes, not copied.  Memory is
+ * bounded: of a run of more than LIPSC_COMPARE_CELLS cells, the windows 0, k, 2k... with
+ * all their lengths and layers enter, and the same windows of the other. */
 LIPSC_API lipsc_status lipsc_runs_compare(const char *before, const char *after,
                                           lipsc_comparison *out, lipsc_error *err);
 LIPSC_API void lipsc_comparison_free(lipsc_comparison *comparison);

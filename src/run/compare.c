@@ -287,6 +287,15 @@ lipsc_status lipsc_rows_compare(size_t before_count, const lipsc_row *before,
 
 /* ---- Two run files ------------------------------------------------------------------- */
 
+static size_t common_divisor(size_t x, size_t y) {
+    while (y) {
+        const size_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return x;
+}
+
 static int same(const json_t *x, const json_t *y) {
     return x == y || (x && y && json_equal(x, y));
 }
@@ -306,11 +315,19 @@ static void name_differences(const lipsc_rows_file *a, const lipsc_rows_file *b,
                                      names[i][1]);
 }
 
+static int keep_line(lipsc_pool *pool, const char *line, const char **kept) {
+    *kept = line ? lipsc_pool_text(pool, line) : NULL;
+    return !line || *kept;
+}
+
 /* The rows end with their files: the changes outlive them. */
-static lipsc_status keep_texts(lipsc_comparison *out, lipsc_error *err) {
+static lipsc_status keep_texts(const lipsc_rows_file *a, const lipsc_rows_file *b,
+                               lipsc_comparison *out, lipsc_error *err) {
     lipsc_pool *pool = lipsc_alloc_zero(1, sizeof *pool);
     int ok = pool != NULL;
     out->texts = pool;
+    ok = ok && keep_line(pool, a->command_line, &out->before_line) &&
+         keep_line(pool, b->command_line, &out->after_line);
     for (size_t i = 0; ok && i < out->count; i++) {
         const char *map = out->changes[i].map;
         out->changes[i].map = map ? lipsc_pool_text(pool, map) : NULL;
@@ -336,16 +353,28 @@ static lipsc_status compare_files(const char *before, const lipsc_rows_file *a,
     if (status) return lipsc_fail(err, status, "%s and %s: %s", before, after, why.text);
     for (size_t i = 0; i < out->count; i++) out->changes[i].run = after;
     name_differences(a, b, out->differ, sizeof out->differ);
-    return keep_texts(out, err);
+    return keep_texts(a, b, out, err);
+}
+
+/* Of two runs of different lengths the windows that both samples have. */
+static size_t take_common(lipsc_rows_file *a, lipsc_rows_file *b) {
+    const size_t x = lipsc_rows_file_every(a), y = lipsc_rows_file_every(b);
+    if (x != y) {
+        lipsc_rows_file_thin(a, y);
+        lipsc_rows_file_thin(b, x);
+    }
+    return x == y ? x : x / common_divisor(x, y) * y;
 }
 
 lipsc_status lipsc_runs_compare(const char *before, const char *after,
                                 lipsc_comparison *out, lipsc_error *err) {
     lipsc_rows_file a = {0}, b = {0};
     *out = (lipsc_comparison){0};
-    lipsc_status status = lipsc_rows_file_open(before, &a, err);
-    if (!status) status = lipsc_rows_file_open(after, &b, err);
+    lipsc_status status = lipsc_rows_file_open_some(before, LIPSC_COMPARE_CELLS, &a, err);
+    if (!status) status = lipsc_rows_file_open_some(after, LIPSC_COMPARE_CELLS, &b, err);
+    const size_t every = status ? 1 : take_common(&a, &b);
     if (!status) status = compare_files(before, &a, after, &b, out, err);
+    if (!status) out->every = every;
     lipsc_rows_file_close(&a);
     lipsc_rows_file_close(&b);
     return status;

@@ -96,6 +96,21 @@ json_t *lipsc_rows_file_stored(const lipsc_rows_file *file, size_t i) {
     return json_array_get(((const storage *)file->storage)->stored, i);
 }
 
+size_t lipsc_rows_file_every(const lipsc_rows_file *file) {
+    const json_int_t every =
+        json_integer_value(json_object_get(lipsc_rows_file_head(file), "every"));
+    return every > 1 ? (size_t)every : 1;
+}
+
+void lipsc_rows_file_thin(lipsc_rows_file *file, size_t every) {
+    lipsc_row *rows = ((storage *)file->storage)->rows;
+    size_t kept = 0;
+    for (size_t i = 0; i < file->count; i++)
+        if (rows[i].window == LIPSC_NONE || rows[i].window % every == 0)
+            rows[kept++] = rows[i];
+    file->count = kept;
+}
+
 const json_t *lipsc_rows_file_setting(const lipsc_rows_file *file, const char *name) {
     return json_object_get(json_object_get(lipsc_rows_file_head(file), "settings"), name);
 }

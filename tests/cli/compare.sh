@@ -63,6 +63,24 @@ run 0 compare a.db b.db -o both.html
 is err "lipscope compare: wrote both.html"
 has both.html '"file":"b.db"'
 
+# long runs: every k-th window, the same of a shorter one; and it says so
+if command -v sqlite3 >/dev/null; then
+    more() { # FILE CELLS: f.db with copies of its window
+        cp f.db "$1"
+        sqlite3 "$1" "WITH RECURSIVE w(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM w WHERE i < $2)
+            INSERT INTO cells SELECT replace(key, 'window=0', 'window=' || i), created, version,
+            json_set(row, '\$.window', i, '\$.start', 8 * i) FROM cells, w"
+    }
+    run 0 measure "$nano" --text builtin:lighthouse --layers 1 --length 8 --windows 1 -q --run f.db
+    more g.db 100000
+    more h.db 20000
+    run 0 compare g.db h.db --format json
+    is err "lipscope compare: h.db: of runs this long one window in 3 was compared"
+    [ "$(field starts) $(field paired)" = "6667 false" ] || fail "$(cat out)"
+    near "$(field ratio)" 1 1e-9
+    rm f.db g.db h.db
+fi
+
 # what cannot be
 run 1 compare a.db missing.db
 has err "missing.db"

@@ -1,4 +1,4 @@
-"""Long runs: a run file of ROWS cells is resumed, added to, reported and merged; seconds and the
+"""Long runs: a run file of ROWS cells is resumed, added to, reported, merged and compared; seconds and the
 peak of memory beside those of a tenth of it.
     load.py BINARY FOLDER [ROWS]"""
 import json
@@ -64,12 +64,14 @@ def main():
         for name, args in (("resume", sweep(windows, "--run", "r.db")),
                            ("append", sweep(48, "--lengths", "5", "--run", "r.db")),
                            ("report", ["report", "r.db", "-o", "page.html", "-q"]),
-                           ("merge", ["merge", "r.db", "-o", "m.db", "-q"])):
-            place.remove("m.db")
+                           ("merge", ["merge", "r.db", "-o", "m.db", "-q"]),
+                           ("compare", ["compare", "r.db", "m.db", "--format", "tsv", "-q"])):
+            if name == "merge":
+                place.remove("m.db")
             results[name, count] = timed(place, args)
     print(f"{'':8}{most // 10:>12} rows{'':12}{most:>12} rows{'':10}seconds per row, ratio")
     bad = False
-    for name in ("resume", "append", "report", "merge"):
+    for name in ("resume", "append", "report", "merge", "compare"):
         (_, few, small), (_, many, large) = results[name, most // 10], results[name, most]
         ratio = many / few / (1 if name == "append" else 10)
         print(f"{name:8}{few:9.2f} s{small:8.0f} MB{'':6}{many:9.2f} s{large:8.0f} MB{ratio:12.2f}")
