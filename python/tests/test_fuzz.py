@@ -3,6 +3,7 @@ import gc
 import threading
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,15 @@ NANO = "builtin:gpt2-nano"
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 odd = st.one_of(st.none(), st.booleans(), st.integers(-2, 9), st.floats(), st.text(max_size=5), st.binary(max_size=3),
                 st.just(np.ones(3)), st.just([1, 2, 3]), st.just({}), st.just(object()), st.just(1 << 70))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen():
+    """What was there before, torch above all, is not looked through again by every collection."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def survives(call):
@@ -60,6 +70,7 @@ LAYER = ls.Layer(W, None, W)
 CALLS = {
     "measure": lambda **o: ls.measure(NANO, **dict(dict(ids=[1, 2, 3, 4], lengths=[4], windows=1, layers=[0]), **o)),
     "attack": lambda **o: ls.attack(LAYER, **dict(dict(length=2, radius=1.0, iterations=1, restarts=1, seconds=1.0), **o)),
+    "attacks": lambda **o: ls.attack(NANO, **dict(dict(layer=0, head=0, length=2, radius=1.0, iterations=1, restarts=1, seconds=0.2), **o)),
     "bounds": lambda **o: ls.bounds(NANO, **dict(dict(layer=0, ids=[1, 2, 3]), **o)),
     "split": lambda **o: ls.split(X, LAYER, **dict(dict(restarts=0, step=0), **o)),
     "perturb": lambda **o: ls.perturb(NANO, **dict(dict(ids=[1, 2, 3], length=3, layers=[0], bounds=False, whole_model=False), **o)),
@@ -73,6 +84,8 @@ OPTIONS = {
     "measure": ["ids", "lengths", "windows", "layers", "heads", "map", "mask", "dtype", "method", "tol", "k", "certify", "stride", "tiled",
                 "seed", "threads", "device", "part", "shard", "tokenizer", "text", "max_products"],
     "attack": ["around", "length", "radius", "relative", "domain", "restarts", "iterations", "seed", "dtype", "tol", "threads", "device"],
+    "attacks": ["layer", "lengths", "radius", "relative", "domain", "masses", "head", "map", "mask", "window", "stride", "ids", "run", "seed",
+                "dtype", "part", "device", "seconds"],
     "bounds": ["layer", "ids", "length", "head", "map", "radius", "p", "around", "below", "part", "seed", "device", "threads"],
     "split": ["tol", "radius", "restarts", "step", "measured", "seed", "threads", "device", "colour"],
     "perturb": ["ids", "length", "window", "layers", "tokens", "neighbours", "noise", "seed", "threads", "device"],
