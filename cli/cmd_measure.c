@@ -34,9 +34,9 @@ static const cli_option options[] = {
            .help = "model, none or causal (default: the model's own)"),
 
     {.kind = CLI_GROUP, .name = "The solve"},
-    OPTION(CHOICE, "dtype", "T", dtype, .wanted = "f32|f64",
-           .help = "precision of the products: f32 or f64 (default f32); the value is "
-                   "re-evaluated in double either way"),
+    OPTION(CHOICE, "dtype", "T", dtype, .wanted = "default|f32|f64",
+           .help = "precision of the products: f32 or f64 (default f32, on a GPU what "
+                   "--tol needs); the value is re-evaluated in double either way"),
     OPTION(REAL, "tol", "T", tol, .wanted = "a positive number", .min = DBL_MIN,
            .max = DBL_MAX,
            .help = "residual to stop at (default 1e-2 in f32, 1e-8 in f64)"),

@@ -15,6 +15,8 @@
 
 enum { MEASURE_MASK_MODEL, MEASURE_MASK_NONE, MEASURE_MASK_CAUSAL };
 
+enum { DTYPE_DEFAULT, DTYPE_F32, DTYPE_F64 };
+
 typedef struct {
     cli_common common;
     lipsc_source_options source;
@@ -23,7 +25,7 @@ typedef struct {
     const char *shard;                    /* "I/K": the I-th of K parts       */
     int map;                              /* lipsc_map_kind                   */
     int part;                             /* lipsc_part                       */
-    int mask, dtype;                      /* dtype: 0 f32, 1 f64              */
+    int mask, dtype;                      /* dtype: one of DTYPE_...          */
     int solver;                           /* lipsc_method                     */
     double tol, probability, max_sigma;
     size_t count, max_products;

@@ -96,7 +96,8 @@ static void copy_plain(const measure_settings *s, measure_asked *out) {
     set->lengths = (lipsc_sizes){s->lengths.count, s->lengths.items};
     set->map = (lipsc_map_kind)s->map;
     if (s->mask != MEASURE_MASK_MODEL) set->mask_override = &masks[s->mask];
-    set->dtype = s->dtype ? LIPSC_F64 : LIPSC_F32;
+    set->dtype = s->dtype == DTYPE_F64 ? LIPSC_F64 : LIPSC_F32;
+    set->pinned = s->dtype != DTYPE_DEFAULT;
     set->method = (lipsc_method)s->solver;
     set->tol = s->tol;
     set->max_products = s->max_products;

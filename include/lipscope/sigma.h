@@ -28,6 +28,9 @@ typedef struct {
     size_t block;        /* vectors per product.  Default 0: chosen                */
     uint64_t seed;       /* of the start vectors.  Default 1                       */
     double probability;  /* of upper_prob.  Default 0.999                          */
+    int pinned;          /* nonzero: products in the precision of the handle alone.
+                          * Default 0: a handle in f32 on a GPU is solved for in what tol
+                          * needs and, where that fails, in more (docs/cuda.md)     */
     /* Asked after every product; nonzero ends the solve with LIPSC_E_STOPPED and
      * what was reached. */
     int (*stop)(void *ctx);

@@ -60,6 +60,7 @@ typedef struct {
     lipsc_map_kind map; /* default LIPSC_MAP_ATTENTION                                  */
     const lipsc_mask *mask_override; /* NULL: the model's own; else none or causal      */
     lipsc_dtype dtype;   /* of the products, default LIPSC_F32                          */
+    int pinned;          /* see lipsc_svd_settings                                      */
     lipsc_method method; /* this and the next as in lipsc_svd_settings                  */
     double tol; /* default 0: 1e-2 in f32, with a value good to 1e-6; 1e-8 in f64 */
     size_t max_products; /* default 0: 1000                                             */

@@ -75,6 +75,10 @@ typedef struct lipsc_rowwise {
     lipsc_status (*add)(const lipsc_device *device, size_t count, const void *x, void *y);
 } lipsc_rowwise;
 
+/* Products that are good to about 1e-3, of vectors in f32: a precision among devices only.
+ */
+#define LIPSC_F16 ((lipsc_dtype)2)
+
 /* What a kind of device can do.  device is never NULL but for the CPU. */
 typedef struct {
     const char *name;
@@ -86,6 +90,7 @@ typedef struct {
                      * normal number                                                     */
     int coarse_f32; /* f32 has larger errors than IEEE's: what it knows in that precision
                      * proves nothing, and projections are told in f64 only              */
+    int half;       /* weights_new also takes LIPSC_F16                                  */
     int raw;        /* inputs may bring their projections (lipsc_rows.raw)               */
     size_t batch_tokens; /* that keep it busy in one batch.  Work is then queued, each
                           * thread's in its own order: a vector stays with a thread.  0: as

@@ -179,7 +179,8 @@ const lipsc_device_ops *lipsc_device_table(const lipsc_device *device) {
 }
 
 const lipsc_space *lipsc_device_space(const lipsc_device *device, lipsc_dtype dtype) {
-    return device ? &device->space[dtype] : lipsc_space_host(dtype);
+    const lipsc_dtype vectors = dtype == LIPSC_F16 ? LIPSC_F32 : dtype;
+    return device ? &device->space[vectors] : lipsc_space_host(vectors);
 }
 
 int lipsc_device_was_chosen(const lipsc_device *device) { return device && device->chosen; }

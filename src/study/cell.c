@@ -71,6 +71,7 @@ static lipsc_svd_settings solve_settings(const lipsc_study *study) {
     set.count = value_count(study);
     set.seed = s->seed;
     set.probability = s->probability;
+    set.pinned = s->pinned;
     set.stop = s->stop;
     set.ctx = s->ctx;
     return set;

@@ -41,7 +41,42 @@ static void sharpen(lipsc_attn *attn, const lipsc_svd_settings *set,
     task->status = again;
 }
 
-lipsc_status lipsc_attn_sigmas(size_t count, lipsc_attn *const *attn,
+/* ---- The precision of the products ----------------------------------------------------
+ */
+
+/* A residual that products in f16 reach, one that f16 x 3 does (docs/cuda.md). */
+static const double half_tol = 1e-3, single_tol = 1e-5;
+/* Pairs after which f16 is given up, and f16 x 3 where f64 can do more. */
+enum { HALF_PRODUCTS = 64, SINGLE_PRODUCTS = 256 }; /* for each value */
+
+/* What a solve begins with. */
+static lipsc_dtype first_precision(const lipsc_attn *attn, const lipsc_svd_settings *set) {
+    const lipsc_device_ops *ops = lipsc_device_table(attn->device);
+    if (attn->dtype != LIPSC_F32 || set->pinned || !ops->half || set->tol == 0.0)
+        return attn->dtype;
+    return set->tol >= half_tol     ? LIPSC_F16
+           : set->tol >= single_tol ? LIPSC_F32
+                                    : LIPSC_F64;
+}
+
+/* What comes after it; itself: nothing. */
+static lipsc_dtype next_precision(const lipsc_attn *attn, const lipsc_svd_settings *set,
+                                  lipsc_dtype dtype) {
+    const int ladder =
+        attn->dtype == LIPSC_F32 && !set->pinned && lipsc_device_table(attn->device)->half;
+    return !ladder ? dtype : dtype == LIPSC_F16 ? LIPSC_F32 : LIPSC_F64;
+}
+
+/* How long a precision is tried that another one follows: its residual may stall. */
+static long most_products(lipsc_dtype dtype, const lipsc_svd_settings *set) {
+    const long each = dtype == LIPSC_F16 ? HALF_PRODUCTS : SINGLE_PRODUCTS;
+    const long most = each * (long)(set->count ? set->count : 1);
+    const int all = dtype != LIPSC_F16 && set->tol == 0.0;
+    return all || most > set->max_products ? set->max_products : most;
+}
+
+/* Solved for with `in`, judged by attn. */
+static lipsc_status solve_with(size_t count, lipsc_attn *const *attn, lipsc_attn *const *in,
                                const lipsc_svd_settings *set, lipsc_sigma_task *task) {
     lipsc_linop *op = lipsc_alloc(count, sizeof *op);
     lipsc_judge *judge = lipsc_alloc(count, sizeof *judge);
@@ -51,15 +86,83 @@ lipsc_status lipsc_attn_sigmas(size_t count, lipsc_attn *const *attn,
     const int threads = handed ? lipsc_device_threads(device) : 1;
     const lipsc_status status = op && judge ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t i = 0; i < count && !status; i++) {
-        op[i] = lipsc_attn_linop(attn[i]);
+        op[i] = lipsc_attn_linop(in[i]);
         judge[i] = judge_of(attn[i]);
         task[i].op = &op[i];
         task[i].judge = &judge[i];
     }
     if (!status) lipsc_linops_sigma(count, task, set, lipsc_attn_products, threads);
-    for (size_t i = 0; i < count && !status; i++) sharpen(attn[i], set, &task[i]);
     lipsc_release(op);
     lipsc_release(judge);
+    return status;
+}
+
+/* The same in another precision, by handles of one batch that are made for it.  An input
+ * that does not fit into f16 says so of each task. */
+static lipsc_status solve_in(lipsc_dtype dtype, size_t count, lipsc_attn *const *attn,
+                             const lipsc_svd_settings *set, lipsc_sigma_task *task) {
+    lipsc_attn *own = lipsc_alloc_zero(count, sizeof *own);
+    lipsc_attn **in = lipsc_alloc(count, sizeof *in);
+    lipsc_status status = own && in ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count && !status; i++) in[i] = &own[i];
+    if (!status)
+        status = lipsc_attns_as(count, (const lipsc_attn *const *)attn, dtype,
+                                attn[0]->device, in);
+    if (!status)
+        status = solve_with(count, attn, in, set, task);
+    else if (status == LIPSC_E_NONFIN)
+        for (size_t i = 0; i < count; i++) task[i].status = status;
+    for (size_t i = 0; own && i < count; i++) lipsc_attn_close(&own[i]);
+    lipsc_release(own);
+    lipsc_release(in);
+    return status == LIPSC_E_NONFIN ? LIPSC_OK : status;
+}
+
+/* Solved for in dtype, by the handles themselves where that is theirs. */
+static lipsc_status solve_as(lipsc_dtype dtype, size_t count, lipsc_attn *const *attn,
+                             const lipsc_svd_settings *set, lipsc_sigma_task *task) {
+    lipsc_svd_settings how = *set;
+    if (next_precision(attn[0], set, dtype) != dtype)
+        how.max_products = most_products(dtype, set);
+    return dtype == attn[0]->dtype ? solve_with(count, attn, attn, &how, task)
+                                   : solve_in(dtype, count, attn, &how, task);
+}
+
+/* A value that is not finite, or a residual that did not fall in the time that its
+ * precision was given. */
+static int wants_more(const lipsc_sigma_task *task, const lipsc_svd_settings *set) {
+    return task->status == LIPSC_E_NONFIN ||
+           (task->status == LIPSC_E_NOCONV && task->info->products < set->max_products);
+}
+
+/* One task in higher precisions until it is answered; what it took is added up. */
+static lipsc_status climb(lipsc_attn *attn, const lipsc_svd_settings *set,
+                          lipsc_dtype dtype, lipsc_sigma_task *task) {
+    lipsc_status status = LIPSC_OK;
+    for (lipsc_dtype next = next_precision(attn, set, dtype);
+         !status && next != dtype && wants_more(task, set);
+         dtype = next, next = next_precision(attn, set, dtype)) {
+        lipsc_svd_info before = {.products = 0};
+        lipsc_svd_settings left = *set;
+        if (task->status == LIPSC_E_NOCONV) before = *task->info;
+        left.max_products -= before.products;
+        if ((size_t)left.max_products < left.count) break;
+        status = solve_as(next, 1, &attn, &left, task);
+        if (task->status && task->status != LIPSC_E_NOCONV) continue;
+        task->info->products += before.products;
+        task->info->seconds += before.seconds;
+        task->info->product_seconds += before.product_seconds;
+    }
+    return status;
+}
+
+lipsc_status lipsc_attn_sigmas(size_t count, lipsc_attn *const *attn,
+                               const lipsc_svd_settings *set, lipsc_sigma_task *task) {
+    const lipsc_dtype first = first_precision(attn[0], set);
+    lipsc_status status = solve_as(first, count, attn, set, task);
+    for (size_t i = 0; i < count && !status; i++)
+        status = climb(attn[i], set, first, &task[i]);
+    for (size_t i = 0; i < count && !status; i++) sharpen(attn[i], set, &task[i]);
     return status;
 }
 

@@ -25,6 +25,13 @@ same
 same --dtype f64
 same --upper --details
 same --count 2 --tol 1e-3
+export LIPSCOPE_FAKE=half # what f16 cannot hold is done in f16 x 3
+same --tol 1e-3
+unset LIPSCOPE_FAKE
+# a residual that f32 does not reach is one of f64, unless f32 is pinned
+run 0 $some --layers 1 --lengths 24 --windows 1 --tol 1e-9 --device cuda --format json
+[ "$(field converged)" = true ] || fail "not converged: $(cat out)"
+run 3 $some --layers 1 --lengths 24 --windows 1 --tol 1e-9 --max-products 40 --dtype f32 --device cuda --format json
 same --map heads --mask none
 for map in norm-attention residual block; do same --map $map --dtype f64; done
 run 0 $some --layers 1 --lengths 8 --windows 1 --device cuda --certify 1e-2 --format json

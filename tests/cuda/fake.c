@@ -23,6 +23,7 @@ struct lipsc_cuda_weights {
     lipsc_cuda_device *device;
     lipsc_layer layer; /* without the output's bias, which the caller adds */
     lipsc_dtype dtype;
+    int half; /* f16 was asked for */
     void *made;
 };
 struct lipsc_cuda_batch {
@@ -217,6 +218,7 @@ static lipsc_status weights_new(lipsc_cuda_device *device, const lipsc_layer *la
     w->layer = *layer;
     w->layer.bo = NULL;
     w->dtype = precision == LIPSC_CUDA_F64 ? LIPSC_F64 : LIPSC_F32;
+    w->half = precision == LIPSC_CUDA_F16;
     const lipsc_status status =
         ops(device)->weights_new(device->guard, &w->layer, w->dtype, &w->made, err);
     if (status)
@@ -263,6 +265,8 @@ static lipsc_status batch_new(lipsc_cuda_weights *weights, size_t inputs,
                               const lipsc_rows *rows, size_t dirs, lipsc_cuda_batch **out,
                               lipsc_error *err) {
     USABLE(no_memory(err));
+    if (weights->half && fault_is("half"))
+        return lipsc_fail(err, LIPSC_E_NONFIN, "a score is not finite in f16");
     lipsc_cuda_batch *b = calloc(1, sizeof *b);
     if (!b) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a batch");
     b->weights = weights;

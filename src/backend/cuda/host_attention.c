@@ -1,7 +1,8 @@
 /* host_attention.c - weights, inputs and products of attention on a GPU, by the plugin's.
  *
- * f32 is computed in f16 x 3, f64 in double.  Inputs of one batch share the plugin's, whose
- * vectors are those of its inputs one after the other; the solver's are each cell's own. */
+ * f16 is computed in f16, f32 in f16 x 3, f64 in double.  Inputs of one batch share the
+ * plugin's, whose vectors are those of its inputs one after the other; the solver's are
+ * each cell's own. */
 #include <string.h>
 
 #include "backend/cuda/host_parts.h"
@@ -52,12 +53,13 @@ lipsc_status lipsc_gpu_weights_new(const lipsc_device *device, const lipsc_layer
     weights *w = lipsc_alloc_zero(1, sizeof *w);
     if (!w) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for the packed weights");
     *w = (weights){.layer = layer,
-                   .item = device->space[dtype].item,
+                   .item = lipsc_device_space(device, dtype)->item,
                    .d = layer->d,
                    .width = lipsc_layer_width(layer)};
     const lipsc_gpu *gpu = lipsc_gpu_of(device);
-    const lipsc_cuda_precision precision =
-        dtype == LIPSC_F64 ? LIPSC_CUDA_F64 : LIPSC_CUDA_F16X3;
+    const lipsc_cuda_precision precision = dtype == LIPSC_F64   ? LIPSC_CUDA_F64
+                                           : dtype == LIPSC_F16 ? LIPSC_CUDA_F16
+                                                                : LIPSC_CUDA_F16X3;
     lipsc_error why = {.text = ""};
     const lipsc_status status = said(
         device, gpu->api->weights_new(gpu->there, layer, precision, &w->there, &why), &why);
