@@ -150,6 +150,7 @@ lipsc_status lipsc_attns_as(size_t count, const lipsc_attn *const *attn, lipsc_d
         *own[i] = *attn[i];
         own[i]->owns_packed = 0;
         own[i]->storage = own[i]->state = NULL;
+        own[i]->twin = NULL;
         own[i]->dtype = dtype;
         own[i]->device = device;
     }
@@ -161,9 +162,35 @@ lipsc_status lipsc_attn_as(const lipsc_attn *attn, lipsc_dtype dtype,
     return lipsc_attns_as(1, &attn, dtype, device, &own);
 }
 
+static void forget_twin(lipsc_attn *attn) {
+    if (!attn->twin) return;
+    lipsc_attn_close(attn->twin);
+    lipsc_release(attn->twin);
+    attn->twin = NULL;
+}
+
 void lipsc_attn_close(lipsc_attn *own) {
     if (own->state) lipsc_device_table(own->device)->input_free(own->device, own->state);
     own->state = NULL;
+}
+
+lipsc_status lipsc_attns_keep(size_t count, lipsc_attn *const *attn) {
+    const lipsc_attn **from = lipsc_alloc(count, sizeof *from);
+    lipsc_attn **own = lipsc_alloc(count, sizeof *own);
+    lipsc_status status = from && own ? LIPSC_OK : LIPSC_E_NOMEM;
+    size_t made = 0;
+    for (size_t i = 0; i < count && !status; i++) {
+        if (attn[i]->twin) continue;
+        from[made] = attn[i];
+        own[made] = attn[i]->twin = lipsc_alloc_zero(1, sizeof *own[made]);
+        if (!own[made++]) status = LIPSC_E_NOMEM;
+    }
+    if (!status && made)
+        status = lipsc_attns_as(made, from, LIPSC_F64, from[0]->device, own);
+    for (size_t i = 0; i < count && status; i++) forget_twin(attn[i]);
+    lipsc_release(from);
+    lipsc_release(own);
+    return status;
 }
 
 static lipsc_status new_handle(lipsc_packed *packed, const lipsc_mask *mask,
@@ -232,6 +259,7 @@ lipsc_status lipsc_attn_new(const lipsc_layer *layer, const lipsc_input *input,
 
 void lipsc_attn_free(lipsc_attn *attn) {
     if (!attn) return;
+    forget_twin(attn);
     lipsc_attn_close(attn);
     if (attn->owns_packed) lipsc_packed_free(attn->packed);
     lipsc_release(attn->storage);

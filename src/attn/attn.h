@@ -30,7 +30,8 @@ struct lipsc_attn {
     void *storage;     /* arrays of input and rows                            */
     lipsc_dtype dtype;
     const lipsc_device *device;
-    void *state; /* of the device, in dtype */
+    void *state;      /* of the device, in dtype */
+    lipsc_attn *twin; /* NULL, or itself in f64: lipsc_attns_keep */
 };
 
 /* How many threads of the CPU are worth their start for work of its size. */
@@ -63,6 +64,9 @@ lipsc_status lipsc_attn_as(const lipsc_attn *attn, lipsc_dtype dtype,
 lipsc_status lipsc_attns_as(size_t count, const lipsc_attn *const *attn, lipsc_dtype dtype,
                             const lipsc_device *device, lipsc_attn *const *own);
 void lipsc_attn_close(lipsc_attn *own);
+/* The twins of handles of one batch that have none, in f64 on the same device, as long as
+ * the handles live: for a device that is asked for them again and again. */
+lipsc_status lipsc_attns_keep(size_t count, lipsc_attn *const *attn);
 
 /* What the products of query head h work with: see lipsc_device_ops.  LIPSC_E_BACKEND where
  * the device does not say; its CPU does. */

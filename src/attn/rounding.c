@@ -472,6 +472,7 @@ static lipsc_status rounding_in_double(lipsc_attn *attn, lipsc_dtype dtype, doub
                                        lipsc_rounding *out) {
     double own_error;
     lipsc_attn own;
+    if (attn->twin) return rounding_here(attn->twin, dtype, enough, out, &own_error);
     lipsc_status status =
         lipsc_attn_as(attn, LIPSC_F64, lipsc_device_proved(attn->device), &own);
     if (!status) status = rounding_here(&own, dtype, enough, out, &own_error);

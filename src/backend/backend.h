@@ -90,7 +90,8 @@ typedef struct {
                      * normal number                                                     */
     int coarse_f32; /* f32 has larger errors than IEEE's: what it knows in that precision
                      * proves nothing, and projections are told in f64 only              */
-    int half;       /* weights_new also takes LIPSC_F16                                  */
+    size_t half;    /* tokens from which on LIPSC_F16 pays, which weights_new then takes; 0:
+                     * it does not                                                       */
     int raw;        /* inputs may bring their projections (lipsc_rows.raw)               */
     size_t batch_tokens; /* that keep it busy in one batch.  Work is then queued, each
                           * thread's in its own order: a vector stays with a thread.  0: as

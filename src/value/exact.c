@@ -69,10 +69,23 @@ static lipsc_status send(const lipsc_product *product, passage *p) {
     return lipsc_vectors_upload(space, p->op.n, product->k, product->x, p->x);
 }
 
+/* The operators in double stay with their handles. */
+static lipsc_status keep_double(size_t count, const lipsc_product *product, passage *p) {
+    lipsc_attn **attn = lipsc_alloc(count, sizeof *attn);
+    if (!attn) return LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count; i++) attn[i] = product[i].of;
+    const lipsc_status status = lipsc_attns_keep(count, attn);
+    for (size_t i = 0; i < count && !status; i++) p[i].attn = attn[i]->twin;
+    lipsc_release(attn);
+    return status;
+}
+
 static lipsc_status open_double(size_t count, const lipsc_product *product, passage *p) {
     const lipsc_attn *first = product->of;
     const lipsc_device *device = lipsc_device_proved(first->device);
     const int ready = first->dtype == LIPSC_F64 && device == first->device;
+    const int kept = !ready && device == first->device &&
+                     lipsc_device_table(device)->coarse_f32; /* rounding asks again */
     lipsc_status status = LIPSC_OK;
     const lipsc_attn **from = lipsc_alloc(count, sizeof *from);
     lipsc_attn **own = lipsc_alloc(count, sizeof *own);
@@ -82,7 +95,9 @@ static lipsc_status open_double(size_t count, const lipsc_product *product, pass
         own[i] = &p[i].own;
         p[i].attn = ready ? product[i].of : own[i];
     }
-    if (!status && !ready) status = lipsc_attns_as(count, from, LIPSC_F64, device, own);
+    if (!status && kept) status = keep_double(count, product, p);
+    if (!status && !ready && !kept)
+        status = lipsc_attns_as(count, from, LIPSC_F64, device, own);
     for (size_t i = 0; i < count && !status; i++) p[i].op = lipsc_attn_linop(p[i].attn);
     lipsc_release(from);
     lipsc_release(own);

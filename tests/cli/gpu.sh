@@ -25,9 +25,17 @@ same
 same --dtype f64
 same --upper --details
 same --count 2 --tol 1e-3
-export LIPSCOPE_FAKE=half # what f16 cannot hold is done in f16 x 3
-same --tol 1e-3
-unset LIPSCOPE_FAKE
+# long inputs in f16; what f16 cannot hold is done in f16 x 3
+mkdir -p long
+echo '{"model_type":"llama","hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":1,"num_key_value_heads":1,"vocab_size":50,"max_position_embeddings":8192,"rms_norm_eps":1e-5,"rope_theta":10000,"hidden_act":"silu","tie_word_embeddings":true}' >long/config.json
+awk 'BEGIN { for (i = 0; i < 4096; i++) printf "%d ", i * i % 47 }' >ids
+long="measure random:long --ids ids --length 4096 --windows 1 --tol 1e-3 --threads 2 --format json"
+run 0 $long --device cpu
+field sigma >cpu.sigma
+for fault in none-at-all half; do
+    LIPSCOPE_FAKE=$fault run 0 $long --device cuda
+    field sigma | cmp -s - cpu.sigma || fail "$fault: $(field sigma) beside $(cat cpu.sigma)"
+done
 # a residual that f32 does not reach is one of f64, unless f32 is pinned
 run 0 $some --layers 1 --lengths 24 --windows 1 --tol 1e-9 --device cuda --format json
 [ "$(field converged)" = true ] || fail "not converged: $(cat out)"

@@ -1,6 +1,6 @@
 /* bench_cuda.c - the CUDA plugin's speed: pairs of J and J^T of one GPT-2-sized layer.
  *
- *     bench_cuda liblipscope_cuda.so [longest | quick]
+ *     bench_cuda liblipscope_cuda.so [longest | quick | core]
  *
  * d 768, 12 heads of 64, causal, projections included; medians over replays of a recorded
  * pair; errors by comparison with f64. */
@@ -9,7 +9,9 @@
 
 #include <math.h>
 
-enum { D = 768, HEADS = 12, W = 64, REPS = 21 };
+enum { HEADS = 12, W = 64, REPS = 21 };
+
+static size_t D = 768; /* `core`: 16, so that projections take next to nothing */
 
 static const lipsc_cuda_api *api;
 static lipsc_cuda_device *device;
@@ -32,7 +34,7 @@ static bench_layer layer_make(void) {
     bench_layer b;
     const double unit = 1.0 / sqrt((double)D);
     for (int i = 0; i < 4; i++)
-        b.storage[i] = normals(7 + (uint64_t)i, (size_t)D * D, unit);
+        b.storage[i] = normals(7 + (uint64_t)i, HEADS * W * D, unit);
     memset(&b.layer, 0, sizeof b.layer);
     b.layer.d = b.layer.out_dim = D;
     b.layer.heads = b.layer.kv_heads = HEADS;
@@ -183,19 +185,26 @@ static void alone(const bench_layer *b, size_t inputs, size_t n, int precision) 
 int main(int argc, char **argv) {
     lipsc_error err;
     if (argc < 2) {
-        fprintf(stderr, "bench_cuda liblipscope_cuda.so [longest]\n");
+        fprintf(stderr, "bench_cuda liblipscope_cuda.so [longest | quick | core]\n");
         return 2;
     }
     const size_t longest = argc > 2 ? (size_t)strtoull(argv[2], NULL, 10) : 65536;
+    const int core = argc > 2 && !strcmp(argv[2], "core");
+    if (core) D = 16;
     api = plugin_open(argv[1]);
     lipsc_cuda_about about;
     must(api->about(0, &about, &err), &err);
     must(api->open(0, &device, &err), &err);
-    printf("%s, CUDA driver %d; one layer d %d, %d heads of %d, causal, a pair J, J^T with "
-           "its "
-           "projections\n",
-           about.name, about.driver, D, HEADS, W);
+    printf(
+        "%s, CUDA driver %d; one layer d %zu, %d heads of %d, causal, a pair J, J^T with "
+        "its "
+        "projections\n",
+        about.name, about.driver, D, HEADS, W);
     bench_layer b = layer_make();
+    if (core) {
+        for (size_t n = 4096; n <= 16384; n *= 4) alone(&b, 1, n, LIPSC_CUDA_F16);
+        return 0;
+    }
     if (argc > 2 && !strcmp(argv[2], "quick")) {
         const size_t lengths[] = {256, 4096, 16384};
         for (int i = 0; i < 3; i++) alone(&b, 1, lengths[i], LIPSC_CUDA_F16);

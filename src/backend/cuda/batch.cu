@@ -581,6 +581,38 @@ lipsc_status Batch<S>::projections(size_t, size_t, double *, double *, double *,
                                    double *, lipsc_error *err) {
     return fail(err, LIPSC_E_REFUSED, "projections are told in f64 only");
 }
+
+enum { MOST_TOLD = 1 << 25 }; // numbers that the host keeps of an input
+
+// The rows of an input in host memory, fetched once for all heads; without those of others.
+static lipsc_status tell(Batch<StoreF64> *b, size_t input,
+                         std::shared_ptr<const lipsc_cuda_batch::Told> *out,
+                         lipsc_error *err) {
+    const size_t C = b->w->dims.C, count = (size_t)b->n_host[input] * C;
+    {
+        const std::lock_guard<std::mutex> held(b->told_lock);
+        if (b->told && b->told_input == input) {
+            *out = b->told;
+            return LIPSC_OK;
+        }
+    }
+    const auto rows = std::make_shared<lipsc_cuda_batch::Told>(count);
+    PASS(fetch(b->device, count * sizeof(double), b->qkv + (size_t)b->base_host[input] * C,
+               rows->data(), err));
+    const std::lock_guard<std::mutex> held(b->told_lock);
+    b->told = *out = rows;
+    b->told_input = input;
+    return LIPSC_OK;
+}
+
+// `width` columns from `at` on, times factor
+static void take_columns(const lipsc_cuda_batch::Told &rows, size_t n, size_t C, size_t at,
+                         size_t width, double factor, double *host) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < width; c++)
+            host[i * width + c] = rows[i * C + at + c] * factor;
+}
+
 // Queries carry log2(e) and values ln 2 (core.cuh).
 template <>
 lipsc_status Batch<StoreF64>::projections(size_t input, size_t head, double *q, double *key,
@@ -589,12 +621,20 @@ lipsc_status Batch<StoreF64>::projections(size_t input, size_t head, double *q, 
     const Dims &m = w->dims;
     const size_t rows = (size_t)n_host[input], group = head / (m.heads / m.kv);
     const size_t first = (size_t)base_host[input], all = m.heads + m.kv;
-    const double *row = qkv + first * m.C;
-    PASS(fetch_columns(device, rows, m.key_dim, m.C, row + head * m.W, 1 / log2e, q, err));
-    PASS(fetch_columns(device, rows, m.key_dim, m.C, row + (m.heads + group) * m.W, 1, key,
-                       err));
-    PASS(fetch_columns(device, rows, m.value_dim, m.C, row + m.turned + group * m.W, log2e,
-                       z, err));
+    const size_t at[3] = {head * m.W, (m.heads + group) * m.W, m.turned + group * m.W},
+                 width[3] = {m.key_dim, m.key_dim, m.value_dim};
+    const double factor[3] = {1 / log2e, 1, log2e};
+    double *const to[3] = {q, key, z};
+    if (rows * m.C <= MOST_TOLD) {
+        std::shared_ptr<const Told> host;
+        PASS(tell(this, input, &host, err));
+        for (int i = 0; i < 3; i++)
+            take_columns(*host, rows, m.C, at[i], width[i], factor[i], to[i]);
+    } else {
+        for (int i = 0; i < 3; i++)
+            PASS(fetch_columns(device, rows, width[i], m.C, qkv + first * m.C + at[i],
+                               factor[i], to[i], err));
+    }
     for (size_t i = 0; i < rows; i++) q_over[i] = k_over[i] = 1;
     if (m.norms & 1)
         PASS(

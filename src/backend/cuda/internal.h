@@ -9,6 +9,7 @@ extern "C" {
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -160,6 +161,11 @@ struct lipsc_cuda_batch {
     int room = 0;
     size_t d = 0, width = 0;
     bool wide = false; // vectors of double
+    // rows of queries, keys and values of the input that was asked for last
+    typedef std::vector<double> Told;
+    std::mutex told_lock;
+    std::shared_ptr<const Told> told;
+    size_t told_input = 0;
     virtual ~lipsc_cuda_batch() {}
     virtual lipsc_status product(int trans, size_t k, const void *x, void *y, int plain,
                                  lipsc_error *err) = 0;
