@@ -54,9 +54,8 @@ static lipsc_dtype first_precision(const lipsc_attn *attn, const lipsc_svd_setti
     const lipsc_device_ops *ops = lipsc_device_table(attn->device);
     if (attn->dtype != LIPSC_F32 || set->pinned || !ops->half || set->tol == 0.0)
         return attn->dtype;
-    return set->tol >= half_tol     ? LIPSC_F16
-           : set->tol >= single_tol ? LIPSC_F32
-                                    : LIPSC_F64;
+    if (set->tol >= half_tol && attn->input.n >= ops->half) return LIPSC_F16;
+    return set->tol >= single_tol ? LIPSC_F32 : LIPSC_F64;
 }
 
 /* What comes after it; itself: nothing. */
