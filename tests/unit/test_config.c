@@ -296,7 +296,7 @@ static void test_parts(void **state) {
         fail_msg("%s", err.text);
     assert_true(c.d == 24 && c.positions == 196);
     lipsc_config_free(&c);
-    refused_part(siglip, LIPSC_PART_WHOLE, "--part text or --part vision");
+    refused_part(siglip, LIPSC_PART_WHOLE, "part text or vision");
     refused_part("{\"model_type\":\"gpt2\"}", LIPSC_PART_TEXT, "no text part");
     refused_part("{\"model_type\":\"clip\",\"text_config\":[]}", LIPSC_PART_TEXT,
                  "'text_config' is []");
