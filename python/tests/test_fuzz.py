@@ -1,5 +1,6 @@
 """Anything at all, in any order: one of our exceptions with one sentence, or the right kind of answer; never a crash."""
 import gc
+import os
 import threading
 
 import numpy as np
@@ -16,12 +17,16 @@ odd = st.one_of(st.none(), st.booleans(), st.integers(-2, 9), st.floats(), st.te
 
 
 @pytest.fixture(scope="module", autouse=True)
-def frozen():
-    """What was there before, torch above all, is not looked through again by every collection."""
+def apart(tmp_path_factory):
+    """In a folder of its own, for run files of any name; what was there before, torch above all, is not looked through again
+    by every collection."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("fuzz"))
     gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
+    os.chdir(before)
 
 
 def survives(call):
