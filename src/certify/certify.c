@@ -17,7 +17,9 @@ enum {
     SMALL_SIDE = 512,   /* up to here the assembled matrix costs next to nothing */
     FIRST_VECTORS = 16, /* Ritz vectors to begin with                            */
     MOST_VECTORS = 256,
-    RATE_ORDER = 384 /* of the product that tells how fast dense work is */
+    CLOCKLESS_SIDE = 2048, /* up to here it is tried first, whatever the clock says, so that
+                            * the same row has the same bound every time              */
+    RATE_ORDER = 384       /* of the product that tells how fast dense work is */
 };
 
 /* A rung is taken when the moment is expected to leave this much of its room. */
@@ -209,7 +211,8 @@ static size_t choose(const lipsc_certifier *c, const outlook *o, int way, rung r
     if (power) rungs[count++] = (rung){price_moments(c, power), power};
     if ((dense.plan.bytes <= c->set->max_bytes && dense_closes(c)) || !power)
         rungs[count++] = dense;
-    if (count == 2 && rungs[1].plan.seconds < rungs[0].plan.seconds) {
+    const int small = power > 1 && c->side <= CLOCKLESS_SIDE;
+    if (count == 2 && (small || rungs[1].plan.seconds < rungs[0].plan.seconds)) {
         const rung swap = rungs[0];
         rungs[0] = rungs[1];
         rungs[1] = swap;
