@@ -84,8 +84,9 @@ function attackedOf(run) {
     if (run.command !== "attack") return {};
     const typed = /^\S+ attack ('[^']*'|[^-'\s]\S*)/.exec(run.command_line ?? "");
     const {layer, heads, map, mask, text_hash} = run.settings ?? {};
+    const model = run.settings?.told?.model ?? typed?.[1].replace(/^'|'$/g, ""); /* older runs: as typed */
     return {
-        ...(typed ? {model: typed[1].replace(/^'|'$/g, "")} : {}),
+        ...(typeof model === "string" ? {model} : {}),
         ...(isNumber(layer) && layer >= 0 ? {layer} : {}),
         ...(/^\d+$/.test(heads) ? {head: Number(heads)} : {}),
         ...(typeof map === "string" ? {map} : {}), ...(typeof mask === "string" ? {mask} : {}),

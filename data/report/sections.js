@@ -429,7 +429,7 @@ function originOf(run) {
         distinct(run.rows.map(r => r[name] ?? null).filter(x => x !== null)).map(String);
     const show = value => typeof value === "object" ? JSON.stringify(value) : value;
     const settings = Object.entries(run.settings)
-        .filter(([name]) => !["model_hash", "text_hash"].includes(name))
+        .filter(([name]) => !["model_hash", "text_hash", "told"].includes(name))
         .map(([name, value]) => `${name} = ${show(value)}`);
     return el("article", {class: "origin"}, el("h3", {}, lastOf(run.file)),
         el("dl", {}, ...pair("file", run.file),

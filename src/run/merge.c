@@ -94,13 +94,15 @@ static lipsc_status check_origin(const char *path, const json_t *first,
             lipsc_fail(err, LIPSC_E_REFUSED, "%s: a run of '%s', but %s is one of '%s'",
                        path, b ? b : "?", first_path, a);
     json_object_foreach(one, name, value) {
-        if (status || json_equal(value, json_object_get(two, name))) continue;
+        if (status || json_equal(value, json_object_get(two, name)) ||
+            !strcmp(name, LIPSC_RUN_TOLD))
+            continue;
         status =
             lipsc_fail(err, LIPSC_E_REFUSED, "%s: made with another setting of %s than %s",
                        path, name, first_path);
     }
     json_object_foreach(two, name, value) {
-        if (status || json_object_get(one, name)) continue;
+        if (status || json_object_get(one, name) || !strcmp(name, LIPSC_RUN_TOLD)) continue;
         status = lipsc_fail(err, LIPSC_E_REFUSED,
                             "%s: has the setting %s, which %s does not have", path, name,
                             first_path);

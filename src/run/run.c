@@ -192,12 +192,13 @@ static lipsc_status compare_settings(const lipsc_run *run, json_t *stored,
     /* jansson only reads through this pointer */
     json_object_foreach((json_t *)options->settings, name, value) {
         const json_t *there = json_object_get(stored, name);
+        if (!strcmp(name, LIPSC_RUN_TOLD)) continue;
         if (!there) there = json_object_get(options->absent, name);
         if (!there || !json_equal(there, value))
             return refuse_setting(run, name, there, value, err);
     }
     json_object_foreach(stored, name, value) {
-        if (!json_object_get(options->settings, name))
+        if (!json_object_get(options->settings, name) && strcmp(name, LIPSC_RUN_TOLD))
             return refuse_setting(run, name, value, NULL, err);
     }
     return LIPSC_OK;

@@ -7,10 +7,14 @@
 
 #include "lipscope/run.h"
 
+/* Names a setting that decides no value, an object: files that differ in it go together. */
+#define LIPSC_RUN_TOLD "told"
+
 typedef struct {
     const char *command;       /* "measure"                                          */
     const char *command_line;  /* as typed, for people; NULL: not known               */
-    const json_t *settings;    /* object: all that decides the values                */
+    const json_t *settings;    /* object: all that decides the values, and under      */
+                               /* LIPSC_RUN_TOLD what is kept for people              */
     const json_t *absent;      /* NULL, or settings that older files lack, with what */
                                /* those were made with                               */
     size_t field_count;        /* of a row, for the view `results`                   */

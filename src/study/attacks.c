@@ -222,6 +222,9 @@ static json_t *run_settings(const attacks *a) {
     bad |= json_object_set_new(all, "tiled", json_boolean(tiled));
     bad |= json_object_set_new(all, "stride",
                                tiled ? json_null() : json_integer((json_int_t)stride));
+    if (f->from)
+        bad |= json_object_set_new(all, LIPSC_RUN_TOLD,
+                                   json_pack("{s:o}", "model", lipsc_json_text(f->from)));
     if (!bad) return all;
     json_decref(all);
     return NULL;

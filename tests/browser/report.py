@@ -524,6 +524,12 @@ def test_other_rows(browser, report):
     equal(browser.text(".kicker"), "tiny · alice.txt · layer 3", "what was attacked")
     check("What was attacked is tiny · alice.txt · layer 3, head 2 (map attention)" in browser.text(".lede"), browser.text(".lede"))
     equal(browser.text("#chart-attack .subject"), "tiny · alice.txt · layer 3", "the subject of the chart")
+    # options in front of the model, as the settings name it; what only people read is no setting
+    browser.open(report("attack.html", runs.write(
+        "attack.db", runs.attack(), "attack", "lipscope attack --layer 3 --text alice.txt --run attack.db some/folder/tiny",
+        {"seed": 1, "layer": 3, "text_hash": "cd" * 32, "told": {"model": "some/folder/tiny"}})))
+    equal(browser.text(".kicker"), "tiny · alice.txt · layer 3", "what was attacked, behind the options")
+    check("told" not in browser.text("#origin"), browser.text("#origin"))
     browser.open(report("empty.html", runs.write("empty.db", [])))
     check("No cell is finished yet" in browser.text("h1"), "a run without cells")
 

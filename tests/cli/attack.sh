@@ -80,11 +80,20 @@ for n in 8 12 16; do [ -s many-$n.st ] || fail "no file of length $n"; done
 cp out want
 run 0 attack G1 --lengths 8,12,16 --radius 1 --restarts 2 --iterations 5 -o many.st --run a.db -q --format json
 cmp -s out want || fail "a finished run was computed again"
+run 0 attack ./G1 --lengths 8,12,16 --radius 1 --restarts 2 --iterations 5 -o many.st --run a.db -q --format json
+cmp -s out want || fail "the same file by another name was computed again"
 rm many-12.st # is made again
 run 0 attack G1 --lengths 8,12,16 --radius 1 --restarts 2 --iterations 5 -o many.st --run a.db -q
 [ -s many-12.st ] || fail "a lost file is not made again"
 run 1 attack G1 --lengths 8 --radius 1 --restarts 3 --iterations 5 -o many.st --run a.db -q
 has err restarts
+# what was attacked is kept wherever it stands on the line, and runs that differ in its name merge
+run 0 attack --lengths 8,12,16 --radius 1 --restarts 2 --iterations 5 -o many.st --run b.db -q ./G1
+run 0 merge a.db b.db -o both.db -q
+if command -v sqlite3 >/dev/null; then
+    sqlite3 b.db "SELECT json_extract(settings, '\$.told.model') FROM run" >out
+    has out "./G1"
+fi
 
 # Ctrl-C keeps the best so far
 if command -v timeout >/dev/null; then
