@@ -1,6 +1,7 @@
 """ls.measure against the command line, and what a result can do."""
 import os
 import pathlib
+import re
 import signal
 import threading
 import time
@@ -11,6 +12,7 @@ from conftest import program
 from conftest import same as same_record
 
 import lipscope as ls
+from lipscope import plots
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
 NANO = dict(text="builtin:lighthouse", lengths=[8, 16, 32], windows=7, layers=[0, 3])
@@ -109,6 +111,33 @@ def test_pandas(result):
     frame = result.to_pandas()
     assert isinstance(frame, pandas.DataFrame) and len(frame) == 42
     assert frame.groupby("layer").sigma.max().tolist() == [max(r["sigma"] for r in result if r["layer"] == l) for l in (0, 3)]
+
+
+def test_look_of_the_page(result):
+    """Pictures of a notebook have the colours, inks and fonts of the page."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    theme, sheet = ((DATA / "report" / name).read_text() for name in ("theme.js", "page.css"))
+    runs = re.search(r"light: \[(.*?)\]", theme)[1]
+    assert list(plots.RUNS) == re.findall(r"#[0-9a-f]{6}", runs) and len(plots.RUNS) == 8
+    assert 'vega.scheme("viridis")' in theme
+    assert list(plots.RAMP) == [float(x) for x in re.search(r"isDark\(\) \? \[.*?\] : \[(.*?)\]", theme)[1].split(",")]
+    light = re.search(r":root \{(.*?)\}", sheet, re.S)[1]
+    assert [plots.INK, plots.SOFT, plots.LINE] == [re.search(rf"--{name}: (#\w+)", light)[1] for name in ("ink", "soft", "line")]
+    named = [font.strip().strip('"') for font in re.search(r"--sans: (.*?);", light)[1].split(",")]
+    assert list(plots.FONTS) == [font for font in named if font[0].isupper()]  # the others name no font
+    assert [plots.LABEL, plots.TITLE] == [0.75 * float(re.search(rf"axis: .*?{name}FontSize: (\d+)", theme, re.S)[1]) for name in ("label", "title")]
+
+    viridis, rgb = matplotlib.colormaps["viridis"], matplotlib.colors.to_rgb
+    ax = result.plot()
+    for line, place in zip(ax.lines, plots.RAMP):  # layers 0 and 3
+        assert rgb(line.get_color()) == pytest.approx(viridis(place)[:3])
+    assert rgb(ax.xaxis.label.get_color()) == rgb(plots.INK) and ax.xaxis.label.get_size() == plots.TITLE
+    one = ls.Result(result.run)
+    one.rows = [row for row in result if row["layer"] == 3]
+    ax = one.plot(ax=one.plot())
+    assert [line.get_color() for line in ax.lines] == list(plots.RUNS[:2])  # a run, and another beside it
+    matplotlib.pyplot.close("all")
 
 
 def test_plots(result):
