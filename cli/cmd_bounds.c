@@ -114,18 +114,31 @@ static int check(const cli_command *self, const settings *s) {
     return CLI_RUN;
 }
 
+typedef struct {
+    cli_progress line; /* first, for cli_progress_solve */
+    const cli_command *self;
+} watch;
+
+/* The time left is that of the bounds: the solve before them tells its own. */
+static void tell(void *ctx, size_t done, size_t total) {
+    watch *w = ctx;
+    if (!done) w->line.begin = cli_seconds();
+    cli_progress_part(&w->line, w->self, "steps of the bounds", done, total);
+}
+
 static int bound(const cli_command *self, const settings *s, const char *what,
                  lipsc_bounds_settings *set, int of_norm, lipsc_place *place) {
-    cli_progress progress;
+    watch w = {.self = self};
     lipsc_bounds bounds;
     lipsc_error err = {.text = ""};
-    cli_progress_begin(&progress, &s->from.common);
+    cli_progress_begin(&w.line, &s->from.common);
     cli_interrupt_begin();
     set->stop = cli_interrupted;
     set->progress = cli_progress_solve;
-    set->ctx = &progress;
+    set->steps = tell;
+    set->ctx = &w;
     const lipsc_status status = lipsc_place_bounds(place, of_norm, set, &bounds, &err);
-    cli_progress_end(&progress);
+    cli_progress_end(&w.line);
     if (status == LIPSC_E_REFUSED && of_norm)
         return cli_failure(self, "--radius layernorm: %s", err.text);
     if (status && status != LIPSC_E_NOCONV) return cli_place_failure(self, status, &err);

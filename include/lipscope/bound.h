@@ -118,8 +118,10 @@ typedef struct {
     double around; /* also over a neighbourhood of this radius.  Default NaN: none       */
     int relative;  /* 1: that radius counts in lengths of the mean token                 */
     double below;  /* the largest neighbourhood where sigma stays below.  Default NaN    */
-    int (*stop)(void *ctx); /* as in lipsc_svd_settings                                  */
+    int (*stop)(void *ctx); /* as in lipsc_svd_settings; asked for each head and bound   */
     void (*progress)(void *ctx, long products, double sigma, double residual);
+    /* of the bounds behind the solve, 0 steps first; with below the total is an estimate */
+    void (*steps)(void *ctx, size_t done, size_t total); /* may be NULL */
     void *ctx;
 } lipsc_bounds_settings;
 

@@ -358,6 +358,7 @@ static lipsc_status bound_moved(const lipsc_zoo_case *z, double r, double roundi
         if (!status)
             status = lipsc_slices_keep(layer, &head, h, columns, sums.query, &slices);
         if (!status) lipsc_sink_keep(layer, &head, h, &sink);
+        lipsc_zoo_step(z, 1);
     }
     if (!status && layer->O)
         status = lipsc_dense_norm(layer->heads * layer->value_dim, layer->out_dim, layer->O,
@@ -473,6 +474,14 @@ static double mean_token(const lipsc_attn *attn) {
     return sum;
 }
 
+/* From radii that do and do not by halves; a bracket that is not found yet takes one more
+ * and spans the factor of eight. */
+static size_t radii_left(double does, double does_not, double close) {
+    const int found = does > 0.0 && does_not < INFINITY;
+    const double halves = ceil(log2(log(found ? does_not / does : 8.0) / log(close)));
+    return (found ? 0 : 1) + (halves > 0.0 ? (size_t)halves : 0);
+}
+
 lipsc_status lipsc_around_below(const lipsc_zoo_case *z, double limit, lipsc_around *out,
                                 lipsc_error *err) {
     enum { STEPS = 40 }; /* of a factor of eight, from a thousandth upwards or down */
@@ -483,6 +492,7 @@ lipsc_status lipsc_around_below(const lipsc_zoo_case *z, double limit, lipsc_aro
     if (!(limit > 0.0 && limit < INFINITY))
         return lipsc_fail(err, LIPSC_E_ARG, "the limit is not a positive number");
     lipsc_around best = {0};
+    lipsc_zoo_expect(z, 2 + radii_left(0.0, above, close));
     lipsc_status status = lipsc_around_at(z, 0.0, &best, err);
     if (status) return status;
     if (!(best.value <= limit))
@@ -490,6 +500,7 @@ lipsc_status lipsc_around_below(const lipsc_zoo_case *z, double limit, lipsc_aro
                           "the bound at the input itself, %.6g, is above %.6g already",
                           best.value, limit);
     for (int step = 0; !status && step < STEPS; step++) {
+        lipsc_zoo_expect(z, 1 + radii_left(best.radius, above, close));
         status = is_below(z, r, limit, &best, &below, err);
         if (!below) above = r;
         if (best.radius > 0.0 && above < INFINITY) break;
@@ -497,6 +508,7 @@ lipsc_status lipsc_around_below(const lipsc_zoo_case *z, double limit, lipsc_aro
     }
     while (!status && best.radius > 0.0 && above > close * best.radius &&
            above < INFINITY) {
+        lipsc_zoo_expect(z, radii_left(best.radius, above, close));
         r = sqrt(best.radius * above);
         status = is_below(z, r, limit, &best, &below, err);
         if (!below) above = r;

@@ -150,10 +150,22 @@ static lipsc_status solve(lipsc_attn *attn, const lipsc_bounds_settings *set,
     return status;
 }
 
+enum { BELOW_RADII = 14 }; /* until lipsc_around_below knows better */
+
+/* The case costs as much as one radius of a neighbourhood. */
+static void count_steps(const lipsc_bounds_settings *set, lipsc_zoo_steps *steps,
+                        lipsc_zoo_case *zoo) {
+    zoo->steps = steps;
+    steps->after = lipsc_zoo_slow_count(zoo) * zoo->layer->heads;
+    lipsc_zoo_expect(zoo, 1 + (isnan(set->below) ? !isnan(set->around) : BELOW_RADII));
+    lipsc_zoo_step(zoo, zoo->layer->heads);
+}
+
 lipsc_status lipsc_zoo_bounds(lipsc_attn *attn, const lipsc_zoo_norm *norm,
                               const lipsc_bounds_settings *set, lipsc_bounds *out,
                               lipsc_error *err) {
     lipsc_zoo_case zoo;
+    lipsc_zoo_steps steps = {.told = set->steps, .ctx = set->ctx};
     lipsc_error why = {.text = ""};
     *out = (lipsc_bounds){0};
     memset(&zoo, 0, sizeof zoo);
@@ -162,10 +174,13 @@ lipsc_status lipsc_zoo_bounds(lipsc_attn *attn, const lipsc_zoo_norm *norm,
     lipsc_zoo_row *rows = out->storage = lipsc_alloc(lipsc_zoo_count, sizeof *rows);
     out->at = lipsc_alloc(lipsc_zoo_count + 1, sizeof *out->at);
     lipsc_status status = rows && out->at ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (set->steps) set->steps(set->ctx, 0, 1);
     if (!status)
         status = lipsc_zoo_case_until(attn, set->radius, set->p, norm, set->stop, set->ctx,
                                       &zoo, &why);
+    if (!status) count_steps(set, &steps, &zoo);
     if (!status) status = find_around(set, &zoo, out, &why);
+    lipsc_zoo_expect(&zoo, 0);
     if (!status) status = lipsc_zoo_evaluate_all(&zoo, out->sigma, rows);
     if (!status) fill(&zoo, rows, out);
     if (!status) status = find_regime(&zoo, out, &why);

@@ -244,6 +244,18 @@ lipsc_status lipsc_zoo_case_until(lipsc_attn *attn, double radius, double p,
     return LIPSC_OK;
 }
 
+void lipsc_zoo_step(const lipsc_zoo_case *z, size_t steps) {
+    lipsc_zoo_steps *s = z->steps;
+    if (!s) return;
+    s->done += steps;
+    s->left -= steps < s->left ? steps : s->left;
+    if (s->told) s->told(s->ctx, s->done, s->done + s->left);
+}
+
+void lipsc_zoo_expect(const lipsc_zoo_case *z, size_t radii) {
+    if (z->steps) z->steps->left = radii * z->layer->heads + z->steps->after;
+}
+
 void lipsc_zoo_case_free(lipsc_zoo_case *z) {
     for (size_t h = 0; z->head && h < z->layer->heads; h++)
         lipsc_head_facts_free(&z->head[h]);
@@ -343,12 +355,26 @@ static int tighter(const void *left, const void *right) {
     return (a->rule > b->rule) - (a->rule < b->rule);
 }
 
+/* An input is built or solved for, in every head. */
+static int is_slow(const lipsc_zoo_case *z, const lipsc_zoo_rule *rule) {
+    return rule->kind == LIPSC_KIND_LOWER && rule->log_layer && !rule->refuse(z);
+}
+
+size_t lipsc_zoo_slow_count(const lipsc_zoo_case *z) {
+    size_t count = 0;
+    for (size_t b = 0; b < lipsc_zoo_count; b++)
+        count += is_slow(z, &lipsc_zoo_rules[b]) ? 1 : 0;
+    return count;
+}
+
 lipsc_status lipsc_zoo_evaluate_all(const lipsc_zoo_case *z, double sigma,
                                     lipsc_zoo_row *rows) {
     for (size_t b = 0; b < lipsc_zoo_count; b++) {
         const lipsc_zoo_rule *rule = &lipsc_zoo_rules[b];
-        const lipsc_status status = lipsc_zoo_evaluate(z, rule, &rows[b]);
+        lipsc_status status = lipsc_zoo_stopped(z);
+        if (!status) status = lipsc_zoo_evaluate(z, rule, &rows[b]);
         if (status) return status;
+        if (is_slow(z, rule)) lipsc_zoo_step(z, z->layer->heads);
         const int normed = rule->refuse == lipsc_normed_refuse;
         rows[b].sigma = !normed ? sigma : z->norm ? z->norm->sigma : NAN;
     }

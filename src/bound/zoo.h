@@ -48,6 +48,15 @@ typedef struct {
     double sigma;      /* of the norm and the layer together at this input            */
 } lipsc_zoo_norm;
 
+/* How far a table of bounds is: a step is a head passed once, for a bound that takes its
+ * time. */
+typedef struct {
+    void (*told)(void *ctx, size_t done, size_t total); /* NULL: nobody */
+    void *ctx;
+    size_t done, left;
+    size_t after; /* those behind the neighbourhood */
+} lipsc_zoo_steps;
+
 /* A layer at an input, and the ball. */
 typedef struct {
     lipsc_attn *attn;         /* as given, or `refined` where that knows more */
@@ -67,11 +76,17 @@ typedef struct {
     const lipsc_zoo_norm *norm; /* NULL: no norm in front               */
     int (*stop)(void *ctx);     /* asked for each head; NULL: nobody    */
     void *ctx;
+    lipsc_zoo_steps *steps; /* NULL: nobody counts                      */
 } lipsc_zoo_case;
 
 static inline lipsc_status lipsc_zoo_stopped(const lipsc_zoo_case *z) {
     return z->stop && z->stop(z->ctx) ? LIPSC_E_STOPPED : LIPSC_OK;
 }
+
+/* So many steps more are done. */
+void lipsc_zoo_step(const lipsc_zoo_case *z, size_t steps);
+/* So many radii are still to be tried for the neighbourhood. */
+void lipsc_zoo_expect(const lipsc_zoo_case *z, size_t radii);
 
 /* radius NaN: max |x_i|.  Free with lipsc_zoo_case_free, also on failure. */
 lipsc_status lipsc_zoo_case_make(lipsc_attn *attn, double radius, double p,
@@ -122,6 +137,9 @@ lipsc_status lipsc_zoo_evaluate(const lipsc_zoo_case *z, const lipsc_zoo_rule *r
                                 lipsc_zoo_row *row);
 /* All of them, tightest first, refused ones last; rows has room for lipsc_zoo_count.  sigma
  * is that of the layer at the input. */
+/* The rules that apply here and take as long as a pass over a head each. */
+size_t lipsc_zoo_slow_count(const lipsc_zoo_case *z);
+
 lipsc_status lipsc_zoo_evaluate_all(const lipsc_zoo_case *z, double sigma,
                                     lipsc_zoo_row *rows);
 

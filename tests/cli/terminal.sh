@@ -51,6 +51,18 @@ terminal 80 perturb $on --length 12 --layers 0,3 --tokens 2 --no-bounds
 grep -aqE '[0-9]+ of [0-9]+ changes  [0-9.]+ (s|min) left' out || fail "perturb says no time left"
 terminal 80 attack builtin:gpt2-nano --layer 3 --heads 0 --length 24 --radius 3 --seconds 2 -o found.st
 grep -aqE 'inputs  best sigma .* at most [0-9]+ s left' out || fail "attack says no time left: $(cat out)"
+# a line is drawn at most ten times a second: work that takes half of one shows some
+for more in "" "--around 0.001 --relative" "--below 12"; do
+    terminal 80 bounds $on --layers 3 --length 12 $more
+    grep -aqE '[0-9]+ of [0-9]+ steps of the bounds  [0-9.]+ (s|min) left' out || fail "bounds $more says no time left"
+done
+terminal 80 measure $on --lengths 8 --layers 3 --heads 0 --windows 1 --certify 1e-6
+grep -aqE 'certificate \([a-z0-9-]+\)  [0-9]+ %  [0-9]+ s left' out || fail "measure --certify says no time left"
+"$bin" export $on --layer 3 --length 4 -o layer.st -q || fail "export"
+terminal 80 layer layer.st --certify 1e-6
+grep -aqE 'certificate \([a-z0-9-]+\)  [0-9]+ %  [0-9]+ s left' out || fail "layer --certify says no time left: $(cat out)"
+terminal 80 reproduce --quick --only text --out quick
+grep -aqE '[0-9]+ of [0-9]+ cells .* left' out || fail "reproduce says no time left"
 # nothing of it where it is not wanted
 for quiet in -q "--progress never"; do
     terminal 80 perturb $on --length 8 --layers 0 --tokens 1 --no-bounds $quiet

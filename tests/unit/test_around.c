@@ -240,6 +240,57 @@ static void below(void **state) {
     }
 }
 
+typedef struct {
+    size_t calls, done, total, end_at;
+} count;
+
+static void count_step(void *ctx, size_t done, size_t total) {
+    count *c = ctx;
+    assert_true(c->calls ? done >= c->done : done == 0);
+    assert_true(done <= total);
+    *c = (count){c->calls + 1, done, total, c->end_at};
+}
+
+static int asks_end(void *ctx) {
+    const count *c = ctx;
+    return c->done >= c->end_at;
+}
+
+/* Steps come in order up to the last; a table ends before any bound that is left. */
+static void steps(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        test_layer t =
+            random_layer_of(7, FEATURE_CAUSAL, (layer_sizes){.n = 5, .heads = 3});
+        lipsc_bounds_settings set;
+        lipsc_bounds found;
+        lipsc_attn *attn = NULL;
+        lipsc_error err = {.text = ""};
+        count c = {.end_at = SIZE_MAX};
+        lipsc_bounds_defaults(&set);
+        if (kind == 1) set.around = 0.01;
+        if (kind == 2) set.below = 3.0 * around(&t, 0.0, 1).value;
+        set.stop = asks_end;
+        set.steps = count_step;
+        set.ctx = &c;
+        assert_int_equal(
+            lipsc_attn_new(&t.layer, &t.input, LIPSC_F64, test_device(1), &attn, &err),
+            LIPSC_OK);
+        assert_int_equal(lipsc_attn_bounds(attn, &set, &found, &err), LIPSC_OK);
+        assert_int_equal(c.done, c.total);
+        assert_true(c.calls > (kind ? 6 : 3));
+        lipsc_bounds_free(&found);
+        const size_t all = c.done;
+        for (size_t end = 1; end + t.layer.heads <= all; end += t.layer.heads) {
+            c = (count){.end_at = end};
+            assert_int_equal(lipsc_attn_bounds(attn, &set, &found, &err), LIPSC_E_STOPPED);
+            assert_true(c.done < all);
+        }
+        lipsc_attn_free(attn);
+        test_layer_free(&t);
+    }
+}
+
 /* The first token as long as that, along the keys that the query biases like. */
 static void make_sink(test_layer *t, double length) {
     const lipsc_layer *l = &t->layer;
@@ -385,6 +436,7 @@ int main(void) {
         cmocka_unit_test(no_scores),     cmocka_unit_test(refused),
         cmocka_unit_test(threads),       cmocka_unit_test(sinks),
         cmocka_unit_test(many_heads),    cmocka_unit_test(cancelling),
+        cmocka_unit_test(steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
