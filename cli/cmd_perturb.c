@@ -19,6 +19,8 @@ typedef struct {
     double noise;
     int rows, no_bounds, part;
     uint64_t seed;
+    const char *out;
+    char *line; /* as typed */
 } settings;
 
 #define OPTION(...) CLI_OPTION(settings, __VA_ARGS__)
@@ -47,6 +49,8 @@ static const cli_option options[] = {
            .help = "without the proved bounds, which cost most in long windows"),
     OPTION(SEED, "seed", "N", seed, .help = "of the noise (default 1)"),
     CLI_THREADS_OPTION(settings),
+    OPTION(TEXT, "out", "FILE", out, .letter = 'o',
+           .help = "a page with all rows, and a chart of ratios against steps"),
     OPTION(
         FLAG, "rows", NULL, rows,
         .help =
@@ -102,6 +106,15 @@ static int print_rows(const cli_command *self, const settings *s,
         lipsc_table_end(t, &err) ? cli_failure(self, "%s", err.text) : CLI_DONE;
     lipsc_table_free(t);
     return code;
+}
+
+static int write_page(const cli_command *self, const settings *s,
+                      const lipsc_perturbation_rows *rows, const lipsc_perturbed_of *of) {
+    lipsc_error err;
+    if (lipsc_report_perturbed(rows, of, s->out, &err))
+        return cli_failure(self, "%s", err.text);
+    if (!s->common.quiet) cli_note(self, "wrote %s", s->out);
+    return CLI_DONE;
 }
 
 /* ---- The command -------------------------------------------------------------------- */
@@ -169,6 +182,15 @@ static int work(const cli_command *self, const char *spec, const settings *s,
         if (perturb_table(&rows, s->noise > 0 ? s->noise : 1e-3, tokenizer))
             code = cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
     }
+    if (s->out && code == CLI_DONE)
+        code = write_page(self, s, &rows,
+                          &(lipsc_perturbed_of){.model = spec,
+                                                .model_hash = info->hash,
+                                                .text_hash = source->hash,
+                                                .command_line = s->line,
+                                                .tokenizer = tokenizer,
+                                                .n = s->length,
+                                                .seed = s->seed});
     lipsc_tokenizer_free(tokenizer);
     lipsc_perturbation_free(&rows);
     return code;
@@ -198,6 +220,7 @@ static int perturb(const cli_command *self, const char *spec, const settings *s)
 
 static int run(const cli_command *self, int argc, char **argv) {
     settings s = {.seed = 1, .length = 32, .tokens = 4, .neighbours = 2};
+    s.line = cli_command_line(self, argc, argv); /* parsing moves the words */
     int operands;
     int code = cli_parse(self, argc, argv, &s, &operands);
     if (code == CLI_RUN) code = cli_source_check(self, &s.source);
@@ -208,6 +231,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         code = cli_wrong_use(self, "give one of --text and --ids");
     if (code == CLI_RUN) code = perturb(self, argv[0], &s);
     cli_sizes_free(&s.layers);
+    free(s.line);
     return code;
 }
 
@@ -224,7 +248,8 @@ const cli_command cli_cmd_perturb = {
         "to input change, what the derivative predicts, sigma, and the proved bound over\n"
         "the neighbourhood that contains the step, which no ratio exceeds.  In double.",
     .example = "  $ lipscope perturb builtin:gpt2-nano --text builtin:lighthouse\n"
-               "  $ lipscope perturb gpt2/ --text alice.txt --layers 3 --rows\n",
+               "  $ lipscope perturb gpt2/ --text alice.txt --layers 3 --rows\n"
+               "  $ lipscope perturb gpt2/ --text alice.txt -o changes.html\n",
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,

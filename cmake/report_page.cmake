@@ -18,7 +18,7 @@ endforeach()
 
 file(READ ${PARTS}/page.html page)
 foreach(file page.css bundle.js vega-licence.txt data.js theme.js marks.js charts.js depth.js table.js
-    help.js frame.js words.js cell.js sections.js page.js)
+    help.js frame.js words.js cell.js sections.js perturb.js page.js)
   file(READ ${PARTS}/${file} text)
   string(REPLACE "@${file}@" "${text}" page "${page}")
 endforeach()

@@ -72,6 +72,7 @@ const sortPlaces = items => items.sort((a, b) => (a === null ? -1 : a) - (b === 
 function kindOf(row) {
     const given = name => row[name] !== null && row[name] !== undefined;
     if (given("claim")) return "claim";
+    if (given("change") && "first_order" in row) return "change";
     if (given("name") && given("norm") && given("kind")) return "bound";
     if (given("best_construction") || given("domain") && given("evaluations")) return "attack";
     if (isNumber(row.n) && (given("sigma") || given("window")))
@@ -116,6 +117,7 @@ const rowsOf = {
     bound: [],
     attack: [],
     claim: [],
+    change: [],
     other: []
 };
 for (const row of allRows) rowsOf[kindOf(row)].push(row);

@@ -9,6 +9,7 @@ const charts = Object.create(null); /* by id: view, result, redraw */
 function tipPairs(datum) {
     if (datum.fit || datum.slope) return fitPairs(datum);
     if (datum.change) return changePairs(datum.change);
+    if (datum.made) return perturbPairs(datum.made);
     if (datum.heat)
         return [
             ...describeCell(datum.first)
@@ -34,7 +35,7 @@ function tipPairs(datum) {
 /* On marks that stand for a cell; axes and curves have none. */
 function showTip(event, item) {
     const datum = item && item.datum;
-    if (!datum || !(datum.row || datum.first || datum.fit || datum.slope || datum.change)) {
+    if (!datum || !(datum.row || datum.first || datum.fit || datum.slope || datum.change || datum.made)) {
         tip.hidden = true;
         return;
     }
@@ -134,7 +135,7 @@ function makeChart(id, title, about, make, settings, controls = []) {
 }
 
 /* What a chart is about: model, text, layers. */
-const subjectOf = id => subjectWords(rowsOf[{zoo: "bound", attack: "attack"}[id] ?? "measure"]);
+const subjectOf = id => subjectWords(rowsOf[{zoo: "bound", attack: "attack", perturb: "change"}[id] ?? "measure"]);
 
 /* Charts are drawn one after the other, what is in sight first, and the page stays at hand in
  * between: 20,000 marks take some tenths of a second each. */

@@ -52,6 +52,12 @@ const chartHelp = {
         "Across: the length of the input. Up: sigma. What the search found is a lower bound of the " +
         "worst case, and so is a construction of the theory; the proved bound is above the worst case. " +
         "The worst case itself lies between them, and where they nearly meet it is known.",
+    perturb:
+        "Across: the size of a change that was made, relative to the input. Up: how far the output moved, " +
+        "divided by how far the input did. Left, where steps are small, a ratio and what the derivative " +
+        "predicts fall together, and none exceeds the level line, sigma. To the right they part: what lies " +
+        "above the line is stretched more than sigma says. No ratio lies above the proved bound of its " +
+        "step, and the room between them is what the bound gives away.",
     sentence:
         "The words are the tokens of the window, in their order. The colour of a token is what a change " +
         "of it alone does to the output of all tokens, in the Frobenius norm: estimated by random " +

@@ -11,11 +11,12 @@ function setTheme() {
 window.lipscope = {charts, report, rows: allRows};
 document.title = "lipscope: " + (subjectWords(allRows) || lastOf(report.runs[0].file));
 lede();
-if (allRows.length) howToRead();
+if (allRows.length > rowsOf.change.length) howToRead();
 claimSection();
 measureSections();
 zooSection();
 attackSection();
+perturbSection();
 rowsSection();
 originSection();
 setTheme();

@@ -400,7 +400,8 @@ function rowsTable(kind) {
     const shown = names.filter(
         name => varies(name) || ["layer", "n", "sigma"].includes(name) && given(name));
     const same = names.filter(name => !shown.includes(name) && given(name));
-    const columns = shown.map(name => ({name, get: row => row[name] ?? null}));
+    const whole = name => kind === "change" && name === "layer" ? "model" : null; /* no layer */
+    const columns = shown.map(name => ({name, get: row => row[name] ?? whole(name)}));
     if (report.runs.length > 1)
         columns.unshift({
             name: "run",
@@ -410,7 +411,7 @@ function rowsTable(kind) {
         rows, columns, kind === "measure" ? "lipscope-rows.csv" : `lipscope-${kind}-rows.csv`,
         kind === "measure" ? openCell : null);
     return [
-        el("h3", {}, {measure: "Cells", attack: "Attacks", bound: "Bounds", other: "Others"}[kind]),
+        el("h3", {}, {measure: "Cells", attack: "Attacks", bound: "Bounds", change: "Changes", other: "Others"}[kind]),
         same.length ? el("p", {class: "same"}, "The same in all: ", ...same.flatMap((name, i) =>
             [(i ? " · " : "") + name + " ", el("code", {}, formatValue(rows[0][name]))])) : null,
         table
@@ -418,7 +419,7 @@ function rowsTable(kind) {
 }
 
 function rowsSection() {
-    const tables = ["measure", "attack", "bound", "other"].flatMap(rowsTable);
+    const tables = ["measure", "attack", "bound", "change", "other"].flatMap(rowsTable);
     if (tables.length) section("rows", "Rows", ...tables);
 }
 
@@ -431,7 +432,7 @@ function originOf(run) {
     const settings = Object.entries(run.settings)
         .filter(([name]) => !["model_hash", "text_hash", "told"].includes(name))
         .map(([name, value]) => `${name} = ${show(value)}`);
-    return el("article", {class: "origin"}, el("h3", {}, lastOf(run.file)),
+    return el("article", {class: "origin"}, el("h3", {}, lastOf(run.file ?? run.command)),
         el("dl", {}, ...pair("file", run.file),
             ...pair("command", run.command_line ?? "lipscope " + run.command),
             ...pair("begun", run.created),
@@ -448,7 +449,8 @@ function originOf(run) {
 function originSection() {
     section("origin", "Origin",
         el("p", {},
-            "Every figure above comes from these run files; the hashes are SHA-256 of " +
+            (report.runs.some(run => run.file) ? "Every figure above comes from these run files" :
+                "Every figure above was computed by this command") + "; the hashes are SHA-256 of " +
             "configuration and weights, and of the bytes of the text."),
         el("div", {class: "origins"}, ...report.runs.map(originOf)));
     const when = report.created.replace("T", " at ").replace("Z", " UTC");

@@ -79,7 +79,8 @@ function otherWords() {
                ` bounds sigma, the largest singular value of the Jacobian, by ${
                    formatNumber(tight.value)}; the exact value is ${formatNumber(tight.sigma)}.`)
         ];
-    if (rowsOf.claim.length) return [];
+    const changed = perturbWords();
+    if (changed || rowsOf.claim.length) return changed ?? [];
     return [
         el("h1", {}, "No cell is finished yet"),
         el("p", {},

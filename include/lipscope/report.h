@@ -1,8 +1,9 @@
-/* report.h - one self-contained HTML page from run files. */
+/* report.h - one self-contained HTML page from run files, or of finite changes. */
 #ifndef LIPSCOPE_REPORT_H
 #define LIPSCOPE_REPORT_H
 
-#include "lipscope/status.h"
+#include "lipscope/perturb.h"
+#include "lipscope/tokens.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +19,22 @@ LIPSC_API int lipsc_report_is_built(void);
  * stood under `path` before is lost. */
 LIPSC_API lipsc_status lipsc_report_write(size_t count, const char *const *runs,
                                           const char *path, lipsc_error *err);
+
+/* What changes were made to; members that are NULL are not told. */
+typedef struct {
+    const char *model, *model_hash;   /* as lipsc_model_open takes it                    */
+    const char *text_hash;            /* SHA-256 of its bytes                            */
+    const char *command_line;         /* as typed                                        */
+    const lipsc_tokenizer *tokenizer; /* for the words; NULL: ids as numbers           */
+    size_t n;                         /* tokens of the window                          */
+    uint64_t seed;
+} lipsc_perturbed_of;
+
+/* Writes the page of what lipsc_perturb found to `path`: its rows as a table, and how far
+ * changes are stretched against their size as a chart.  Fails as lipsc_report_write. */
+LIPSC_API lipsc_status lipsc_report_perturbed(const lipsc_perturbation_rows *rows,
+                                              const lipsc_perturbed_of *of,
+                                              const char *path, lipsc_error *err);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,7 @@ PARITY = {
     "attack": ([ls.attack], f"{FILE} layers heads atoms"),  # masses=True, with length=
     "layer": ([ls.layer, ls.Attention.sigma, ls.save, ls.check],
               f"{FILE} upper as-released certify-seconds certify-memory save-direction max-sigma"),  # J.upper(), J.released()
-    "perturb": ([ls.perturb], "pixels"),  # refused there too
+    "perturb": ([ls.perturb], "pixels out"),  # refused there too; a page of the program
     "distance": ([ls.wasserstein, ls.ratio, ls.Measure.load], LAYER),
     "push": ([ls.push, ls.Measure.load], f"{LAYER} merge samples out"),  # Measure.merge, Gaussians.sample, Measure.save
     "split": ([ls.split, ls.pairs, ls.Measure.load], f"{LAYER} samples tol radius restarts step measured search atoms out"),

@@ -23,6 +23,7 @@
 #include "io/replace.h"
 #include "out/table.h"
 #include "report/changes.h"
+#include "report/made.h"
 #include "report/words.h"
 #include "run/growth.h"
 #include "run/rows_file.h"
@@ -211,6 +212,13 @@ static json_t *now(void) { /* UTC, ISO 8601 */
     return json_string(text);
 }
 
+/* Takes over all three, also when it fails. */
+static json_t *page_data(json_t *runs, json_t *texts, json_t *changes) {
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o}", "lipscope", lipsc_version(),
+                     "schema", LIPSC_SCHEMA, "created", now(), "runs", runs, "texts", texts,
+                     "changes", changes);
+}
+
 /* Takes over nothing. */
 static json_t *describe_all(size_t count, const char *const *paths,
                             const lipsc_rows_file *sources) {
@@ -219,10 +227,7 @@ static json_t *describe_all(size_t count, const char *const *paths,
     int good = runs && texts && changes;
     for (size_t i = 0; i < count && good; i++)
         good = !json_array_append_new(runs, describe(paths[i], &sources[i]));
-    if (good)
-        return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o}", "lipscope", lipsc_version(),
-                         "schema", LIPSC_SCHEMA, "created", now(), "runs", runs, "texts",
-                         texts, "changes", changes);
+    if (good) return page_data(runs, texts, changes);
     json_decref(runs);
     json_decref(texts);
     json_decref(changes);
@@ -319,6 +324,23 @@ lipsc_status lipsc_report_write(size_t count, const char *const *runs, const cha
         return lipsc_fail(err, LIPSC_E_ARG, "a report needs a run and a path");
     lipsc_status status = gather(count, runs, &all, err);
     if (!status) status = lipsc_file_replace(path, write_page, all, err);
+    json_decref(all);
+    return status;
+}
+
+lipsc_status lipsc_report_made(json_t *head, size_t count, json_t *const *rows,
+                               const char *path, lipsc_error *err) {
+    int bad = json_object_set_new(head, "created", now());
+    bad |= json_object_set_new(head, "version", json_string(lipsc_version()));
+    bad |= json_object_set_new(head, "count", json_integer((json_int_t)count));
+    bad |= json_object_set_new(head, "fits", json_array());
+    json_t *runs = json_array(), *all = NULL;
+    if (!bad && !add_columns(head, count, rows) && !json_array_append(runs, head))
+        all = page_data(json_incref(runs), json_array(), json_array());
+    const lipsc_status status =
+        all ? lipsc_file_replace(path, write_page, all, err)
+            : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a report");
+    json_decref(runs);
     json_decref(all);
     return status;
 }

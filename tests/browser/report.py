@@ -534,12 +534,60 @@ def test_other_rows(browser, report):
     check("No cell is finished yet" in browser.text("h1"), "a run without cells")
 
 
+def test_perturb(browser, report):
+    """What `perturb -o` writes: every change in the table, those with a step in the chart, at both widths."""
+    words = ["perturb", "builtin:gpt2-nano", "--text", "builtin:lighthouse", "--length", "12", "--layers", "0,3", "--tokens", "2", "-q"]
+    told = subprocess.run([report.binary, *words, "--format", "json", "-o", "changes.html"], check=True, capture_output=True).stdout
+    rows = json.loads(told)
+    rows = rows if isinstance(rows, list) else next(value for value in rows.values() if isinstance(value, list))
+    path = os.path.join(browser.scratch, "changes.html")
+    for width in (1280, 390):
+        for dark in (False, True):
+            browser.open(path, width=width, dark=dark)
+            look = f"at {width} px, {'dark' if dark else 'light'}"
+            equal(browser.run(SMALL), [], "letters below 11 pixels", look)
+            equal(browser.run(STRIPS), [], "empty strips", look)
+            check(browser.run("return document.documentElement.scrollWidth") <= width, "wider than the screen", look)
+            titles = browser.run("return [...document.querySelectorAll('#chart-perturb .role-axis-title text')].map(t => t.textContent)")
+            equal(titles, ["size of the step, |X' − X| / |X|", "output change / input change"], "titles of the axes", look)
+    browser.open(path)
+    equal([browser.text(".kicker"), browser.text("#chart-perturb .subject")], 2 * ["builtin:gpt2-nano · lighthouse · layers 0 to 3"], "subject")
+    check(len(browser.text("#chart-perturb .help p")) > 200, "how to read it")
+    names = ("ratio", "first_order", "upper")
+    for place, layer in enumerate((0, 3, None)):
+        browser.run("""const map = document.querySelector('#chart-perturb select');
+            map.selectedIndex = arguments[0]; map.dispatchEvent(new Event('change'))""", place)
+        time.sleep(0.05)
+        browser.settle()
+        own = [row for row in rows if row["layer"] == layer and row["step"] is not None]
+        want = sorted((row["step"], row[name]) for row in own for name in names if row[name])
+        drawn = browser.run("return lipscope.charts.perturb.view.data('points').map(d => [d.x, d.y])")
+        equal(sorted(map(tuple, drawn)), want, "steps and values of layer", layer)
+        equal(browser.marks("perturb", "points"), len(want), "marks of layer", layer)
+        equal(browser.run("return lipscope.charts.perturb.view.data('lines').map(d => d.y)"), 2 * [own[0]["sigma"]], "the line of sigma")
+    apart = sum(row["change"] in ("drop", "duplicate") for row in rows)
+    check(apart == 4 and browser.text("#chart-perturb .note").startswith("4 windows with a token left out"), "what has no step is said")
+    equal(browser.text(".table .count"), f"{len(rows)} rows", "every change in the table")
+    top = max((row for row in rows if row["ratio"]), key=lambda row: row["ratio"])
+    check(f"×{top['ratio']:.3f}"[:5] in browser.text("h1"), browser.text("h1"), top)
+    saved = list(csv.reader(browser.saved("perturb", "csv").splitlines()))
+    equal([saved[0][5:8], len(saved) - 1], [["step", "ratio", "first_order"], len(own)], "saved numbers")
+    check("was computed by this command" in browser.text("#origin") and "perturb builtin:gpt2-nano" in browser.text("#origin"), "origin")
+    mark = browser.run("""const mark = document.querySelector('#chart-perturb .pointsMarks > path');
+        mark.scrollIntoView({ block: 'center', behavior: 'instant' }); return mark""")
+    ActionChains(browser.driver).move_to_element(mark).perform()
+    browser.wait("!document.getElementById('tip').hidden")
+    check("whole model" in browser.text("#tip") and "ratio" in browser.text("#tip"), browser.text("#tip"))
+
+
 def test_hostile(browser, report):
     evil = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
     rows = [dict(row, model=evil, mask=evil, **{"__proto__": evil, "constructor": evil, evil: evil})
             for row in runs.measure(2, (8, 16, 32), 2)]
     rows += [dict(row, name=evil) for row in runs.bounds()]
     rows += [{"claim": evil, "paper": evil, "measured": evil, "holds": evil}]
+    rows += [{"change": evil, "first_order": 1.0, "step": 0.1, "ratio": 2.0, "from": evil, "sigma": 3.0},
+             {"change": "swap", "first_order": None, "step": "far", "to": [evil]}]
     rows += [{"something": "else", "n": None, "value": {"a": [1, None]}}]
     turned = "a\u202egpj.exe\u2067\u009b"
     rows += [dict(rows[0], model=turned, text=turned)]
@@ -626,9 +674,10 @@ def main():
         subprocess.run([binary, "report", *files, "-q", "-o", page], check=True)
         return os.path.join(scratch, page)
 
+    report.binary = binary
     browser = Browser(driver, chromium, scratch)
     try:
-        for test in (test_one_run, test_verdicts, test_depth, test_words, test_bars, test_table, test_several, test_other_rows, test_hostile,
+        for test in (test_one_run, test_verdicts, test_depth, test_words, test_bars, test_table, test_several, test_other_rows, test_perturb, test_hostile,
                      test_themes, test_many_rows):
             print(test.__name__)
             test(browser, report)

@@ -35,6 +35,20 @@ has out "is written twice"
 run 0 perturb $nano --length 8 --layers 1 --tokens 1 --rows --no-bounds --seed 3 -q
 has out "swap"
 
+# a page beside the table, with the same numbers; where it cannot be written that is said
+# shellcheck disable=SC2086
+if "$bin" perturb $nano --length 8 --layers 1 --tokens 1 --no-bounds -o changes.html >out 2>err; then
+    has err "wrote changes.html"
+    has changes.html '"command":"perturb"'
+    has changes.html '"text_hash"'
+    # shellcheck disable=SC2086
+    run 1 perturb $nano --length 8 --layers 1 --tokens 1 --no-bounds --out no/such/folder/a.html -q
+    has err "no/such/folder/a.html"
+    has out "is left out"
+else
+    has err "this build writes no pages"
+fi
+
 # ids without a tokenizer are told by their numbers, and windows are cut as everywhere
 echo "[5, 6, 7, 8, 9, 10, 11, 12]" >some.ids
 run 0 perturb builtin:gpt2-nano --ids some.ids --length 4 --window 1 --stride 4 --layers 0 --tokens 1 --no-bounds --format json -q
