@@ -108,40 +108,47 @@ static void explain(const view *v, const cli_screen *screen) {
 
 /* ---- Words --------------------------------------------------------------------------- */
 
-/* The token moved most among those that are not taken yet; LIPSC_NONE: none. */
-static size_t next_moved(const lipsc_attack_row *r, size_t taken_count,
+typedef enum { MOST, LEAST } side;
+
+/* The token moved most or least among those that are not taken yet; LIPSC_NONE: none. */
+static size_t next_moved(const lipsc_attack_row *r, side of, size_t taken_count,
                          const size_t *taken) {
     const double alike = 1.001; /* as far: in the order of the text */
+    const double *moved = r->moved.at;
     size_t best = LIPSC_NONE;
     for (size_t i = 0; i < r->moved.count; i++) {
-        int used = !(r->moved.at[i] > 0.0);
+        int used = of == MOST && !(moved[i] > 0.0);
         for (size_t k = 0; k < taken_count; k++) used |= taken[k] == i;
-        if (!used && (best == LIPSC_NONE || r->moved.at[i] > alike * r->moved.at[best]))
+        if (!used && (best == LIPSC_NONE || (of == MOST ? moved[i] > alike * moved[best]
+                                                        : alike * moved[i] < moved[best])))
             best = i;
     }
     return best;
 }
 
-/* Where every token goes as far as it may, none goes furthest. */
-static int all_moved(const lipsc_attack_row *r) {
-    for (size_t i = 0; i < r->moved.count; i++)
-        if (strcmp(r->domain, "around") || r->moved.at[i] < 0.99 * r->radius) return 0;
-    return 1;
+/* The tokens that went as far as they may: among them none goes furthest. */
+static size_t at_limit(const lipsc_attack_row *r) {
+    size_t count = 0;
+    if (strcmp(r->domain, "around") || !(r->radius > 0.0)) return 0;
+    for (size_t i = 0; i < r->moved.count; i++) count += r->moved.at[i] >= 0.99 * r->radius;
+    return count;
 }
 
-static void say_moved(const view *v, const cli_screen *screen, const lipsc_attack_row *r,
-                      const lipsc_tokenizer *tokenizer) {
-    enum { SHOWN = 5, ROOM = 600 };
+enum { SHOWN = 5, ROOM = 600 };
+
+/* "token 3 "er" by 0.12; ...", at most so many; empty: none was moved */
+static void list_moved(const view *v, const lipsc_attack_row *r,
+                       const lipsc_tokenizer *tokenizer, side of, size_t most,
+                       char text[ROOM]) {
     const lipsc_source *source = lipsc_place_source(v->place);
-    size_t taken[SHOWN], count = 0;
-    char text[ROOM] = "", word[CLI_WORD], far[CLI_NUMBER];
-    if (all_moved(r)) {
-        cli_say(screen, "At n = %zu every token was moved as far as it may.", r->n);
-        return;
-    }
-    while (count < SHOWN && (taken[count] = next_moved(r, count, taken)) != LIPSC_NONE) {
-        const size_t i = taken[count], used = strlen(text);
-        snprintf(word, sizeof word, "%s", "");
+    size_t taken[SHOWN];
+    char word[CLI_WORD], far[CLI_NUMBER];
+    *text = '\0';
+    for (size_t count = 0; count < SHOWN && count < most; count++) {
+        const size_t i = taken[count] = next_moved(r, of, count, taken);
+        const size_t used = strlen(text);
+        if (i == LIPSC_NONE) return;
+        *word = '\0';
         if (source && source->ids)
             cli_word(tokenizer,
                      lipsc_window_id(source,
@@ -149,12 +156,25 @@ static void say_moved(const view *v, const cli_screen *screen, const lipsc_attac
                                                         v->set->window),
                                      r->n, i),
                      word);
-        snprintf(text + used, sizeof text - used, "%stoken %zu%s%s by %s",
-                 count ? "; " : "", i, *word ? " " : "", word,
-                 cli_digits(r->moved.at[i], 3, far));
-        count++;
+        snprintf(text + used, ROOM - used, "%stoken %zu%s%s by %s", count ? "; " : "", i,
+                 *word ? " " : "", word, cli_digits(r->moved.at[i], 3, far));
     }
-    if (count) cli_say(screen, "Moved most at n = %zu: %s.", r->n, text);
+}
+
+static void say_moved(const view *v, const cli_screen *screen, const lipsc_attack_row *r,
+                      const lipsc_tokenizer *tokenizer) {
+    const size_t n = r->moved.count, limit = at_limit(r);
+    const side of = limit > SHOWN ? LEAST : MOST;
+    char text[ROOM];
+    list_moved(v, r, tokenizer, of, of == LEAST ? n - limit : n, text);
+    if (limit == n)
+        cli_say(screen, "At n = %zu every token was moved as far as it may.", r->n);
+    else if (of == LEAST)
+        cli_say(screen,
+                "At n = %zu %zu tokens were moved as far as they may; moved least: %s.",
+                r->n, limit, text);
+    else if (*text)
+        cli_say(screen, "Moved most at n = %zu: %s.", r->n, text);
 }
 
 /* An input that was built elsewhere has moved no token. */

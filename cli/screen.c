@@ -98,12 +98,20 @@ static size_t columns_of(const char *text, size_t size) {
     return columns;
 }
 
+/* Up to the next space; a token in quotes, which may begin with one, stays in one piece. */
+static size_t word_size(const char *text) {
+    enum { TOKEN = 48 }; /* bytes; what is longer is a sentence */
+    const char *close = *text == '"' ? strchr(text + 1, '"') : NULL;
+    const size_t quoted = close && close - text < TOKEN ? (size_t)(close - text) : 0;
+    return quoted + strcspn(text + quoted, " \n");
+}
+
 void cli_put_words(FILE *to, const char *text, size_t width, size_t used, size_t indent,
                    const char *end) {
     char word[512];
     int begun = used > 0;
     while (*(text += strspn(text, " \n"))) {
-        size_t size = strcspn(text, " \n");
+        size_t size = word_size(text);
         if (*end && !strncmp(text, "--", 2) && text[size] == ' ' && text[size + 1] != '-')
             size += 1 + strcspn(text + size + 1, " \n"); /* an option with its value */
         const int last = !text[size + strspn(text + size, " \n")];

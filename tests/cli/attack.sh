@@ -51,6 +51,10 @@ run 0 check w.st
 run 1 attack G13 --length 3 --radius 1
 has err "weights"
 
+# around the ten equal tokens of that file: one goes to the limit, the others all as far
+run 0 attack G1 --domain around --radius 1 --restarts 2 --iterations 10 -o one.st -q
+has out "Moved most at n = 10: token 0 by 1.00; token 1 by 0.0588; token 2 by 0.0588;"
+
 # around the input of the file; on the sphere; a measure
 run 0 layer multi --num-heads 4 --kv-heads 2 --format tsv
 here=$(row sigma)
