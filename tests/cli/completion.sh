@@ -44,6 +44,32 @@ if command -v zsh >/dev/null; then
         [ "$_comps[lipscope]" = _lipscope ] && autoload -Uz +X _lipscope && whence -f _lipscope' >loaded 2>&1 ||
         fail "zsh does not load its function: $(cat loaded)"
     grep -q measure loaded || fail "zsh: no measure in its function"
+    # and completes on a terminal of its own: what it hands to compadd when Tab is pressed is in ./offered
+    cat >tab.zsh <<'end'
+zmodload zsh/zpty || exit 1
+wait_for() { for ((i = 0; i < 200; i++)); do [[ -s $1 ]] && return; sleep 0.05; done }
+zpty -b shell zsh -f -i
+zpty -w shell 'fpath=($PWD/made $fpath); autoload -Uz compinit; compinit -u -D'
+zpty -w shell 'compadd() { local -a fit; builtin compadd -A fit "$@"; print -rl -- $fit >>offered; builtin compadd "$@" }'
+zpty -w shell 'echo yes >ready'
+wait_for ready
+zpty -n -w shell "$1"$'\t'
+wait_for offered
+sleep 0.2
+zpty -d shell
+end
+    tab() { # LINE WANTED
+        rm -f ready offered
+        HOME=$PWD zsh -f tab.zsh "$1" >/dev/null 2>&1
+        got=$(sort -u offered 2>/dev/null | grep -v '^$' | tr '\n' ' ')
+        [ "$got" = "$2 " ] || fail "zsh, $1: '$got', not '$2'"
+    }
+    tab 'lipscope mea' measure
+    tab 'lipscope help att' attack
+    tab 'lipscope measure --len' --lengths
+    tab 'lipscope measure m --map nor' norm-attention
+    tab 'lipscope bounds m --format ' 'json table tsv'
+    tab 'lipscope report some' some-file
 fi
 
 run 1 help --completion no/such/folder
