@@ -97,7 +97,7 @@ test-travel:
 # which compute with what the others reach.  Open MPI never frees some of its memory, so its
 # ranks are watched for everything but leaks, in asan-ranks.
 ASAN_WITHOUT = cli\.ranks.*|ranks\..*
-asan-short: ASAN_WITHOUT = cli\.(reproduce|demo|layer_file|measure|measure_run|screens.*|ranks.*)|ranks\..*|repo\..*|unit\.coverage
+asan-short: ASAN_WITHOUT = cli\.(gpu|reproduce|demo|layer_file|measure|measure_run|screens.*|ranks.*)|ranks\..*|repo\..*|unit\.coverage
 asan-short: export LIPSCOPE_FEWER = 8
 asan asan-short:
 	@tools/deps.sh build test

@@ -109,7 +109,7 @@ run 0 $some --format json
 [ "$(field device | sort -u)" = '"cpu"' ] || fail "auto took a GPU for nothing"
 LIPSCOPE_AUTO_SECONDS=0 run 0 $some --format json
 [ "$(field device | sort -u)" = '"cuda"' ] || fail "auto did not take the GPU"
-# under mpirun each rank has its own
+# under mpirun each rank has its own; Open MPI never frees some of its memory
 if command -v mpirun >/dev/null && [ -e "$(dirname "$bin")/liblipscope_mpi.so" ]; then
     LIPSCOPE_FAKE=
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
@@ -117,7 +117,7 @@ if command -v mpirun >/dev/null && [ -e "$(dirname "$bin")/liblipscope_mpi.so" ]
     many="measure builtin:gpt2-nano --text builtin:lighthouse --layers 1,2 --lengths 8,24 --windows 12 --format json"
     run 0 $many --device cpu
     field sigma >cpu.sigma
-    mpirun -n 2 "$bin" $many --device cuda >out 2>err </dev/null || fail "two ranks on two GPUs: $(cat err)"
+    ASAN_OPTIONS=detect_leaks=0 mpirun -n 2 "$bin" $many --device cuda >out 2>err </dev/null || fail "two ranks on two GPUs: $(cat err)"
     field sigma | cmp -s - cpu.sigma || fail "two ranks on two GPUs have other values"
     [ "$(field device | sort -u | tr -d '"\n')" = "cuda:0cuda:1" ] || fail "GPUs of two ranks: $(field device | sort -u)"
 fi
