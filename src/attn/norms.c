@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-double lipsc_length(size_t n, const double *x) {
+double lipsc_safe_length(size_t n, const double *x) {
     double largest = 0.0, sum = 0.0;
 #pragma omp simd reduction(+ : sum)
     for (size_t e = 0; e < n; e++) sum += x[e] * x[e];
@@ -27,7 +27,7 @@ static lipsc_norms norms_of(double frobenius, size_t size, const double *gram,
         return (lipsc_norms){frobenius, frobenius};
     lipsc_dense_gemm(0, 0, size, size, size, 1.0, gram, size, gram, size, 0.0, square,
                      size);
-    const double schatten = 1.0001 * sqrt(sqrt(lipsc_length(size * size, square)));
+    const double schatten = 1.0001 * sqrt(sqrt(lipsc_safe_length(size * size, square)));
     return (lipsc_norms){frobenius, schatten < frobenius ? schatten : frobenius};
 }
 
@@ -35,7 +35,7 @@ static lipsc_norms norms_of(double frobenius, size_t size, const double *gram,
 static lipsc_norms weight_norms(size_t size, size_t d, const double *W, double *room) {
     if (!W) return (lipsc_norms){1.0, 1.0};
     lipsc_dense_gemm(1, 0, size, size, d, 1.0, W, d, W, d, 0.0, room, size);
-    return norms_of(lipsc_length(size * d, W), size, room, room + size * size);
+    return norms_of(lipsc_safe_length(size * d, W), size, room, room + size * size);
 }
 
 static lipsc_norms slice_norms(const lipsc_layer *l, size_t h, double *room) {
@@ -44,7 +44,7 @@ static lipsc_norms slice_norms(const lipsc_layer *l, size_t h, double *room) {
     const double *O = l->O + h * size;
     double frobenius = 0.0;
     for (size_t r = 0; r < l->out_dim; r++)
-        frobenius = hypot(frobenius, lipsc_length(size, O + r * stride));
+        frobenius = hypot(frobenius, lipsc_safe_length(size, O + r * stride));
     lipsc_dense_gemm(0, 1, size, size, l->out_dim, 1.0, O, stride, O, stride, 0.0, room,
                      size);
     return norms_of(frobenius, size, room, room + size * size);

@@ -11,7 +11,7 @@ typedef struct {
 } lipsc_norms;
 
 /* |x|, whatever the size of its entries; infinite or NaN where one of them is */
-double lipsc_length(size_t n, const double *x);
+double lipsc_safe_length(size_t n, const double *x);
 
 /* Of one query head: what it is projected with, and its slice of O (without O one that
  * changes nothing). */

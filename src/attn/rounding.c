@@ -132,10 +132,10 @@ static double spread_of(size_t n, size_t width, const double *y, const double *e
         for (size_t l = 0; l < width; l++) centre[l] += y[i * width + l] / (double)n;
     for (size_t i = 0; i < n; i++) {
         for (size_t l = 0; l < width; l++) away[l] = y[i * width + l] - centre[l];
-        spread[i] = lipsc_length(width, away) + error[i];
+        spread[i] = lipsc_safe_length(width, away) + error[i];
         widest = larger(widest, spread[i]);
     }
-    spread[n] = lipsc_length(width, centre);
+    spread[n] = lipsc_safe_length(width, centre);
     return sink ? larger(widest, spread[n]) : widest;
 }
 
@@ -143,7 +143,7 @@ static double spread_of(size_t n, size_t width, const double *y, const double *e
 static double raw_length(const projection *p, size_t i) {
     double length = 0.0;
     for (size_t h = 0; h < p->norm_dim / p->dim; h++)
-        length = hypot(length, lipsc_length(p->dim, p->raw + (h * p->n + i) * p->dim));
+        length = hypot(length, lipsc_safe_length(p->dim, p->raw + (h * p->n + i) * p->dim));
     return length;
 }
 
@@ -180,7 +180,7 @@ static void project_errors(const projection *p, size_t n, size_t d, const double
             moved_own = smaller(raw_own, 2.0 * least);
             bend = smaller(6.0 * raw / least, 2.0);
         }
-        const double length = lipsc_length(p->dim, y + i * p->dim);
+        const double length = lipsc_safe_length(p->dim, y + i * p->dim);
         out->own_error[i] = factor * moved_own + turns * own.unit * length;
         out->error[i] = factor * moved + turns * in.unit * (length + out->own_error[i]);
         out->length[i] = length + out->own_error[i] + out->error[i];
@@ -222,7 +222,7 @@ static projection side_of(const lipsc_attn *attn, const lipsc_head_norms *norms,
                         .n = n,
                         .raw = raw.q ? (keys ? raw.key : raw.q) + first * n * k : NULL,
                         .weight = lipsc_side_norms(l, norms, keys, index),
-                        .bias = b ? lipsc_length(count * k, b + first * k) : 0.0,
+                        .bias = b ? lipsc_safe_length(count * k, b + first * k) : 0.0,
                         .gain = whole ? gain + index * k : gain,
                         .scale = keys ? 1.0 : l->scale,
                         .norm_eps = l->norm_eps};
@@ -253,7 +253,7 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
                               .norm_dim = dv,
                               .n = n,
                               .weight = norms[h].value,
-                              .bias = l->bv ? lipsc_length(dv, l->bv + g * dv) : 0.0,
+                              .bias = l->bv ? lipsc_safe_length(dv, l->bv + g * dv) : 0.0,
                               .scale = 1.0,
                               .raw = raw.q ? raw.z + g * n * dv : NULL};
     lipsc_rounded_head *r = &w->rows;
@@ -265,7 +265,7 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
 
     r->z_error = r->z_longest = r->z_widest = 0.0;
     for (size_t i = 0; i < n; i++) {
-        const double size = sizes[i], length = lipsc_length(dv, w->z + i * dv);
+        const double size = sizes[i], length = lipsc_safe_length(dv, w->z + i * dv);
         r->z_error = larger(r->z_error, raw_error(&value, i, d, in, size));
         w->near[i] = raw_error(&value, i, d, own, size); /* a free array */
         r->z_longest = larger(r->z_longest, length + w->near[i]);
@@ -421,7 +421,7 @@ static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
     double *sizes = lipsc_alloc(attn->rows.n, sizeof *sizes); /* of the tokens */
     if (!heads || !sizes) status = LIPSC_E_NOMEM;
     for (size_t i = 0; !status && i < attn->rows.n; i++)
-        sizes[i] = lipsc_length(l->d, attn->rows.X + i * l->d);
+        sizes[i] = lipsc_safe_length(l->d, attn->rows.X + i * l->d);
     /* ranks that share it ask for the heads in one order */
     const int shared = lipsc_device_space(attn->device, attn->dtype)->split != NULL;
     const int threads = shared ? 1 : lipsc_attn_threads(attn);

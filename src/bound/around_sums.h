@@ -6,12 +6,7 @@
 #include <math.h>
 
 #include "bound/around.h"
-
-static inline double lipsc_length(size_t width, const double *x) {
-    double sum = 0.0;
-    for (size_t c = 0; c < width; c++) sum += x[c] * x[c];
-    return sqrt(sum);
-}
+#include "core/vector.h"
 
 static inline double lipsc_weighted(size_t count, const double *p, const double *x) {
     double sum = 0.0;

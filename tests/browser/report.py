@@ -401,6 +401,13 @@ STRIPS = """return [...document.querySelectorAll('.picture')].flatMap(p => {
 })"""
 
 
+def check_fits(browser, width, look):
+    """Letters that can be read, no empty room, nothing wider than the screen."""
+    equal(browser.run(SMALL), [], "letters below 11 pixels", look)
+    equal(browser.run(STRIPS), [], "empty strips", look)
+    check(browser.run("return document.documentElement.scrollWidth") <= width, "wider than the screen", look)
+
+
 def test_bars(browser, report):
     """Every kind of chart on one page, wide and narrow, light, dark and on paper: readable, nothing beside the page,
     no strip left empty; and each chart says how to read it and what it is about."""
@@ -417,9 +424,7 @@ def test_bars(browser, report):
         for dark in (False, True):
             browser.open(path, width=width, dark=dark)
             look = f"at {width} px, {'dark' if dark else 'light'}"
-            equal(browser.run(SMALL), [], "letters below 11 pixels", look)
-            equal(browser.run(STRIPS), [], "empty strips", look)
-            check(browser.run("return document.documentElement.scrollWidth") <= width, "wider than the screen", look)
+            check_fits(browser, width, look)
             browser.run("document.querySelector('tr.opens').click()")
             box = browser.run("const b = document.getElementById('cell').getBoundingClientRect(); return [b.left, b.right]")
             check(box[0] >= 0 and box[1] <= width, "an opened cell is wider than the screen", look, box)
@@ -545,9 +550,7 @@ def test_perturb(browser, report):
         for dark in (False, True):
             browser.open(path, width=width, dark=dark)
             look = f"at {width} px, {'dark' if dark else 'light'}"
-            equal(browser.run(SMALL), [], "letters below 11 pixels", look)
-            equal(browser.run(STRIPS), [], "empty strips", look)
-            check(browser.run("return document.documentElement.scrollWidth") <= width, "wider than the screen", look)
+            check_fits(browser, width, look)
             titles = browser.run("return [...document.querySelectorAll('#chart-perturb .role-axis-title text')].map(t => t.textContent)")
             equal(titles, ["size of the step, |X' − X| / |X|", "output change / input change"], "titles of the axes", look)
     browser.open(path)

@@ -24,8 +24,8 @@ static void folder_remove(void) {
 static const char *in_folder(const char *name) {
     static char path[128];
     if (!*folder) {
-        strcpy(folder,
-               access("/dev/shm", W_OK) ? "/tmp/fuzz-XXXXXX" : "/dev/shm/fuzz-XXXXXX");
+        snprintf(folder, sizeof folder, "%s/fuzz-XXXXXX",
+                 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
         if (!mkdtemp(folder)) abort();
         atexit(folder_remove);
     }

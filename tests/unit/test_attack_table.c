@@ -19,7 +19,8 @@
 const char *cli_place_words(const cli_place *s, const char *spec, const lipsc_place *of,
                             char words[CLI_PLACE_WORDS]) {
     (void)s, (void)spec, (void)of;
-    return strcpy(words, "a layer");
+    snprintf(words, CLI_PLACE_WORDS, "a layer");
+    return words;
 }
 
 static const char *const from = "builtin:gpt2-nano";

@@ -56,6 +56,22 @@ typedef struct {
     void *mean;               /* (dirs*n) J: rowsum(P o dS'); J^T: g_i . excess_i      */
 } lipsc_head_dirs;
 
+/* J^T writes where J reads, and reads where it writes. */
+static inline lipsc_head_dirs lipsc_head_dirs_at(size_t dirs, void *dq, void *dk, void *dz,
+                                                 void *heads, void *shift, void *mean) {
+    return (lipsc_head_dirs){.dirs = dirs,
+                             .dq = dq,
+                             .dk = dk,
+                             .dz = dz,
+                             .out = heads,
+                             .g = heads,
+                             .gq = dq,
+                             .gk = dk,
+                             .gz = dz,
+                             .shift = shift,
+                             .mean = mean};
+}
+
 /* Pairs (u, v) of one head, `dirs` blocks of n rows, and the gradient of <u, J v>: added to
  * gq, gk, gz (and gdq, gdk, score), which the caller clears. */
 typedef struct {

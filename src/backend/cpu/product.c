@@ -215,17 +215,8 @@ lipsc_head_dirs lipsc_cpu_head_dirs(const lipsc_cpu_batch *b, size_t rows, size_
     char *dk = (char *)b->dk + key * w->kw * item;
     char *dz = (char *)b->dz + key * w->vw * item;
     char *heads = (char *)b->heads + row * w->vw * item;
-    return (lipsc_head_dirs){.dirs = dirs,
-                             .dq = dq,
-                             .dk = dk,
-                             .dz = dz,
-                             .out = heads,
-                             .g = heads,
-                             .gq = dq,
-                             .gk = dk,
-                             .gz = dz,
-                             .shift = (char *)b->shift + row * item,
-                             .mean = (char *)b->mean + row * item};
+    return lipsc_head_dirs_at(dirs, dq, dk, dz, heads, (char *)b->shift + row * item,
+                              (char *)b->mean + row * item);
 }
 
 static lipsc_head_dirs head_dirs(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,

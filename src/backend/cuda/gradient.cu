@@ -4,6 +4,7 @@
 // 2, values times ln 2.  Rows are worked on in chunks whose matrices of scores fit into a
 // fixed room: products with them by cuBLAS, what happens to a row by a block of threads.
 // Everything of a row is shifted by its value at the row's largest entry, as there.
+#include "block.cuh"
 #include "internal.h"
 
 #include <algorithm>
@@ -24,19 +25,6 @@ struct Chunk {
     int far;
     double cap;
 };
-
-DEV double block_sum(double v) {
-    __shared__ double part[THREADS];
-    part[threadIdx.x] = v;
-    __syncthreads();
-    for (int d = THREADS / 2; d; d >>= 1) {
-        if (threadIdx.x < d) part[threadIdx.x] += part[threadIdx.x + d];
-        __syncthreads();
-    }
-    const double sum = part[0];
-    __syncthreads();
-    return sum;
-}
 
 // The largest of the row's scores and the first key that has it.
 DEV void block_top(double &most, int &where) {
@@ -90,7 +78,7 @@ static __global__ void finish_row(Chunk c) {
     double sum = 0;
     for (int j = lo + threadIdx.x; j < hi; j += THREADS)
         sum += exp2(score(c, head, i, j, S[j]) - largest);
-    sum = block_sum(sum) + exp2(sunk - largest);
+    sum = block_sum<THREADS>(sum) + exp2(sunk - largest);
     const double sink = exp2(sunk - largest) / sum;
     const double t_top = c.cap > 0 ? tanh_of(c, S[top]) : 0;
     const double x_top = X[top] * (1 - t_top * t_top), b_top = B[top], d_top = D[top];
@@ -108,15 +96,15 @@ static __global__ void finish_row(Chunk c) {
         r += p * (j == top ? 0 : slope(j) * X[j] - x_top);
         b += p * (j == top ? 0 : B[j] - b_top);
     }
-    r = block_sum(r) - x_top * sink;
-    b = block_sum(b) - b_top * sink;
+    r = block_sum<THREADS>(r) - x_top * sink;
+    b = block_sum<THREADS>(b) - b_top * sink;
     double mean = 0;
     for (int j = lo + threadIdx.x; j < hi; j += THREADS) {
         const double x = j == top ? 0 : slope(j) * X[j] - x_top;
         const double y = j == top ? 0 : B[j] - b_top, w = j == top ? 0 : D[j] - d_top;
         mean += probability(j) * ((y - b) * (x - r) + w);
     }
-    mean = block_sum(mean) + sink * ((r + x_top) * (b + b_top) - d_top);
+    mean = block_sum<THREADS>(mean) + sink * ((r + x_top) * (b + b_top) - d_top);
     for (int j = threadIdx.x; j < (int)c.n; j += THREADS) {
         if (j < lo || j >= hi) {
             S[j] = X[j] = B[j] = D[j] = 0;

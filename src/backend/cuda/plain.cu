@@ -1,6 +1,7 @@
 // plain.cu - the core once more, naively and in double, on the stored operands: what the
 // fast kernels are compared with.  One block per row; nothing is shared with core.cuh but
 // the description of a batch.
+#include "block.cuh"
 #include "internal.h"
 
 enum { THREADS = 128 };
@@ -19,19 +20,6 @@ template <class S> struct Plain {
     const typename S::Acc *row_scale;
     const typename S::Acc *sinks;
 };
-
-DEV double block_sum(double v) {
-    __shared__ double part[THREADS];
-    part[threadIdx.x] = v;
-    __syncthreads();
-    for (int d = THREADS / 2; d; d >>= 1) {
-        if (threadIdx.x < d) part[threadIdx.x] += part[threadIdx.x + d];
-        __syncthreads();
-    }
-    const double sum = part[0];
-    __syncthreads();
-    return sum;
-}
 
 template <class S>
 DEV double dot(const Plain<S> &p, const typename S::T *a, size_t plane_a,
@@ -101,7 +89,7 @@ template <class S> static __global__ void plain_rows(Plain<S> p) {
     double sum = 0;
     for (int j = lo + threadIdx.x; j < hi; j += THREADS)
         sum += exp2(score(p, h, base, i, j, slope) - largest);
-    sum = block_sum(sum) + exp2(sink - largest);
+    sum = block_sum<THREADS>(sum) + exp2(sink - largest);
     p.max[at] = largest;
     p.inverse[at] = 1 / sum;
     p.sink[at] = exp2(sink - largest) / sum;
@@ -124,7 +112,7 @@ template <class S> static __global__ void plain_jvp(Plain<S> p) {
         const double x = j == p.top[at] ? 0 : ds(j, prob) - shift;
         if (j != p.top[at]) mean += prob * x;
     }
-    mean = block_sum(mean) - shift * p.sink[at];
+    mean = block_sum<THREADS>(mean) - shift * p.sink[at];
     __shared__ double us[THREADS], ps[THREADS];
     double acc[2] = {0, 0};
     for (int j0 = lo; j0 < hi; j0 += THREADS) {
@@ -174,7 +162,7 @@ template <class S> static __global__ void plain_queries(Plain<S> p) {
         if (j != p.top[at])
             mean +=
                 probability(p, h, row, score(p, h, base, i, j, slope)) * (along(j) - shift);
-    mean = block_sum(mean) - shift * p.sink[at];
+    mean = block_sum<THREADS>(mean) - shift * p.sink[at];
     const size_t slot = (dir * p.a.heads + h) * p.tokens + row;
     p.shift[slot] = shift;
     p.mean[slot] = mean;

@@ -284,17 +284,8 @@ lipsc_head_dirs lipsc_part_dirs(const lipsc_rank_part *p, size_t h, size_t g0, i
     char *dq = among_all(p, p->dq, h, block, w->kw * item);
     char *heads = among_all(p, p->heads, h, block, w->vw * item);
     char *dk = (char *)p->all_dk + key * w->kw, *dz = (char *)p->all_dz + key * w->vw;
-    return (lipsc_head_dirs){.dirs = 1,
-                             .dq = dq,
-                             .dk = dk,
-                             .dz = dz,
-                             .out = heads,
-                             .g = heads,
-                             .gq = dq,
-                             .gk = dk,
-                             .gz = dz,
-                             .shift = among_all(p, p->shift, h, block, item),
-                             .mean = among_all(p, p->mean, h, block, item)};
+    return lipsc_head_dirs_at(1, dq, dk, dz, heads, among_all(p, p->shift, h, block, item),
+                              among_all(p, p->mean, h, block, item));
 }
 
 void *lipsc_part_scratch(const lipsc_rank_part *p) {
