@@ -133,7 +133,7 @@ if [ "$(id -u)" != 0 ]; then
     run 1 measure "$nano" --text "$text" --length 8 --run closed/run.db
     has err "closed/run.db: cannot write beside it: "
 elif command -v setpriv >/dev/null && chmod 755 . &&
-    setpriv --reuid=65534 --clear-groups "$bin" --version >/dev/null 2>&1; then
+    setpriv --reuid=65534 --clear-groups "$bin" info "$nano" >/dev/null 2>&1; then
     setpriv --reuid=65534 --clear-groups "$bin" measure "$nano" --text "$text" --length 8 \
         --run "$PWD/closed/run.db" >out 2>err && fail "a read-only folder was written"
     has err "closed/run.db: "
