@@ -219,7 +219,7 @@ static int store(const cli_command *self, const cli_option *option, const char *
     case CLI_CHOICE: {
         const int place = find_choice(option->wanted, text);
         bad = place < 0;
-        if (!bad) *(int *)target = place;
+        if (!bad) *(int *)target = place + (int)option->min;
         break;
     }
     }

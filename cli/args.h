@@ -30,7 +30,8 @@ typedef enum {
     CLI_SEED,   /* uint64_t                                                     */
     CLI_REAL,   /* double, min .. max; `wanted` says so in words                */
     CLI_MAYBE,  /* double, min .. max: the next word if that is a number, else `usual` */
-    CLI_CHOICE, /* int: place in `wanted`, which is like "table|tsv|json"       */
+    CLI_CHOICE, /* int or an enum: place in `wanted`, which is like "table|tsv|json",
+                 * and the first of them is `min`                               */
     CLI_SIZES,  /* cli_sizes, each element in min .. max                        */
     CLI_TEXTS   /* cli_texts: may be given several times                        */
 } cli_kind;

@@ -1,10 +1,11 @@
-/* attack_table.c - the worst inputs for people: sigma of the text itself beside sigma
- * found, and which words were moved most. */
+/* attack_table.c - the worst inputs on standard output: rows, or for people sigma of the
+ * text itself beside sigma found, and which words were moved most. */
 #include "attack_table.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "rows.h"
 #include "screen.h"
 #include "words.h"
 
@@ -211,16 +212,61 @@ static void say_growth(const cli_screen *screen, const lipsc_growth *law) {
                 law->exponent, law->lengths);
 }
 
-lipsc_status attack_table(const lipsc_attacks *found, const cli_place *set,
-                          const char *from, const lipsc_place *place, size_t longest,
-                          int masses) {
+static lipsc_status print_people(const view *v, const char *from, int masses) {
     const cli_screen screen = cli_screen_open();
-    const view v = {found, set, place, longest};
-    introduce(&v, &screen, from, masses);
-    const lipsc_status status = print_rows(&v, &screen);
+    introduce(v, &screen, from, masses);
+    const lipsc_status status = print_rows(v, &screen);
     if (status) return status;
-    explain(&v, &screen);
-    say_words(&v, &screen, from);
-    if (found->has_law) say_growth(&screen, &found->law);
+    explain(v, &screen);
+    say_words(v, &screen, from);
+    if (v->found->has_law) say_growth(&screen, &v->found->law);
     return LIPSC_OK;
+}
+
+/* ---- For programs -------------------------------------------------------------------- */
+
+/* Members of the JSON object behind the fits. */
+#define CASE_LIST(X)                                         \
+    X(measure, FLAG, 0, 0, "", "masses were sought as well") \
+    X(special, FLAG, 0, 0, "", "special tokens stand around the windows")
+
+typedef struct {
+    CASE_LIST(LIPSC_FIELD_MEMBER)
+} record;
+static const lipsc_field case_fields[] = {CASE_LIST(LIPSC_FIELD_ENTRY)};
+
+static int print_records(const cli_command *self, const cli_place *set, int masses,
+                         const lipsc_attacks *found) {
+    cli_rows rows;
+    cli_rows_begin(&rows, self, &set->common, LIPSC_LAYOUT_WIDE, lipsc_attack_fields(), 0);
+    for (size_t i = 0; i < found->count; i++)
+        if (found->rows[i].n != LIPSC_NONE) cli_rows_add(&rows, &found->rows[i]);
+    lipsc_table_list(rows.table, "fits", lipsc_growth_fields(), (size_t)found->has_law,
+                     sizeof found->law, &found->law);
+    lipsc_table_members(rows.table, CLI_FIELDS(case_fields),
+                        &(record){masses, set->source.special});
+    return cli_rows_end(&rows);
+}
+
+/* ---- Together ------------------------------------------------------------------------ */
+
+/* Of the lengths asked for, or of those that are finished. */
+static size_t longest(const lipsc_attacks_settings *asked, const lipsc_attacks *found) {
+    size_t most = 0;
+    if (asked->lengths.count) return asked->lengths.at[asked->lengths.count - 1];
+    for (size_t i = 0; i < found->count; i++)
+        if (found->rows[i].n != LIPSC_NONE && found->rows[i].n > most)
+            most = found->rows[i].n;
+    return most;
+}
+
+int attack_print(const cli_command *self, const cli_place *set, const char *from,
+                 const lipsc_place *place, const lipsc_attacks_settings *asked, int rows,
+                 const lipsc_attacks *found) {
+    const view v = {found, set, place, longest(asked, found)};
+    const int masses = asked->atoms > 0;
+    if (!first_row(&v)) return CLI_DONE;
+    if (rows || set->common.format != LIPSC_FORMAT_TABLE)
+        return print_records(self, set, masses, found);
+    return print_people(&v, from, masses) ? cli_failure(self, "out of memory") : CLI_DONE;
 }

@@ -1,9 +1,10 @@
-/* bounds_table.c - bounds for people: one sentence, then groups of those that hold for the
- * same inputs; refused ones are counted. */
+/* bounds_table.c - bounds on standard output: rows, or for people one sentence, then groups
+ * of those that hold for the same inputs; refused ones are counted. */
 #include <math.h>
 #include <string.h>
 
 #include "bounds_table.h"
+#include "rows.h"
 #include "screen.h"
 
 static int is_upper(const lipsc_bound *b) {
@@ -129,7 +130,7 @@ static void say_around(const cli_screen *screen, const lipsc_neighbourhood *a) {
         isnan(a->below) ? cli_digits_up(a->value, value) : value, a->radius, a->relative);
 }
 
-lipsc_status bounds_table(const lipsc_bounds *all, const char *what) {
+static lipsc_status print_people(const lipsc_bounds *all, const char *what) {
     static const char *const domains[] = {"input", "around", "ball", "all"};
     static const char *const kinds[] = {"upper", "limit", "lower"};
     const cli_screen screen = cli_screen_open();
@@ -145,4 +146,39 @@ lipsc_status bounds_table(const lipsc_bounds *all, const char *what) {
     if (all->has_around) putchar('\n');
     if (all->has_around) say_around(&screen, &all->around);
     return LIPSC_OK;
+}
+
+/* ---- For programs -------------------------------------------------------------------- */
+
+/* Members of the JSON object behind the rows. */
+#define CASE_LIST(X)                                             \
+    X(n, COUNT, 0, 0, "tokens", "of the input")                  \
+    X(special, FLAG, 0, 0, "", "special tokens stand around it") \
+    X(radius, REAL, 0, 0, "", "of the ball")                     \
+    X(p, REAL, 0, 0, "", "of the norms Wp and dp")
+
+typedef struct {
+    CASE_LIST(LIPSC_FIELD_MEMBER)
+} record;
+static const lipsc_field case_fields[] = {CASE_LIST(LIPSC_FIELD_ENTRY)};
+
+static int print_records(const cli_command *self, const cli_place *set,
+                         const lipsc_bounds *b) {
+    cli_rows rows;
+    cli_rows_begin(&rows, self, &set->common, LIPSC_LAYOUT_WIDE, lipsc_bound_fields(), 0);
+    for (size_t i = 0; i < b->count; i++) cli_rows_add(&rows, &b->at[i]);
+    lipsc_table_object(rows.table, "regime", lipsc_regime_fields(),
+                       b->has_regime ? &b->regime : NULL);
+    lipsc_table_members(rows.table, CLI_FIELDS(case_fields),
+                        &(record){b->n, set->source.special, b->radius, b->p});
+    lipsc_table_object(rows.table, "around", lipsc_neighbourhood_fields(),
+                       b->has_around ? &b->around : NULL);
+    return cli_rows_end(&rows);
+}
+
+int bounds_print(const cli_command *self, const cli_place *set, const char *what, int rows,
+                 const lipsc_bounds *bounds) {
+    if (rows || set->common.format != LIPSC_FORMAT_TABLE)
+        return print_records(self, set, bounds);
+    return print_people(bounds, what) ? cli_failure(self, "out of memory") : CLI_DONE;
 }

@@ -1,10 +1,12 @@
-/* bounds_table.h - bounds for people, grouped by what they hold for. */
+/* bounds_table.h - bounds on standard output. */
 #ifndef LIPSC_CLI_BOUNDS_TABLE_H
 #define LIPSC_CLI_BOUNDS_TABLE_H
 
-#include "lipscope/bound.h"
+#include "place.h"
 
-/* what: the layer in words.  LIPSC_E_NOMEM. */
-lipsc_status bounds_table(const lipsc_bounds *bounds, const char *what);
+/* For people grouped by what they hold for, or as rows.  what: the layer in words.  The
+ * exit code. */
+int bounds_print(const cli_command *self, const cli_place *set, const char *what, int rows,
+                 const lipsc_bounds *bounds);
 
 #endif

@@ -9,8 +9,7 @@
 
 typedef struct {
     cli_place from; /* first, for its option tables */
-    double p;
-    double around, below; /* NaN: not asked for */
+    lipsc_bounds_settings set;
     int rows;
 } settings;
 
@@ -38,14 +37,15 @@ static const cli_option options[] = {
            .help =
                "radius of the ball, or layernorm: that of the norm in front of the layer "
                "(default: the longest token)"),
-    OPTION(REAL, "p", "P", p, .wanted = "a number from 1 on", .min = 1, .max = 1e6,
+    OPTION(REAL, "p", "P", set.p, .wanted = "a number from 1 on", .min = 1, .max = 1e6,
            .help = "of the norms Wp and dp (default 4)"),
-    OPTION(REAL, "around", "R", around, .wanted = "a number that is not negative", .min = 0,
-           .max = DBL_MAX,
+    OPTION(REAL, "around", "R", set.around, .wanted = "a number that is not negative",
+           .min = 0, .max = DBL_MAX,
            .help = "also bound sigma at every input whose tokens lie within R of these"),
-    CLI_RELATIVE_OPTION("--around"),
+    CLI_RELATIVE_OPTION(settings, "--around"),
     OPTION(
-        REAL, "below", "S", below, .wanted = "a positive number", .min = 0, .max = DBL_MAX,
+        REAL, "below", "S", set.below, .wanted = "a positive number", .min = 0,
+        .max = DBL_MAX,
         .help =
             "find the largest R for which sigma is proved to stay below S, and take it for "
             "--around"),
@@ -58,50 +58,8 @@ static const cli_option options[] = {
     CLI_OUTPUT_OPTIONS(cli_place),
 };
 
-/* ---- What is printed ----------------------------------------------------------------- */
-
-/* Members of the JSON object behind the rows. */
-#define CASE_LIST(X)                                             \
-    X(n, COUNT, 0, 0, "tokens", "of the input")                  \
-    X(special, FLAG, 0, 0, "", "special tokens stand around it") \
-    X(radius, REAL, 0, 0, "", "of the ball")                     \
-    X(p, REAL, 0, 0, "", "of the norms Wp and dp")
-
-typedef struct {
-    CASE_LIST(LIPSC_FIELD_MEMBER)
-} record;
-static const lipsc_field case_fields[] = {CASE_LIST(LIPSC_FIELD_ENTRY)};
-
-static int print(const cli_command *self, const settings *s, const char *what,
-                 const lipsc_bounds *b) {
-    enum { MOST = 16 };
-    const lipsc_format format = (lipsc_format)s->from.common.format;
-    const lipsc_fields fields = lipsc_bound_fields();
-    lipsc_column columns[MOST];
-    lipsc_error err;
-    if (format == LIPSC_FORMAT_TABLE && !s->rows)
-        return bounds_table(b, what) ? cli_failure(self, "out of memory") : CLI_DONE;
-    lipsc_table *t =
-        lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout,
-                        lipsc_table_columns(fields, 0, format, columns), columns);
-    if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
-    for (size_t i = 0; i < b->count; i++) lipsc_table_record(t, fields, &b->at[i]);
-    lipsc_table_object(t, "regime", lipsc_regime_fields(),
-                       b->has_regime ? &b->regime : NULL);
-    lipsc_table_members(
-        t, (lipsc_fields){sizeof case_fields / sizeof *case_fields, case_fields},
-        &(record){b->n, s->from.source.special, b->radius, b->p});
-    lipsc_table_object(t, "around", lipsc_neighbourhood_fields(),
-                       b->has_around ? &b->around : NULL);
-    const lipsc_status status = lipsc_table_end(t, &err);
-    lipsc_table_free(t);
-    return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
-}
-
-/* ---- Together ------------------------------------------------------------------------ */
-
 static int check(const cli_command *self, const settings *s) {
-    const int around = !isnan(s->around), below = !isnan(s->below);
+    const int around = !isnan(s->set.around), below = !isnan(s->set.below);
     if (around && below)
         return cli_wrong_use(self, "--below S finds the radius: leave out --around");
     if ((around || below) && s->from.radius)
@@ -109,7 +67,7 @@ static int check(const cli_command *self, const settings *s) {
                              "%s: the ball is that of the longest token and the "
                              "neighbourhood: leave out --radius",
                              around ? "--around" : "--below");
-    if (s->from.relative && !around)
+    if (s->set.relative && !around)
         return cli_wrong_use(self, "--relative goes with --around R");
     return CLI_RUN;
 }
@@ -126,24 +84,25 @@ static void tell(void *ctx, size_t done, size_t total) {
     cli_progress_part(&w->line, w->self, "steps of the bounds", done, total);
 }
 
-static int bound(const cli_command *self, const settings *s, const char *what,
-                 lipsc_bounds_settings *set, int of_norm, lipsc_place *place) {
+static int bound(const cli_command *self, settings *s, const char *what, int of_norm,
+                 lipsc_place *place) {
     watch w = {.self = self};
+    char layer[CLI_PLACE_WORDS];
     lipsc_bounds bounds;
     lipsc_error err = {.text = ""};
     cli_progress_begin(&w.line, &s->from.common);
     cli_interrupt_begin();
-    set->stop = cli_interrupted;
-    set->progress = cli_progress_solve;
-    set->steps = tell;
-    set->ctx = &w;
-    const lipsc_status status = lipsc_place_bounds(place, of_norm, set, &bounds, &err);
+    s->set.stop = cli_interrupted;
+    s->set.progress = cli_progress_solve;
+    s->set.steps = tell;
+    s->set.ctx = &w;
+    const lipsc_status status = lipsc_place_bounds(place, of_norm, &s->set, &bounds, &err);
     cli_progress_end(&w.line);
     if (status == LIPSC_E_REFUSED && of_norm)
         return cli_failure(self, "--radius layernorm: %s", err.text);
     if (status && status != LIPSC_E_NOCONV) return cli_place_failure(self, status, &err);
-    char layer[CLI_PLACE_WORDS];
-    int code = print(self, s, cli_place_words(&s->from, what, place, layer), &bounds);
+    cli_place_words(&s->from, what, place, layer);
+    int code = bounds_print(self, &s->from, layer, s->rows, &bounds);
     if (code == CLI_DONE && status) {
         code = CLI_NOT_CONVERGED;
         if (!s->from.common.quiet)
@@ -155,26 +114,18 @@ static int bound(const cli_command *self, const settings *s, const char *what,
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    settings s = {.from = CLI_PLACE_DEFAULT, .p = 4.0, .around = NAN, .below = NAN};
+    settings s = {.from = CLI_PLACE_DEFAULT};
     int operands, of_norm;
-    lipsc_bounds_settings set;
-    lipsc_device *device = NULL;
     lipsc_place *place = NULL;
+    lipsc_bounds_defaults(&s.set);
     int code = cli_parse(self, argc, argv, &s, &operands);
     if (code == CLI_RUN) code = check(self, &s);
-    lipsc_bounds_defaults(&set);
-    set.p = s.p;
-    set.around = s.around;
-    set.relative = s.from.relative;
-    set.below = s.below;
-    if (code == CLI_RUN) code = cli_radius_read(self, &s.from, &set.radius, &of_norm);
-    if (code == CLI_RUN && of_norm && !lipsc_place_is_model(argv[0]))
-        code = cli_wrong_use(self,
-                             "--radius layernorm needs a model: a layer file has no norm");
-    if (code == CLI_RUN) code = cli_place_open(self, &s.from, argv[0], 1, &device, &place);
+    if (code == CLI_RUN)
+        code = cli_radius_read(self, &s.from, argv[0], &s.set.radius, &of_norm);
+    if (code == CLI_RUN) code = cli_place_open(self, &s.from, argv[0], 1, &place);
     if (code == CLI_RUN && lipsc_place_model(place) && !lipsc_place_source(place))
         code = cli_wrong_use(self, "give one of --text, --ids and --pixels");
-    if (code == CLI_RUN) code = bound(self, &s, argv[0], &set, of_norm, place);
+    if (code == CLI_RUN) code = bound(self, &s, argv[0], of_norm, place);
     lipsc_place_close(place);
     return code;
 }

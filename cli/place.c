@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-int cli_radius_read(const cli_command *self, const cli_place *s, double *radius,
-                    int *of_norm) {
+int cli_radius_read(const cli_command *self, const cli_place *s, const char *from,
+                    double *radius, int *of_norm) {
     *radius = NAN;
     *of_norm = s->radius && !strcmp(s->radius, "layernorm");
     if (s->radius && !*of_norm && cli_number_real(s->radius, 0.0, DBL_MAX, radius))
@@ -15,6 +15,9 @@ int cli_radius_read(const cli_command *self, const cli_place *s, double *radius,
                              "invalid value '%s' for '--radius': expected layernorm or "
                              "a number that is not negative",
                              s->radius);
+    if (*of_norm && !lipsc_place_is_model(from))
+        return cli_wrong_use(self,
+                             "--radius layernorm needs a model: a layer file has no norm");
     return CLI_RUN;
 }
 
@@ -60,17 +63,16 @@ static void fill(const cli_place *s, const char *from, int need_input,
 }
 
 int cli_place_open(const cli_command *self, const cli_place *s, const char *from,
-                   int need_input, lipsc_device **device, lipsc_place **out) {
+                   int need_input, lipsc_place **out) {
     lipsc_place_options of;
     lipsc_error err = {.text = ""};
-    *device = NULL;
     *out = NULL;
     lipsc_place_defaults(&of);
     fill(s, from, need_input, &of);
     int code = check(self, s);
     if (code == CLI_RUN) code = read_head(self, s->head, &of.head);
     if (code != CLI_RUN) return code;
-    of.device = *device = s->common.device;
+    of.device = s->common.device;
     const lipsc_status status = lipsc_place_open(&of, out, &err);
     if (status) return cli_place_failure(self, status, &err);
     if (!s->common.quiet) cli_source_say(self, lipsc_place_source(*out));

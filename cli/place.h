@@ -24,25 +24,25 @@ typedef struct {
     uint64_t seed;
     /* the domain */
     const char *radius; /* NULL, a number, or "layernorm" */
-    int relative;       /* radii in mean token lengths    */
 } cli_place;
 
 #define CLI_PLACE_DEFAULT \
     { .scale = NAN, .map = 1, .seed = 1 }
 
-#define CLI_RELATIVE_OPTION(of)                             \
-    CLI_OPTION(cli_place, FLAG, "relative", NULL, relative, \
+/* The settings hold what is asked of the library, `set`. */
+#define CLI_RELATIVE_OPTION(settings, of)                      \
+    CLI_OPTION(settings, FLAG, "relative", NULL, set.relative, \
                .help = "R of " of " counts in lengths of the mean token")
 
-/* The radius as a number (NaN: none is given), or that of the norm.  CLI_RUN, or the exit
- * code after a sentence. */
-int cli_radius_read(const cli_command *self, const cli_place *s, double *radius,
-                    int *of_norm);
+/* The radius as a number (NaN: none is given), or that of the norm, which a layer file has
+ * not.  CLI_RUN, or the exit code after a sentence. */
+int cli_radius_read(const cli_command *self, const cli_place *s, const char *from,
+                    double *radius, int *of_norm);
 
 /* Opens it and says what is worth knowing.  need_input: a layer file must have X.  CLI_RUN,
- * or the exit code after a sentence; close both either way. */
+ * or the exit code after a sentence; close it either way. */
 int cli_place_open(const cli_command *self, const cli_place *s, const char *from,
-                   int need_input, lipsc_device **device, lipsc_place **out);
+                   int need_input, lipsc_place **out);
 
 /* The layer in words: "gpt2/ on alice.txt, layer 3, head 2". */
 enum { CLI_PLACE_WORDS = 600 };

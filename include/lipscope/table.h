@@ -43,7 +43,8 @@ typedef enum {
 
 typedef struct lipsc_table lipsc_table;
 
-/* NULL when memory is short.  columns and command are kept, not copied. */
+/* NULL when memory is short, which the others take: lipsc_table_end then says so.  columns
+ * and command are kept, not copied. */
 LIPSC_API lipsc_table *lipsc_table_new(const char *command, lipsc_format format,
                                        lipsc_layout layout, FILE *to, size_t count,
                                        const lipsc_column *columns);

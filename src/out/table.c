@@ -54,6 +54,7 @@ static void print_many(lipsc_table *t) {
 }
 
 void lipsc_table_row(lipsc_table *t) {
+    if (!t) return;
     print_many(t);
     json_t *row = json_object();
     for (size_t c = 0; row && c < t->count; c++)
@@ -64,6 +65,10 @@ void lipsc_table_row(lipsc_table *t) {
 
 /* Takes over the reference to value. */
 static void set(lipsc_table *t, const char *column, lipsc_column_kind kind, json_t *value) {
+    if (!t) {
+        json_decref(value);
+        return;
+    }
     json_t *row = json_array_get(t->rows, json_array_size(t->rows) - 1);
     size_t c = 0;
     while (c < t->count && strcmp(t->columns[c].name, column)) c++;
@@ -93,6 +98,7 @@ void lipsc_table_bool(lipsc_table *t, const char *column, int value) {
 
 void lipsc_table_reals(lipsc_table *t, const char *column, size_t count,
                        const double *values) {
+    if (!t) return;
     json_t *list = json_array();
     for (size_t i = 0; list && i < count; i++)
         if (json_array_append_new(list, lipsc_json_real(values[i])))
@@ -101,6 +107,7 @@ void lipsc_table_reals(lipsc_table *t, const char *column, size_t count,
 }
 
 void lipsc_table_record(lipsc_table *t, lipsc_fields fields, const void *record) {
+    if (!t) return;
     lipsc_table_row(t);
     json_t *row = json_array_get(t->rows, json_array_size(t->rows) - 1);
     for (size_t i = 0; row && i < fields.count; i++) {
@@ -130,7 +137,9 @@ size_t lipsc_table_columns(lipsc_fields fields, unsigned parts, lipsc_format for
 }
 
 void lipsc_table_member(lipsc_table *t, const char *name, json_t *value) {
-    if (!value || json_object_set_new(t->members, name, value))
+    if (!t)
+        json_decref(value);
+    else if (!value || json_object_set_new(t->members, name, value))
         keep_first(t, LIPSC_E_NOMEM);
 }
 
@@ -158,12 +167,14 @@ void lipsc_table_list(lipsc_table *t, const char *name, lipsc_fields fields, siz
 }
 
 void lipsc_table_flush(lipsc_table *t) {
+    if (!t) return;
     if (t->format == LIPSC_FORMAT_TABLE) lipsc_print_table(t, 1);
     if (t->format == LIPSC_FORMAT_TSV) lipsc_print_tsv(t);
     if (t->format != LIPSC_FORMAT_JSON) fflush(t->to);
 }
 
 lipsc_status lipsc_table_end(lipsc_table *t, lipsc_error *err) {
+    if (!t) return lipsc_fail(err, LIPSC_E_NOMEM, "%s", lipsc_strerror(LIPSC_E_NOMEM));
     if (t->status != LIPSC_OK)
         return lipsc_fail(err, t->status, "cannot store a result: %s",
                           lipsc_strerror(t->status));
