@@ -25,15 +25,6 @@ static const cli_option options[] = {
            .help = "shorter lengths and six windows: a few seconds"),
 };
 
-/* Colours on a terminal that has them, unless NO_COLOR says no (no-color.org). */
-static demo_style choose_style(void) {
-    const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
-    if (!isatty(STDOUT_FILENO) || (no_color && *no_color) || !terminal ||
-        !strcmp(terminal, "dumb"))
-        return (demo_style){"", "", "", ""};
-    return (demo_style){"\033[1m", "\033[36m", "\033[2m", "\033[0m"};
-}
-
 /* CLI_RUN, or the exit code after a sentence. */
 int demo_go_on(const cli_command *self, lipsc_status status, const lipsc_error *err) {
     if (status == LIPSC_OK) return CLI_RUN;
@@ -66,7 +57,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     int code = cli_parse(self, argc, argv, &set, &operands);
     if (code == CLI_RUN) code = check_files(self, set.out);
     if (code != CLI_RUN) return code;
-    const demo_style s = choose_style();
+    const cli_screen s = cli_screen_open();
     lipsc_error err = {.text = ""};
     cli_interrupt_begin();
     printf("%slipscope %s%s: how far can attention stretch a small change of its input?\n",

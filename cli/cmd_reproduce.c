@@ -1,9 +1,7 @@
 /* cmd_reproduce.c - lipscope reproduce: every claim of the table, computed and judged. */
 #define _POSIX_C_SOURCE 200809L
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "interrupt.h"
@@ -14,9 +12,9 @@
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "Models and texts"},
-    OPTION(TEXT, "bert", "DIR", bert,
+    OPTION(TEXT, "bert", "DIR", set.bert,
            .help = "a pretrained encoder (default: a small random BERT)"),
-    OPTION(TEXT, "gpt2", "DIR", gpt2,
+    OPTION(TEXT, "gpt2", "DIR", set.gpt2,
            .help = "a pretrained GPT-2; one that holds the attention of some layers only "
                    "serves the adversarial inputs (default: the built-in gpt2-nano)"),
     OPTION(TEXTS, "text", "FILE", texts,
@@ -25,14 +23,14 @@ static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "Where and how"},
     OPTION(TEXT, "out", "DIR", out,
            .help = "folder for tables, report and run file (default lipscope-reproduce)"),
-    OPTION(TEXT, "run", "FILE", run,
+    OPTION(TEXT, "run", "FILE", set.run_file,
            .help = "the run file (default run.db in that folder); the same command goes on "
                    "from there"),
-    OPTION(FLAG, "quick", NULL, quick,
+    OPTION(FLAG, "quick", NULL, set.quick,
            .help = "few lengths, windows and random layers: shows that everything runs, "
                    "draws no conclusions"),
     OPTION(
-        CHOICE, "only", "PART", only,
+        CHOICE, "only", "PART", set.only, .min = -1,
         .wanted = "all|split|basics|bounds|lemmas|worst|mean-field|regimes|layers|released|"
                   "text|adversarial",
         .help =
@@ -40,119 +38,56 @@ static const cli_option options[] = {
             "layers, released, text or adversarial (default all); the table shows all "
             "that the "
             "run file has"),
-    OPTION(SEED, "seed", "N", seed,
+    OPTION(SEED, "seed", "N", set.seed,
            .help = "seed of start vectors, random layers, random models and resampling "
                    "(default 1)"),
     CLI_THREADS_OPTION(reproduce_settings),
-    OPTION(TEXT, "spoil", "NAME", spoil,
+    OPTION(TEXT, "spoil", "NAME", set.spoil,
            .help = "a self-test: the promise of that line is made 1000 times stronger, so "
                    "that it must come out as `no`"),
     CLI_OUTPUT_OPTIONS(reproduce_settings),
 };
 
-/* The folder, made where it is missing; its parent must be there. */
-static int make_folder(const cli_command *self, const char *path) {
-    struct stat info;
-    if (!mkdir(path, 0777)) return CLI_RUN;
-    const int why = errno;
-    if (!stat(path, &info) && S_ISDIR(info.st_mode)) return CLI_RUN;
-    return cli_failure(self, "%s: cannot make this folder: %s", path,
-                       why == EEXIST ? "a file of that name is there" : strerror(why));
-}
-
-/* ---- What is said meanwhile ---------------------------------------------------------- */
-
-static void say_part(void *ctx, const char *title) {
-    const cli_teller *t = ctx;
-    if (!t->common->quiet) fprintf(stderr, "%s\n", title);
-}
-
-static void say_doing(void *ctx, const char *what) {
-    cli_teller *t = ctx;
-    if (what)
-        cli_progress_say(&t->progress, "%s", what);
-    else
-        cli_progress_end(&t->progress);
-}
-
-static void say_sweep(void *ctx, lipsc_study *study) {
-    const cli_teller *t = ctx;
-    cli_teller_plan(t, study, t->common->device);
-}
-
-/* ---- Together ------------------------------------------------------------------------ */
-
-static lipsc_claims_settings ask(const cli_command *self, const reproduce_settings *s,
-                                 const char *run, const char *line, cli_teller *teller) {
-    lipsc_claims_settings set;
-    lipsc_study_settings told = {.model = NULL};
-    lipsc_claims_defaults(&set);
-    cli_teller_begin(teller, self, &s->common, &told);
-    set.bert = s->bert;
-    set.gpt2 = s->gpt2;
-    set.texts = (lipsc_claim_texts){s->texts.count, s->texts.items};
-    set.quick = s->quick;
-    set.only = s->only - 1;
-    set.seed = s->seed;
-    set.spoil = s->spoil;
-    set.device = s->common.device;
-    set.run_file = run;
-    set.command_line = line;
-    set.stop = told.stop;
-    set.progress = told.progress;
-    set.remark = told.remark;
-    set.part = say_part;
-    set.doing = say_doing;
-    set.sweep = say_sweep;
-    set.ctx = told.ctx;
-    return set;
-}
-
-static int finish(const cli_command *self, const reproduce_settings *s, const char *run,
-                  const lipsc_claims *found) {
-    char page[4400];
-    lipsc_error err;
-    int code = reproduce_print(self, s, found);
-    snprintf(page, sizeof page, "%s/report.html", s->out);
-    if (lipsc_report_is_built() && lipsc_report_write(1, &run, page, &err))
-        code = cli_failure(self, "%s", err.text);
-    return code;
-}
-
-static int reproduce(const cli_command *self, const reproduce_settings *s,
-                     const char *line) {
-    char run[4400];
+static int reproduce(const cli_command *self, reproduce_settings *s) {
     cli_teller teller;
     lipsc_claims found;
     lipsc_error err;
-    snprintf(run, sizeof run, "%s%s", s->run ? s->run : s->out, s->run ? "" : "/run.db");
-    const lipsc_claims_settings set = ask(self, s, run, line, &teller);
-    cli_interrupt_begin();
-    const lipsc_status status = lipsc_claims_run(&set, &found, &err);
-    cli_teller_end(&teller);
     int code;
+    cli_teller_claims(&teller, self, &s->common, &s->set);
+    cli_interrupt_begin();
+    const lipsc_status status = lipsc_claims_run(&s->set, &found, &err);
+    cli_teller_end(&teller);
     if (status == LIPSC_E_STOPPED) {
         cli_interrupt_done();
-        code = cli_failure(self, "interrupted; the same command continues from %s", run);
+        code = cli_failure(self, "interrupted; the same command continues from %s",
+                           s->set.run_file);
     } else {
-        code = status ? cli_failure(self, "%s", err.text) : finish(self, s, run, &found);
+        code =
+            status ? cli_failure(self, "%s", err.text) : reproduce_print(self, s, &found);
     }
     lipsc_claims_free(&found);
     return code;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    reproduce_settings s = {.out = "lipscope-reproduce", .seed = 1};
+    reproduce_settings s = {.out = "lipscope-reproduce"};
+    char inside[4400];
     int operands;
-    char *line = cli_command_line(self, argc, argv);
+    char *line = cli_command_line(self, argc, argv); /* parsing moves the words */
+    lipsc_claims_defaults(&s.set);
     int code = cli_parse(self, argc, argv, &s, &operands);
     for (size_t t = 0; t < s.texts.count && code == CLI_RUN; t++)
         if (!strcmp(s.texts.items[t], "-"))
             code = cli_wrong_use(self, "a text that is read several times cannot come from "
                                        "standard input");
-    if (code == CLI_RUN) code = make_folder(self, s.out);
+    if (code == CLI_RUN) code = reproduce_folder(self, s.out);
     if (code == CLI_RUN) {
-        code = reproduce(self, &s, line);
+        snprintf(inside, sizeof inside, "%s/run.db", s.out);
+        if (!s.set.run_file) s.set.run_file = inside;
+        s.set.texts = (lipsc_claim_texts){s.texts.count, s.texts.items};
+        s.set.device = s.common.device;
+        s.set.command_line = line;
+        code = reproduce(self, &s);
         if (code == CLI_FAILED) rmdir(s.out); /* where nothing came into it */
     }
     free(line);

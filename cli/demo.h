@@ -8,28 +8,24 @@
 #ifndef LIPSC_CLI_DEMO_H
 #define LIPSC_CLI_DEMO_H
 
-#include "args.h"
-
-typedef struct {
-    const char *strong, *accent, *faint, *plain; /* escape sequences, or empty */
-} demo_style;
+#include "screen.h"
 
 enum { DEMO_TRAINED, DEMO_UNTRAINED, DEMO_ENCODER, DEMO_MODELS };
 
 /* CLI_RUN, or the exit code after a sentence. */
 int demo_go_on(const cli_command *self, lipsc_status status, const lipsc_error *err);
 
-lipsc_status demo_outlier(const demo_style *style, lipsc_error *err);
+lipsc_status demo_outlier(const cli_screen *style, lipsc_error *err);
 
 /* An exit code. */
 int demo_models(const cli_command *self, int quick, const char *page,
-                const demo_style *style);
+                const cli_screen *style);
 
 /* A line of lengths, then a line for each layer; at most 80 columns. */
-void demo_model_print(const lipsc_summary *model, const demo_style *style);
+void demo_model_print(const lipsc_summary *model, const cli_screen *style);
 
-void demo_heading(const demo_style *style, const char *text);
-void demo_explain(const demo_style *style, const lipsc_summary models[DEMO_MODELS]);
-void demo_next(const demo_style *style, const char *page);
+void demo_heading(const cli_screen *style, const char *text);
+void demo_explain(const cli_screen *style, const lipsc_summary models[DEMO_MODELS]);
+void demo_next(const cli_screen *style, const char *page);
 
 #endif

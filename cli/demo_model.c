@@ -12,7 +12,7 @@ static const char *number(double x, int decimals, char room[32]) {
 }
 
 static void print_layer(const lipsc_summary *m, const lipsc_layer_summary *layer,
-                        const demo_style *s) {
+                        const cli_screen *s) {
     char room[32], high[32], interval[80];
     printf("%6zu", layer->layer);
     for (size_t i = 0; i < m->length_count; i++) {
@@ -28,7 +28,7 @@ static void print_layer(const lipsc_summary *m, const lipsc_layer_summary *layer
     printf(" %8s\n", number(layer->upper, 3, room));
 }
 
-void demo_model_print(const lipsc_summary *m, const demo_style *s) {
+void demo_model_print(const lipsc_summary *m, const cli_screen *s) {
     printf("%s%6s", s->faint, "layer");
     for (size_t i = 0; i < m->length_count; i++) {
         char length[24];

@@ -82,7 +82,7 @@ static lipsc_study_settings ask(int quick, int which, const char *run, char line
     return s;
 }
 
-static void introduce(const demo_style *style, int which, const lipsc_model_info *info) {
+static void introduce(const cli_screen *style, int which, const lipsc_model_info *info) {
     printf("\n%s%s%s, %s: %zu layers, d = %zu, %s mask\n", style->strong,
            models[which].spec, style->plain, models[which].about, info->layers, info->d,
            info->mask == LIPSC_MASK_NONE ? "no" : "causal");
@@ -90,7 +90,7 @@ static void introduce(const demo_style *style, int which, const lipsc_model_info
 }
 
 static int measure_model(const cli_command *self, int quick, int which, const char *run,
-                         const demo_style *style, lipsc_summary *out) {
+                         const cli_screen *style, lipsc_summary *out) {
     static const cli_common common = {.quiet = 0};
     char line[256];
     lipsc_study_settings s = ask(quick, which, run, line);
@@ -112,7 +112,7 @@ static int measure_model(const cli_command *self, int quick, int which, const ch
     return code;
 }
 
-int demo_models(const cli_command *self, int quick, const char *page, const demo_style *s) {
+int demo_models(const cli_command *self, int quick, const char *page, const cli_screen *s) {
     const double begin = cli_seconds();
     lipsc_summary found[DEMO_MODELS] = {0};
     scratch files;

@@ -10,7 +10,7 @@
 enum { LARGEST = 1000, BAR = 40 };
 
 /* A bar for `value` out of `most`. */
-static void bar(const demo_style *s, double value, double most) {
+static void bar(const cli_screen *s, double value, double most) {
     const int length = (int)lrint(BAR * value / most);
     fputs(s->accent, stdout);
     for (int i = 0; i < length; i++) putchar('#');
@@ -29,7 +29,7 @@ static void make_outlier(size_t n, double R, double *X, lipsc_layer *layer,
     *input = (lipsc_input){.n = n, .X = X};
 }
 
-lipsc_status demo_outlier(const demo_style *s, lipsc_error *err) {
+lipsc_status demo_outlier(const cli_screen *s, lipsc_error *err) {
     static const size_t lengths[] = {2, 10, 30, 100, 300, 1000};
     static double X[LARGEST];
     const double peak = 18.0;

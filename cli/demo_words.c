@@ -9,7 +9,7 @@
 #include "demo.h"
 #include "screen.h"
 
-void demo_heading(const demo_style *s, const char *text) {
+void demo_heading(const cli_screen *s, const char *text) {
     printf("\n%s%s%s\n", s->strong, text, s->plain);
 }
 
@@ -58,7 +58,7 @@ static void explain_growth(const lipsc_summary m[DEMO_MODELS]) {
         tidy(least), tidy(most));
 }
 
-void demo_explain(const demo_style *s, const lipsc_summary m[DEMO_MODELS]) {
+void demo_explain(const cli_screen *s, const lipsc_summary m[DEMO_MODELS]) {
     const lipsc_summary *trained = &m[DEMO_TRAINED];
     double tightest = INFINITY, loosest = 0.0;
     for (int i = 0; i < DEMO_MODELS; i++) {
@@ -82,7 +82,7 @@ void demo_explain(const demo_style *s, const lipsc_summary m[DEMO_MODELS]) {
 }
 
 /* Commands that work as typed, from where this one was. */
-void demo_next(const demo_style *s, const char *page) {
+void demo_next(const cli_screen *s, const char *page) {
     static const struct {
         const char *why, *command;
     } next[] = {

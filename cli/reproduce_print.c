@@ -1,10 +1,23 @@
-/* reproduce_print.c - what `reproduce` leaves behind: tables in its folder, and on standard
- * output paragraphs and the closing table. */
+/* reproduce_print.c - what `reproduce` leaves behind: a folder with tables and a page, and
+ * on standard output paragraphs and the closing table. */
+#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "reproduce.h"
 #include "screen.h"
+
+/* ---- The folder ---------------------------------------------------------------------- */
+
+int reproduce_folder(const cli_command *self, const char *path) {
+    struct stat info;
+    if (!mkdir(path, 0777)) return CLI_RUN;
+    const int why = errno;
+    if (!stat(path, &info) && S_ISDIR(info.st_mode)) return CLI_RUN;
+    return cli_failure(self, "%s: cannot make this folder: %s", path,
+                       why == EEXIST ? "a file of that name is there" : strerror(why));
+}
 
 /* ---- Rows to tables ------------------------------------------------------------------ */
 
@@ -62,6 +75,15 @@ static int write_table(const cli_command *self, const char *folder, const sheet 
     return status ? cli_failure(self, "%s: %s", path, err.text) : CLI_RUN;
 }
 
+static int write_page(const cli_command *self, const char *folder, const char *run) {
+    char page[4400];
+    lipsc_error err;
+    snprintf(page, sizeof page, "%s/report.html", folder);
+    return lipsc_report_is_built() && lipsc_report_write(1, &run, page, &err)
+               ? cli_failure(self, "%s", err.text)
+               : CLI_RUN;
+}
+
 /* ---- For people ---------------------------------------------------------------------- */
 
 static size_t count_lines(const lipsc_claims *c, lipsc_claim_source source,
@@ -115,7 +137,7 @@ static lipsc_status print_people(const reproduce_settings *s, const lipsc_claims
     const lipsc_status status = print_lines(&screen, c);
     putchar('\n');
     print_counts(c);
-    if (s->quick)
+    if (s->set.quick)
         cli_say(&screen,
                 "The quick form shows that everything runs and draws no conclusions: `no` "
                 "is a counterexample, nothing is confirmed.");
@@ -164,5 +186,7 @@ int reproduce_print(const cli_command *self, const reproduce_settings *s,
     if (format == LIPSC_FORMAT_TABLE ? print_people(s, c)
                                      : print(stdout, format, &sheets[0], c, &err))
         return cli_failure(self, "%s", err.text);
-    return conclude(self, s, c);
+    const int verdict = conclude(self, s, c);
+    code = write_page(self, s->out, s->set.run_file);
+    return code == CLI_RUN ? verdict : code;
 }

@@ -24,8 +24,8 @@ size_t cli_screen_width(int fd) {
 cli_screen cli_screen_open(void) {
     const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
     const size_t width = cli_screen_width(STDOUT_FILENO);
-    if (!isatty(STDOUT_FILENO) || (no_colour && *no_colour) ||
-        (term && !strcmp(term, "dumb")))
+    if (!isatty(STDOUT_FILENO) || (no_colour && *no_colour) || !term ||
+        !strcmp(term, "dumb"))
         return (cli_screen){width, "", "", "", ""};
     return (cli_screen){width, "\033[1m", "\033[36m", "\033[2m", "\033[0m"};
 }

@@ -57,4 +57,38 @@ void cli_teller_plan(const cli_teller *t, lipsc_study *study, lipsc_device *devi
              needs.bytes / 1e9);
 }
 
+/* ---- Claims ---------------------------------------------------------------------------
+ */
+
+static void say_part(void *ctx, const char *title) {
+    const cli_teller *t = ctx;
+    if (!t->common->quiet) fprintf(stderr, "%s\n", title);
+}
+
+static void say_doing(void *ctx, const char *what) {
+    cli_teller *t = ctx;
+    if (what)
+        cli_progress_say(&t->progress, "%s", what);
+    else
+        cli_progress_end(&t->progress);
+}
+
+static void say_sweep(void *ctx, lipsc_study *study) {
+    const cli_teller *t = ctx;
+    cli_teller_plan(t, study, t->common->device);
+}
+
+void cli_teller_claims(cli_teller *t, const cli_command *self, const cli_common *common,
+                       lipsc_claims_settings *set) {
+    *t = (cli_teller){.self = self, .common = common};
+    cli_progress_begin(&t->progress, common);
+    set->stop = cli_interrupted;
+    set->progress = show;
+    set->remark = say;
+    set->part = say_part;
+    set->doing = say_doing;
+    set->sweep = say_sweep;
+    set->ctx = t;
+}
+
 void cli_teller_end(cli_teller *t) { cli_progress_end(&t->progress); }
