@@ -14,7 +14,9 @@
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
 #   make fuzz-api   the calls of the library on random layers, FUZZ_SECONDS
 #   make fuzz-afl   the two largest parsers, tokenizers and configurations, by AFL++
-#   make fuzz-long  make fuzz for hours: FUZZ_LONG seconds each (default 3600)
+#   make fuzz-long  FUZZ_LONG seconds in all (default 3600) towards 5*10^8 executions; adds to
+#                   the runs before it, and prints what they add up to
+#   make fuzz-merge  what the long runs reached, by the fewest inputs, into tests/fuzz/corpus
 #   make coverage   what the tests reach of src/: lines and branches
 #   make intervals  simulated sweeps: what the 95 % intervals of growth laws cover
 #   make fuzz-bounds  every bound against the exact value, 10000 layers; enclosures
@@ -109,12 +111,14 @@ asan asan-short:
 asan-ranks: asan
 	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -R '^(cli\.ranks|ranks\.shared_.)$$'
 
-fuzz:
+fuzz: fuzz-programs
+	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
+fuzz-programs:
 	@tools/deps.sh build ci
 	@$(CONFIGURE) -B build-fuzz -DCMAKE_C_COMPILER=clang -DLIPSCOPE_TESTS=OFF \
 	    -DLIPSCOPE_FUZZ=ON >/dev/null
 	@cmake --build build-fuzz/tests/fuzz -j $(JOBS)
-	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 # the whole library is instrumented for it: minutes of compiling
 fuzz-api:
@@ -136,8 +140,14 @@ fuzz-bounds: configure
 	@$(BUILD)/tests/unit/test_zoo 10000
 	@$(BUILD)/tests/unit/test_enclosure 1000000
 
-fuzz-long:
-	@$(MAKE) fuzz FUZZ_SECONDS=$(FUZZ_LONG)
+fuzz-long: fuzz-programs
+	@$(CONFIGURE) -B build-fuzz-bare -DCMAKE_C_COMPILER=clang -DLIPSCOPE_TESTS=OFF \
+	    -DLIPSCOPE_FUZZ=ON -DLIPSCOPE_FUZZ_BARE=ON >/dev/null
+	@cmake --build build-fuzz-bare/tests/fuzz -j $(JOBS)
+	@tools/fuzz_long.py build-fuzz build-fuzz-bare build-fuzz-long $(FUZZ_LONG) $(JOBS)
+
+fuzz-merge: fuzz-programs
+	@tools/fuzz_merge.sh build-fuzz build-fuzz-long/corpus
 
 # TRIES=n: n of each kind and command, spread over k; 0: all
 TRIES ?= 0
@@ -248,5 +258,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short asan-ranks faults fault-program kills power load tsan nightly fuzz fuzz-api fuzz-afl fuzz-long fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short asan-ranks faults fault-program kills power load tsan nightly fuzz fuzz-programs fuzz-api fuzz-afl fuzz-long fuzz-merge fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

@@ -2,7 +2,8 @@
 # Runs every libFuzzer target of a build for some seconds, from its checked-in seeds, as many
 # at once as there are cores.  New inputs go to the build folder; a crash leaves its input
 # there and ends with 1.
-#     fuzz.sh BUILD_DIR SECONDS [TARGET]
+#     fuzz.sh BUILD_DIR SECONDS [TARGET]       FUZZ_CORPUS: where that one keeps new inputs;
+#     FUZZ_TIMEOUT: seconds of the clock (default 10) after which an input counts as a hang
 set -eu
 build=$1 seconds=$2
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -19,9 +20,10 @@ one() { # NAME
     [ "$name" != fuzz_args ] || quiet=3 # it says what is wrong, a million times
     dict=$root/tests/fuzz/$dict.dict
     [ -f "$dict" ] || dict=
-    mkdir -p "$build/corpus/$name"
-    "$build/tests/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-        -close_fd_mask=$quiet ${dict:+-dict="$dict"} -artifact_prefix="$build/$name-" "$build/corpus/$name" "$seeds" \
+    corpus=${FUZZ_CORPUS:-$build/corpus/$name}
+    mkdir -p "$corpus"
+    "$build/tests/fuzz/$name" -max_total_time="$seconds" -timeout="${FUZZ_TIMEOUT:-10}" -rss_limit_mb=2048 -print_final_stats=1 \
+        -close_fd_mask=$quiet ${dict:+-dict="$dict"} -artifact_prefix="$build/$name-" "$corpus" "$seeds" \
         >"$build/$name.log" 2>&1 || { tail -n 60 "$build/$name.log"; exit 1; }
     awk -v name="$name" '/cov: / { for (i = 1; i < NF; i++) if ($i == "cov:") reached = $(i + 1) }
         /number_of_executed_units/ { runs = $2 }

@@ -1,6 +1,7 @@
 /* fuzz_args.c - any bytes as a command line, words ended by NUL, along a table with every
  * kind of option: a value that is accepted lies within its limits. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,14 @@
 #include "core/mem.h"
 #include "ranks.h"
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What it says a million times is thrown away: not one system call for each word of it. */
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    (void)argc, (void)argv;
+    return setvbuf(stderr, NULL, _IOFBF, 1 << 16);
+}
 
 /* The table here has no --device: nobody is to open one. */
 lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out,

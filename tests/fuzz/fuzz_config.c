@@ -1,10 +1,12 @@
-/* fuzz_config.c - any bytes as a config.json: what is accepted must describe every tensor
- * with an exact size, and what is refused has a sentence. */
-#include "model/tensors.h"
-
+/* fuzz_config.c - any bytes as a config.json, or as a GGUF file whose notes are one: what
+ * is accepted must describe every tensor with an exact size, and what is refused has a
+ * sentence. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "model/gguf_config.h"
+#include "model/tensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,12 +23,16 @@ static void check_tensors(const lipsc_config *c) {
     }
 }
 
-static void check_part(const uint8_t *data, size_t size, lipsc_part part) {
+static void check_refusal(const lipsc_error *err) {
+    if (!err->code || strncmp(err->text, "fuzz: ", 6) != 0) abort();
+}
+
+static void check_part(const char *text, size_t size, lipsc_part part) {
     lipsc_config c;
     lipsc_error err;
     memset(&err, 0, sizeof err);
-    if (lipsc_config_parse((const char *)data, size, "fuzz", part, &c, &err)) {
-        if (!err.code || strncmp(err.text, "fuzz: ", 6) != 0) abort();
+    if (lipsc_config_parse(text, size, "fuzz", part, &c, &err)) {
+        check_refusal(&err);
         return;
     }
     if (!c.family || !c.layers || !c.d || !c.heads || !c.kv_heads || !c.head_dim ||
@@ -39,7 +45,26 @@ static void check_part(const uint8_t *data, size_t size, lipsc_part part) {
     lipsc_config_free(&c);
 }
 
+static void check_gguf(const uint8_t *data, size_t size) {
+    lipsc_gguf *gguf = NULL;
+    lipsc_error err;
+    char *json = NULL;
+    memset(&err, 0, sizeof err);
+    if (lipsc_gguf_parse(data, size, "fuzz", &gguf, &err) ||
+        lipsc_gguf_config(gguf, &json, &err))
+        check_refusal(&err);
+    else
+        check_part(json, strlen(json), LIPSC_PART_WHOLE);
+    free(json);
+    lipsc_gguf_free(gguf);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    for (int part = 0; part < LIPSC_PARTS; part++) check_part(data, size, (lipsc_part)part);
+    if (size >= 4 && !memcmp(data, "GGUF", 4)) {
+        check_gguf(data, size);
+        return 0;
+    }
+    for (int part = 0; part < LIPSC_PARTS; part++)
+        check_part((const char *)data, size, (lipsc_part)part);
     return 0;
 }

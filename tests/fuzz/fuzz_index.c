@@ -1,7 +1,10 @@
 /* fuzz_index.c - any bytes as model.safetensors.index.json of a folder with two small
  * files: what is accepted has tensors that are readable and found by name. */
-#define _DEFAULT_SOURCE /* mkdtemp */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "folder.h"
+#include "sentence.h"
 #include "io/checkpoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -36,8 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         made = 1;
     }
     folder_put("model.safetensors.index.json", data, size);
-    in_folder("");
-    if (lipsc_checkpoint_open(folder, &checkpoint, &err))
+    if (lipsc_checkpoint_open(FOLDER, &checkpoint, &err))
         check_sentence(&err);
     else
         check(checkpoint);

@@ -1,16 +1,14 @@
-/* fuzz_tokenizer.c - any bytes as a tokenizer.json and, after the first NUL, as a text:
- * what is accepted must encode the text into ids that exist, or say why not. */
-#include "core/mem.h"
-#include "token/token.h"
-
+/* fuzz_tokenizer.c - any bytes as a tokenizer.json and, after the first NUL, as a text, or
+ * as a GGUF file with a tokenizer: what is accepted must encode the text into ids that
+ * exist, or say why not. */
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "core/mem.h"
+#include "sentence.h"
+#include "token/token.h"
 
-static void check_sentence(const lipsc_error *err) {
-    if (!err->code || !err->text[0] || !memchr(err->text, '\0', sizeof err->text)) abort();
-}
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void use(lipsc_tokenizer *tokenizer, const char *text, size_t size) {
     lipsc_error err = {0};
@@ -33,8 +31,26 @@ static void use(lipsc_tokenizer *tokenizer, const char *text, size_t size) {
     }
 }
 
+static const char usual[] = "It's  caf\xc3\xa9 <s> \xe4\xb8\xad\n 12 \xff";
+
+static int from_gguf(const uint8_t *data, size_t size) {
+    lipsc_gguf *gguf = NULL;
+    lipsc_tokenizer *tokenizer = NULL;
+    lipsc_error err = {0};
+    if (lipsc_gguf_parse(data, size, "fuzz", &gguf, &err) ||
+        lipsc_tokenizer_from_gguf(gguf, &tokenizer, &err)) {
+        check_sentence(&err);
+        if (tokenizer) abort();
+    } else {
+        use(tokenizer, usual, sizeof usual - 1);
+    }
+    lipsc_gguf_free(gguf);
+    lipsc_tokenizer_free(tokenizer);
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char usual[] = "It's  caf\xc3\xa9 <s> \xe4\xb8\xad\n 12 \xff";
+    if (size >= 4 && !memcmp(data, "GGUF", 4)) return from_gguf(data, size);
     const uint8_t *end = memchr(data, '\0', size);
     const size_t json = end ? (size_t)(end - data) : size;
     lipsc_tokenizer *tokenizer = NULL;

@@ -1,8 +1,11 @@
 /* fuzz_vocab.c - any bytes as the files of a tokenizer without a tokenizer.json.  They are
  * cut at NUL: vocab.txt (empty: there is none), vocab.json, merges.txt, options, a text. */
-#define _DEFAULT_SOURCE /* mkdtemp */
+#include <stdlib.h>
+#include <string.h>
+
 #include "core/mem.h"
 #include "folder.h"
+#include "sentence.h"
 #include "token/token.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -36,11 +39,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (part)
             folder_put(names[i], data, part);
         else
-            unlink(in_folder(names[i]));
+            folder_remove(names[i]);
         data = end ? end + 1 : data + size;
         size = end ? size - part - 1 : 0;
     }
-    if (lipsc_tokenizer_read(folder, &tokenizer, &err))
+    if (lipsc_tokenizer_read(FOLDER, &tokenizer, &err))
         check_sentence(&err);
     else
         use(tokenizer, (const char *)data, size);

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""The long fuzz run, in rounds that add up.
+
+    fuzz_long.py SANITIZED_BUILD BARE_BUILD STATE SECONDS [JOBS]
+    fuzz_long.py --table STATE
+
+Each round gives one target ROUND seconds, the one that is furthest behind what is wanted of
+it, under the sanitizers or without them (three times as fast; what it keeps is read again by
+the next round under the sanitizers).  STATE/rounds.tsv has a line for every round, ever:
+another run adds to it.  Its seconds are the processor's.  It ends after SECONDS, or when every target has its executions and its
+coverage has stopped growing; a finding leaves its input in the build folder and ends with 1.
+"""
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+
+ROUND = int(os.environ.get("FUZZ_ROUND", 60))
+SANITIZED_SHARE = 0.25  # of the seconds of each target
+SETTLED = 0.1  # no new edge in this share of a target's executions: it has stopped growing
+# Executions wanted, in millions: 500 in all. Where an execution is cheap there are more.
+WANTED = {
+    "ids": 120, "safetensors": 95, "gguf": 95, "gauss_file": 70, "measure_file": 45, "layer_file": 30,
+    "args": 16, "tokenizer": 10, "index": 8, "config": 6, "vocab": 4, "run_file": 1,
+}  # fmt: skip
+COLUMNS = ["target", "build", "executions", "seconds", "edges", "features", "finding"]
+Round = collections.namedtuple("Round", COLUMNS)
+
+
+def read(state):
+    rounds = []
+    path = state / "rounds.tsv"
+    for line in path.read_text().splitlines()[1:] if path.exists() else []:
+        r = Round(*line.split("\t"))
+        rounds.append(Round(r.target, r.build, int(r.executions), float(r.seconds), int(r.edges), int(r.features), r.finding))
+    return rounds
+
+
+class Target:
+    """What all rounds of a target add up to."""
+
+    def __init__(self, name, rounds):
+        own = [r for r in rounds if r.target == name]
+        self.name, self.rounds = name, len(own)
+        self.executions = sum(r.executions for r in own)
+        self.seconds = {b: sum(r.seconds for r in own if r.build == b) for b in ("sanitized", "bare")}
+        self.sanitized = sum(r.executions for r in own if r.build == "sanitized")
+        self.findings = sum(r.finding != "" for r in own)
+        # coverage of the last rounds of each build, and the executions since it grew last
+        self.edges, self.features, self.since = {}, {}, 0
+        for r in own:
+            self.since += r.executions
+            if r.edges > self.edges.get(r.build, 0):
+                if r.build in self.edges:
+                    self.since = 0
+                self.edges[r.build] = r.edges
+            self.features[r.build] = max(r.features, self.features.get(r.build, 0))
+
+    def done(self):
+        return self.executions / (1e6 * WANTED[self.name])
+
+    def settled(self):
+        return len(self.edges) == 2 and self.since >= SETTLED * self.executions
+
+    def build(self):
+        both = sum(self.seconds.values())
+        return "sanitized" if self.seconds["sanitized"] <= SANITIZED_SHARE * both else "bare"
+
+
+def targets(rounds):
+    return [Target(name, rounds) for name in WANTED]
+
+
+def next_target(rounds, busy):
+    """Coverage that still grows counts as a target that is not done."""
+    open_ones = [t for t in targets(rounds) if t.name not in busy and (t.done() < 1 or not t.settled())]
+    return min(open_ones, key=Target.done) if open_ones else None
+
+
+def last(pattern, text, otherwise=0):
+    found = re.findall(pattern, text)
+    return int(found[-1]) if found else otherwise
+
+
+def fuzz(root, folder, state, target, build, seconds):
+    env = dict(os.environ, FUZZ_CORPUS=str(state / "corpus" / target))
+    process = subprocess.Popen([root / "tools/fuzz.sh", folder, str(seconds), "fuzz_" + target], env=env,
+                               stdout=subprocess.DEVNULL)  # fmt: skip
+    _, status, used = os.wait4(process.pid, 0)
+    code = process.returncode = os.waitstatus_to_exitcode(status)
+    log = (folder / f"fuzz_{target}.log").read_text(errors="replace")
+    runs = last(r"number_of_executed_units: *(\d+)", log, last(r"#(\d+)\t", log))
+    finding = ""
+    if code:
+        saved = re.findall(r"Test unit written to (\S+)", log)
+        finding = saved[-1] if saved else f"ended with {code}: {folder}/fuzz_{target}.log"
+    return Round(target, build, runs, round(used.ru_utime + used.ru_stime, 1), last(r"cov: (\d+)", log), last(r"ft: (\d+)", log), finding)
+
+
+def run(root, folders, state, seconds, jobs):
+    state.mkdir(parents=True, exist_ok=True)
+    path, lock, busy = state / "rounds.tsv", threading.Lock(), set()
+    if not path.exists():
+        path.write_text("\t".join(COLUMNS) + "\n")
+    end, bad = time.time() + seconds, []
+
+    def work():
+        while True:
+            with lock:
+                target = next_target(read(state), busy)
+                left = int(end - time.time())
+                if not target or left < 5:
+                    return
+                busy.add(target.name)
+            build = target.build()
+            r = fuzz(root, folders[build], state, target.name, build, min(ROUND, left))
+            with lock:
+                busy.remove(target.name)
+                with path.open("a") as f:
+                    f.write("\t".join(str(x) for x in r) + "\n")
+                if r.finding:
+                    bad.append(r)
+                    print(f"{target.name}: {r.finding}", flush=True)
+
+    workers = [threading.Thread(target=work) for _ in range(jobs)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    return 1 if bad else 0
+
+
+def table(state):
+    rounds = read(state)
+    print("| target | executions | under the sanitizers | seconds | edges (sanitized, bare) | executions since the last new edge | findings |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for t in targets(rounds):
+        edges = ", ".join(str(t.edges.get(b, "-")) for b in ("sanitized", "bare"))
+        print(f"| `fuzz_{t.name}` | {t.executions:,} | {t.sanitized:,} | {sum(t.seconds.values()):,.0f} | {edges} "
+              f"| {t.since:,}{'' if t.settled() else ' (still growing)'} | {t.findings} |")  # fmt: skip
+    print(f"| all | {sum(r.executions for r in rounds):,} | {sum(r.executions for r in rounds if r.build == 'sanitized'):,} "
+          f"| {sum(r.seconds for r in rounds):,.0f} | | | {sum(r.finding != '' for r in rounds)} |")  # fmt: skip
+
+
+def main():
+    if len(sys.argv) == 3 and sys.argv[1] == "--table":
+        return table(pathlib.Path(sys.argv[2]))
+    if len(sys.argv) not in (5, 6):
+        sys.exit(__doc__.strip())
+    root = pathlib.Path(__file__).resolve().parent.parent
+    sanitized, bare, state = (pathlib.Path(p).resolve() for p in sys.argv[1:4])
+    jobs = int(sys.argv[5]) if len(sys.argv) == 6 else os.cpu_count()
+    code = run(root, {"sanitized": sanitized, "bare": bare}, state, float(sys.argv[4]), jobs)
+    table(state)
+    sys.exit(code)
+
+
+main()
