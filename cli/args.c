@@ -209,7 +209,8 @@ static int store(const cli_command *self, const cli_option *option, const char *
         break;
     case CLI_REAL:
     case CLI_MAYBE:
-        bad = cli_number_real(text, option->min, option->max, target);
+        bad = cli_number_real(text, option->min, option->max, target) ||
+              (option->nonzero && *(double *)target == 0.0);
         break;
     case CLI_SIZES:
         errno = 0;

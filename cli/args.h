@@ -44,6 +44,7 @@ typedef struct {
     size_t offset;     /* of the member that it fills                          */
     double min, max;
     double usual;       /* of CLI_MAYBE                                         */
+    int nonzero;        /* of CLI_REAL: 0 is refused, as `wanted` says          */
     const char *wanted; /* see cli_kind                                         */
     const char *help;   /* NULL: another spelling, not listed                   */
 } cli_option;
@@ -127,21 +128,27 @@ typedef struct {
                .wanted = "a number between 0 and 1", .min = DBL_MIN, \
                .max = 1 - DBL_EPSILON, .help = "of `upper_prob` (default 0.999)")
 
-/* How a layer file is read; the settings have num_heads, kv_heads, causal, sliding, scale.
- */
-#define CLI_LAYER_OPTIONS(settings)                                                       \
-    CLI_OPTION(settings, SIZE, "num-heads", "H", num_heads, .min = 1, .max = 65536,       \
-               .help = "query heads (default: as the file says, or 1)"),                  \
-        CLI_OPTION(settings, SIZE, "kv-heads", "G", kv_heads, .min = 1, .max = 65536,     \
-                   .help =                                                                \
-                       "key/value heads (default: as the file says, or as query heads)"), \
-        CLI_OPTION(settings, FLAG, "causal", NULL, causal,                                \
-                   .help = "token i sees j when j <= i"),                                 \
-        CLI_OPTION(settings, SIZE, "sliding", "W", sliding, .min = 1, .max = 1e15,        \
-                   .help = "token i sees j when 0 <= i - j < W"),                         \
-        CLI_OPTION(settings, REAL, "scale", "S", scale,                                   \
-                   .wanted = "a number other than zero", .min = -DBL_MAX, .max = DBL_MAX, \
-                   .help = "factor of the scores (default: as the file says, or "         \
+/* How a layer file is read; the settings have a cli_layer_file `file`. */
+typedef struct {
+    size_t num_heads, kv_heads, sliding;
+    int causal;
+    double scale; /* 0: the default */
+} cli_layer_file;
+
+#define CLI_LAYER_OPTIONS(settings)                                                        \
+    CLI_OPTION(settings, SIZE, "num-heads", "H", file.num_heads, .min = 1, .max = 65536,   \
+               .help = "query heads (default: as the file says, or 1)"),                   \
+        CLI_OPTION(settings, SIZE, "kv-heads", "G", file.kv_heads, .min = 1, .max = 65536, \
+                   .help =                                                                 \
+                       "key/value heads (default: as the file says, or as query heads)"),  \
+        CLI_OPTION(settings, FLAG, "causal", NULL, file.causal,                            \
+                   .help = "token i sees j when j <= i"),                                  \
+        CLI_OPTION(settings, SIZE, "sliding", "W", file.sliding, .min = 1, .max = 1e15,    \
+                   .help = "token i sees j when 0 <= i - j < W"),                          \
+        CLI_OPTION(settings, REAL, "scale", "S", file.scale,                               \
+                   .wanted = "a number other than zero", .min = -DBL_MAX, .max = DBL_MAX,  \
+                   .nonzero = 1,                                                           \
+                   .help = "factor of the scores (default: as the file says, or "          \
                            "1/sqrt(k), or 1 with A)")
 
 /* One layer of a model, for the commands that take just one; the settings have layer, head,

@@ -150,7 +150,7 @@ static int measure(const cli_command *self, const settings *s, const lipsc_measu
     const lipsc_status status = lipsc_distance_between(a, b, &set, &found, &err);
     if (status && status != LIPSC_E_NOCONV) return cli_failure(self, "%s", err.text);
     lipsc_ratio ratio;
-    const int acted = s->from.file || s->from.model;
+    const int acted = s->from.path || s->from.model;
     int code = acted ? images(self, s, a, b, &set, &ratio) : CLI_RUN;
     if (code == CLI_RUN) code = CLI_DONE;
     if (code == CLI_DONE && s->plan) {
@@ -172,7 +172,7 @@ static int gaussians(const cli_command *self, const settings *s, char **path) {
     if (s->conditional || s->sinkhorn > 0 || s->plan || (s->p > 0 && s->p != 2.0))
         return cli_wrong_use(self, "between Gaussians there is W_2 in closed form, nothing "
                                    "else");
-    return gauss_distance(self, &s->from, s->from.file || s->from.model, path[0], path[1]);
+    return gauss_distance(self, &s->from, s->from.path || s->from.model, path[0], path[1]);
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
@@ -182,7 +182,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (code != CLI_RUN) return code;
     if (s.sinkhorn > 0 && s.plan)
         return cli_wrong_use(self, "--plan needs an exact distance, without --sinkhorn");
-    if (s.sinkhorn > 0 && (s.from.file || s.from.model))
+    if (s.sinkhorn > 0 && (s.from.path || s.from.model))
         return cli_wrong_use(self, "a ratio needs exact distances, without --sinkhorn");
     if (lipsc_gauss_file_recognised(argv[0]) && lipsc_gauss_file_recognised(argv[1]))
         return gaussians(self, &s, argv);

@@ -6,13 +6,15 @@
 #include "certify.h"
 #include "interrupt.h"
 #include "layer_table.h"
+#include "place.h"
 #include "ranks.h"
 
 typedef struct {
     cli_common common;
-    size_t num_heads, kv_heads, sliding, count, max_products;
-    int causal, dtype, solver, upper, as_released;
-    double scale, tol, probability, max_sigma;
+    cli_layer_file file;
+    size_t count, max_products;
+    int dtype, solver, upper, as_released;
+    double tol, probability, max_sigma;
     uint64_t seed;
     const char *save_direction;
     cli_certify certify;
@@ -128,24 +130,13 @@ static int run(const cli_command *self, int argc, char **argv) {
     lipsc_svd_settings defaults;
     lipsc_svd_defaults(&defaults);
     settings s = {.certify = CLI_CERTIFY_DEFAULTS,
-                  .scale = NAN,
                   .max_sigma = INFINITY,
                   .probability = defaults.probability,
                   .seed = defaults.seed};
     int operands;
     const int code = cli_parse(self, argc, argv, &s, &operands);
     if (code != CLI_RUN) return code;
-    if (s.scale == 0.0) /* would mean "default" to the library */
-        return cli_wrong_use(self, "invalid value '0' for '--scale': expected a number "
-                                   "other than zero");
-    const lipsc_layer_options how = {
-        .heads = s.num_heads,
-        .kv_heads = s.kv_heads,
-        .scale = isnan(s.scale) ? 0.0 : s.scale,
-        .mask = s.sliding ? LIPSC_MASK_SLIDING
-                          : (s.causal ? LIPSC_MASK_CAUSAL : LIPSC_MASK_NONE),
-        .window = s.sliding,
-        .need_input = 1};
+    const lipsc_layer_options how = cli_layer_file_how(&s.file, 1);
     lipsc_layer_file file;
     lipsc_error err;
     if (lipsc_layer_file_read(argv[0], &how, &file, &err))

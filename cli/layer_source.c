@@ -1,30 +1,23 @@
 /* layer_source.c - the layer that acts on a measure. */
 #include "layer_source.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "source.h"
+#include "place.h"
 
 static int open_file(const cli_command *self, const layer_settings *s, int timed,
                      layer_source *out) {
-    const lipsc_layer_options how = {
-        .heads = s->num_heads,
-        .kv_heads = s->kv_heads,
-        .scale = isnan(s->scale) ? 0.0 : s->scale,
-        .mask = s->sliding ? LIPSC_MASK_SLIDING
-                           : (s->causal ? LIPSC_MASK_CAUSAL : LIPSC_MASK_NONE),
-        .window = s->sliding};
+    const lipsc_layer_options how = cli_layer_file_how(&s->file, 0);
     lipsc_error err;
-    if (lipsc_layer_file_read(s->file, &how, &out->file, &err))
+    if (lipsc_layer_file_read(s->path, &how, &out->file, &err))
         return cli_failure(self, "%s", err.text);
     out->layer = out->file.layer;
     /* times of the file are those of its own tokens; those of the measure say who sees whom
      * in place of the file's causal mask */
     const lipsc_mask mask = out->layer.mask;
-    if (mask == LIPSC_MASK_TIMES || (timed && mask == LIPSC_MASK_CAUSAL && !s->causal))
+    if (mask == LIPSC_MASK_TIMES || (timed && mask == LIPSC_MASK_CAUSAL && !s->file.causal))
         out->layer.mask = LIPSC_MASK_NONE;
-    out->name = s->file;
+    out->name = s->path;
     return CLI_RUN;
 }
 
@@ -58,13 +51,10 @@ static int open_model(const cli_command *self, const layer_settings *s, int time
 int layer_source_open(const cli_command *self, const layer_settings *s, int timed,
                       layer_source *out) {
     memset(out, 0, sizeof *out);
-    if (s->scale == 0.0) /* would mean "default" to the library */
-        return cli_wrong_use(self, "invalid value '0' for '--scale': expected a number "
-                                   "other than zero");
-    if (!s->file == !s->model)
+    if (!s->path == !s->model)
         return cli_wrong_use(self, "give the layer with --layer LAYERFILE, or with --model "
                                    "MODEL --layers L");
-    return s->file ? open_file(self, s, timed, out) : open_model(self, s, timed, out);
+    return s->path ? open_file(self, s, timed, out) : open_model(self, s, timed, out);
 }
 
 void layer_source_close(layer_source *source) {

@@ -9,10 +9,8 @@
  */
 typedef struct {
     cli_common common;
-    const char *file; /* --layer */
-    size_t num_heads, kv_heads, sliding;
-    int causal;
-    double scale;
+    const char *path; /* --layer */
+    cli_layer_file file;
     const char *model, *head;
     size_t layer;
     int map, mask, part;
@@ -22,11 +20,11 @@ typedef struct {
 enum { LAYER_MASK_MODEL, LAYER_MASK_NONE, LAYER_MASK_CAUSAL };
 
 #define LAYER_SETTINGS_DEFAULT \
-    { .scale = NAN, .map = 1, .seed = 1 }
+    { .map = 1, .seed = 1 }
 
 #define LAYER_SOURCE_OPTIONS                                                         \
     {.kind = CLI_GROUP, .name = "The layer"},                                        \
-        CLI_OPTION(layer_settings, TEXT, "layer", "LAYERFILE", file,                 \
+        CLI_OPTION(layer_settings, TEXT, "layer", "LAYERFILE", path,                 \
                    .help = "a layer file; its X, weights and times are not used"),   \
         CLI_LAYER_OPTIONS(layer_settings),                                           \
         CLI_OPTION(layer_settings, TEXT, "model", "MODEL", model,                    \

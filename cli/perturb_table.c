@@ -1,10 +1,12 @@
-/* perturb_table.c - what changes of finite size do, for people: a line for each layer, the
- * same on a logarithmic scale, and what single words do to the whole model. */
+/* perturb_table.c - what changes of finite size do, on standard output: rows, or for people
+ * a line for each layer, the same on a logarithmic scale, and what single words do to the
+ * whole model. */
 #include "perturb_table.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "rows.h"
 #include "screen.h"
 #include "words.h"
 
@@ -198,8 +200,8 @@ static lipsc_status print_tokens(const cli_screen *screen,
     return status;
 }
 
-lipsc_status perturb_table(const lipsc_perturbation_rows *rows, double noise,
-                           const lipsc_tokenizer *tokenizer) {
+static lipsc_status print_people(const lipsc_perturbation_rows *rows, double noise,
+                                 const lipsc_tokenizer *tokenizer) {
     const cli_screen screen = cli_screen_open();
     cli_say(
         &screen,
@@ -213,4 +215,30 @@ lipsc_status perturb_table(const lipsc_perturbation_rows *rows, double noise,
     if (!status) print_chart(&screen, rows, noise);
     if (!status) status = print_tokens(&screen, rows, tokenizer);
     return status;
+}
+
+/* ---- Together ------------------------------------------------------------------------ */
+
+static int print_records(const cli_command *self, const cli_common *common,
+                         const lipsc_perturbation_rows *found,
+                         const lipsc_tokenizer *tokenizer) {
+    cli_rows rows;
+    char from[CLI_WORD], to[CLI_WORD];
+    cli_rows_begin(&rows, self, common, LIPSC_LAYOUT_WIDE, lipsc_perturbed_fields(), 0);
+    for (size_t i = 0; i < found->count; i++) {
+        const lipsc_perturbed_row row = lipsc_perturbed_row_of(
+            &found->at[i], cli_word(tokenizer, found->at[i].from, from),
+            cli_word(tokenizer, found->at[i].to, to));
+        cli_rows_add(&rows, &row);
+    }
+    return cli_rows_end(&rows);
+}
+
+int perturb_print(const cli_command *self, const cli_common *common, int rows, double noise,
+                  const lipsc_perturbation_rows *found, const lipsc_tokenizer *tokenizer) {
+    if (rows || common->format != LIPSC_FORMAT_TABLE)
+        return print_records(self, common, found, tokenizer);
+    return print_people(found, noise > 0 ? noise : 1e-3, tokenizer)
+               ? cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM))
+               : CLI_DONE;
 }

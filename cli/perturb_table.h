@@ -1,13 +1,12 @@
-/* perturb_table.h - what changes of finite size do, for people: a table and a chart. */
+/* perturb_table.h - what changes of finite size do, on standard output. */
 #ifndef LIPSC_CLI_PERTURB_TABLE_H
 #define LIPSC_CLI_PERTURB_TABLE_H
 
-#include "lipscope/perturb.h"
-#include "lipscope/tokens.h"
+#include "place.h"
 
-/* noise: the size that is shown; tokenizer: NULL where tokens are numbers.  LIPSC_E_NOMEM.
- */
-lipsc_status perturb_table(const lipsc_perturbation_rows *rows, double noise,
-                           const lipsc_tokenizer *tokenizer);
+/* The screen for people, or rows.  noise: the size that is shown, 0: the smallest;
+ * tokenizer: NULL where tokens are numbers.  The exit code. */
+int perturb_print(const cli_command *self, const cli_common *common, int rows, double noise,
+                  const lipsc_perturbation_rows *found, const lipsc_tokenizer *tokenizer);
 
 #endif

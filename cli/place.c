@@ -6,6 +6,17 @@
 #include <math.h>
 #include <string.h>
 
+lipsc_layer_options cli_layer_file_how(const cli_layer_file *file, int need_input) {
+    return (lipsc_layer_options){.heads = file->num_heads,
+                                 .kv_heads = file->kv_heads,
+                                 .scale = file->scale,
+                                 .mask = file->sliding  ? LIPSC_MASK_SLIDING
+                                         : file->causal ? LIPSC_MASK_CAUSAL
+                                                        : LIPSC_MASK_NONE,
+                                 .window = file->sliding,
+                                 .need_input = need_input};
+}
+
 int cli_radius_read(const cli_command *self, const cli_place *s, const char *from,
                     double *radius, int *of_norm) {
     *radius = NAN;
@@ -22,9 +33,6 @@ int cli_radius_read(const cli_command *self, const cli_place *s, const char *fro
 }
 
 static int check(const cli_command *self, const cli_place *s) {
-    if (s->scale == 0.0) /* would mean "default" to the library */
-        return cli_wrong_use(self, "invalid value '0' for '--scale': expected a number "
-                                   "other than zero");
     if (!!s->source.text + !!s->source.ids + !!s->source.pixels > 1)
         return cli_wrong_use(self, "give one of --text, --ids and --pixels");
     return cli_source_check(self, &s->source);
@@ -44,14 +52,7 @@ static void fill(const cli_place *s, const char *from, int need_input,
                  lipsc_place_options *of) {
     static const lipsc_mask masks[] = {LIPSC_MASK_NONE, LIPSC_MASK_NONE, LIPSC_MASK_CAUSAL};
     of->from = from;
-    of->file = (lipsc_layer_options){.heads = s->num_heads,
-                                     .kv_heads = s->kv_heads,
-                                     .scale = isnan(s->scale) ? 0.0 : s->scale,
-                                     .mask = s->sliding  ? LIPSC_MASK_SLIDING
-                                             : s->causal ? LIPSC_MASK_CAUSAL
-                                                         : LIPSC_MASK_NONE,
-                                     .window = s->sliding,
-                                     .need_input = need_input};
+    of->file = cli_layer_file_how(&s->file, need_input);
     of->part = (lipsc_part)s->part;
     of->seed = s->seed;
     of->layer = s->layer;

@@ -10,10 +10,7 @@
  */
 typedef struct {
     cli_common common;
-    /* a layer file */
-    size_t num_heads, kv_heads, sliding;
-    int causal;
-    double scale;
+    cli_layer_file file;
     /* a model */
     lipsc_source_options source;
     size_t layer, length, window;
@@ -27,12 +24,15 @@ typedef struct {
 } cli_place;
 
 #define CLI_PLACE_DEFAULT \
-    { .scale = NAN, .map = 1, .seed = 1 }
+    { .map = 1, .seed = 1 }
 
 /* The settings hold what is asked of the library, `set`. */
 #define CLI_RELATIVE_OPTION(settings, of)                      \
     CLI_OPTION(settings, FLAG, "relative", NULL, set.relative, \
                .help = "R of " of " counts in lengths of the mean token")
+
+/* need_input: the file must have X. */
+lipsc_layer_options cli_layer_file_how(const cli_layer_file *file, int need_input);
 
 /* The radius as a number (NaN: none is given), or that of the norm, which a layer file has
  * not.  CLI_RUN, or the exit code after a sentence. */

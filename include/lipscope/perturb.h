@@ -13,6 +13,7 @@
 #define LIPSCOPE_PERTURB_H
 
 #include "lipscope/model.h"
+#include "lipscope/row.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -77,6 +78,31 @@ LIPSC_API lipsc_status lipsc_perturb(lipsc_model *model, size_t n, const uint32_
                                      const lipsc_perturb_settings *set,
                                      lipsc_perturbation_rows *out, lipsc_error *err);
 LIPSC_API void lipsc_perturbation_free(lipsc_perturbation_rows *rows);
+
+/* The same for programs and pages, with words in place of ids.
+ * X(member, kind, part, shown, unit, what it says) */
+#define LIPSC_PERTURBED_LIST(X)                                                          \
+    X(change, TEXT, 0, 1, "", "swap, noise, drop or duplicate")                          \
+    X(layer, COUNT, 0, 1, "", "whose attention is looked at; null: the whole model")     \
+    X(token, COUNT, 0, 1, "", "which was changed; null: all")                            \
+    X(from, TEXT, 0, 1, "", "its word")                                                  \
+    X(to, TEXT, 0, 1, "", "the word that it became; null: none")                         \
+    X(step, REAL, 0, 1, "", "|X' - X| / |X| at the input of the map")                    \
+    X(ratio, REAL, 0, 1, "", "|f(X') - f(X)| / |X' - X|")                                \
+    X(first_order, REAL, 0, 1, "", "what the derivative predicts for it")                \
+    X(sigma, REAL, 0, 1, "", "at X: no direction does more, for small changes")          \
+    X(upper, REAL, 0, 1, "", "proved: no less than ratio")                               \
+    X(others, REAL, 0, 1, "", "how far the outputs of the other tokens moved, relative") \
+    X(logits, REAL, 0, 1, "", "the same of their logits; null: it says nothing of them")
+
+typedef struct {
+    LIPSC_PERTURBED_LIST(LIPSC_FIELD_MEMBER)
+} lipsc_perturbed_row;
+
+LIPSC_API lipsc_fields lipsc_perturbed_fields(void);
+/* from, to: words of its ids, kept where the change has such tokens. */
+LIPSC_API lipsc_perturbed_row lipsc_perturbed_row_of(const lipsc_perturbed *perturbed,
+                                                     const char *from, const char *to);
 
 /* The `count` tokens whose embeddings are nearest to that of id, nearest first, itself and
  * those with the same embedding left out; distance (count) or NULL.  *found may be less

@@ -17,6 +17,7 @@
 #include "lipscope/bound.h"
 #include "lipscope/file.h"
 #include "lipscope/fit.h"
+#include "lipscope/perturb.h"
 #include "lipscope/source.h"
 
 #ifdef __cplusplus
@@ -72,6 +73,15 @@ LIPSC_API lipsc_status lipsc_place_export(lipsc_place *place, const char *path,
 LIPSC_API lipsc_status lipsc_place_bounds(lipsc_place *place, int radius_of_norm,
                                           const lipsc_bounds_settings *set,
                                           lipsc_bounds *out, lipsc_error *err);
+
+/* ---- Finite changes --------------------------------------------------------------- */
+
+/* lipsc_perturb of the window, through all layers of the model or those of the settings; on
+ * the device of the place.  LIPSC_E_ARG also where it has no tokens: a layer file, an
+ * image. */
+LIPSC_API lipsc_status lipsc_place_perturb(lipsc_place *place,
+                                           const lipsc_perturb_settings *set,
+                                           lipsc_perturbation_rows *out, lipsc_error *err);
 
 /* ---- Attacks ---------------------------------------------------------------------- */
 

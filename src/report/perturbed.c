@@ -22,32 +22,22 @@ static json_t *word(const lipsc_tokenizer *tokenizer, uint32_t id) {
     return shown;
 }
 
-static json_t *place(size_t i) {
-    return i == SIZE_MAX ? json_null() : json_integer((json_int_t)i);
-}
-
-/* Under the names of the rows that `perturb` prints.  NULL when memory is short. */
+/* The row that `perturb` prints, and what it is of.  NULL when memory is short. */
 static json_t *row_of(const lipsc_perturbed *r, const lipsc_perturbed_of *of) {
-    json_t *row = json_object();
+    json_t *from = word(of->tokenizer, r->from), *to = word(of->tokenizer, r->to);
+    const lipsc_perturbed_row made =
+        lipsc_perturbed_row_of(r, json_string_value(from), json_string_value(to));
+    json_t *row =
+        from && to ? lipsc_fields_json(lipsc_perturbed_fields(), &made, ~0u) : NULL;
     int bad = !row;
 #define SET(name, value) bad |= json_object_set_new(row, name, value)
-    SET("change", json_string(lipsc_change_name(r->change)));
-    SET("layer", place(r->layer));
-    SET("token", place(r->token));
-    SET("from", r->token == SIZE_MAX ? json_null() : word(of->tokenizer, r->from));
-    SET("to", r->change == LIPSC_CHANGE_SWAP ? word(of->tokenizer, r->to) : json_null());
-    SET("step", lipsc_json_real(r->step));
-    SET("ratio", lipsc_json_real(r->ratio));
-    SET("first_order", lipsc_json_real(r->first));
-    SET("sigma", lipsc_json_real(r->sigma));
-    SET("upper", lipsc_json_real(r->upper));
-    SET("others", lipsc_json_real(r->others));
-    SET("logits", lipsc_json_real(r->logits));
     SET("n", json_integer((json_int_t)of->n));
     SET("model", lipsc_json_text(of->model));
     SET("model_hash", lipsc_json_text(of->model_hash));
     SET("text_hash", lipsc_json_text(of->text_hash));
 #undef SET
+    json_decref(from);
+    json_decref(to);
     if (!bad) return row;
     json_decref(row);
     return NULL;

@@ -130,6 +130,12 @@ size_t place_given(const lipsc_place *p) {
     return p->has_source && p->source.ids ? lipsc_window_whole(&p->source) : 0;
 }
 
+/* Of the window: as asked for, or all of the ids. */
+static size_t window_length(const lipsc_place *p) {
+    const int ids = p->set.source.ids || p->set.source.id_list;
+    return p->set.length ? p->set.length : ids ? place_given(p) : 64;
+}
+
 lipsc_status place_run(lipsc_place *p, size_t longest, size_t n, lipsc_error *err) {
     const lipsc_source_options *from = &p->set.source;
     lipsc_status status = lipsc_window_check(p->set.from, p->info, from, &p->source,
@@ -206,8 +212,7 @@ static lipsc_status find_input(lipsc_place *p, lipsc_input *input, lipsc_error *
     }
     if (!p->has_source)
         return lipsc_fail(err, LIPSC_E_ARG, "a model needs a text, ids or an image");
-    const int ids = p->set.source.ids || p->set.source.id_list;
-    const size_t n = p->set.length ? p->set.length : ids ? place_given(p) : 64;
+    const size_t n = window_length(p);
     const lipsc_status status = place_run(p, n, n, err);
     if (status) return status;
     *input = (lipsc_input){.n = lipsc_acts_length(p->acts),
@@ -258,6 +263,32 @@ lipsc_status lipsc_place_bounds(lipsc_place *p, int radius_of_norm,
         if (status && status != LIPSC_E_NOCONV) status = blame(p, status, &why, err);
     }
     place_point_free(&point);
+    return status;
+}
+
+/* ---- Finite changes ------------------------------------------------------------------ */
+
+lipsc_status lipsc_place_perturb(lipsc_place *p, const lipsc_perturb_settings *set,
+                                 lipsc_perturbation_rows *out, lipsc_error *err) {
+    lipsc_error why = {.text = ""};
+    lipsc_perturb_settings used = *set;
+    *out = (lipsc_perturbation_rows){0};
+    if (!p->has_source || p->source.pixels)
+        return lipsc_fail(err, LIPSC_E_ARG,
+                          "there are no tokens to change: a model needs "
+                          "a text or ids");
+    const size_t n = window_length(p);
+    lipsc_status status = lipsc_window_check(p->set.from, p->info, &p->set.source,
+                                             &p->source, n, n, p->set.window, err);
+    if (status) return status;
+    uint32_t *ids = lipsc_alloc(n, sizeof *ids);
+    if (!ids) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for ids");
+    const size_t start = lipsc_window_start(&p->set.source, n, n, p->set.window);
+    for (size_t i = 0; i < n; i++) ids[i] = lipsc_window_id(&p->source, start, n, i);
+    used.device = p->set.device;
+    status = lipsc_perturb(p->model, n, ids, &used, out, &why);
+    if (status) blame(p, status, &why, err);
+    lipsc_release(ids);
     return status;
 }
 
