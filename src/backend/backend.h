@@ -93,6 +93,8 @@ typedef struct {
     size_t half;    /* tokens from which on LIPSC_F16 pays, which weights_new then takes; 0:
                      * it does not                                                       */
     int raw;        /* inputs may bring their projections (lipsc_rows.raw)               */
+    int rows_alone; /* a row of what stands in a model (output, linear_apply, rowwise) has
+                     * bits that only the rows it sees decide, however many follow        */
     size_t batch_tokens; /* that keep it busy in one batch.  Work is then queued, each
                           * thread's in its own order: a vector stays with a thread.  0: as
                           * many as suit a CPU, whose threads hand vectors to each other  */

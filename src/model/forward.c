@@ -186,22 +186,29 @@ static lipsc_status find_output(lipsc_model *m, lipsc_acts *a, int threads,
 /* ---- Beginnings
  * ------------------------------------------------------------------------------- */
 
-/* x0 (n, d): the input of block 0, which is rounded to the precision of the run. */
-static lipsc_status begin(lipsc_model *m, lipsc_dtype dtype, size_t n, const double *x0,
-                          lipsc_acts **out, lipsc_error *err) {
-    const lipsc_space *space = lipsc_space_host(dtype);
-    const size_t count = n * m->config.d;
+/* A window of which nothing is known; NULL: out of memory. */
+static lipsc_acts *new_acts(const lipsc_model *m, lipsc_dtype dtype, size_t n) {
     lipsc_acts *a = lipsc_alloc_zero(1, sizeof *a);
-    if (!a) return no_memory(m, n, err);
+    if (!a) return NULL;
     a->n = n;
     a->dtype = dtype;
     a->blocks = m->config.layers;
     a->inputs = lipsc_alloc_zero(a->blocks + 1, sizeof *a->inputs);
     a->attn_in = lipsc_alloc_zero(a->blocks, sizeof *a->attn_in);
     a->attn_out = lipsc_alloc_zero(a->blocks, sizeof *a->attn_out);
+    if (a->inputs && a->attn_in && a->attn_out) return a;
+    lipsc_acts_free(a);
+    return NULL;
+}
+
+/* x0 (n, d): the input of block 0, which is rounded to the precision of the run. */
+static lipsc_status begin(lipsc_model *m, lipsc_dtype dtype, size_t n, const double *x0,
+                          lipsc_acts **out, lipsc_error *err) {
+    const lipsc_space *space = lipsc_space_host(dtype);
+    const size_t count = n * m->config.d;
+    lipsc_acts *a = new_acts(m, dtype, n);
     void *x = lipsc_space_alloc(space, count);
-    lipsc_status status = LIPSC_OK;
-    if (!a->inputs || !a->attn_in || !a->attn_out || !x) status = no_memory(m, n, err);
+    lipsc_status status = a && x ? LIPSC_OK : no_memory(m, n, err);
     if (!status) status = lipsc_space_upload(space, count, x0, x);
     if (!status) status = keep(m, space, n, x, &a->inputs[0], err);
     lipsc_space_release(space, x);
@@ -210,6 +217,44 @@ static lipsc_status begin(lipsc_model *m, lipsc_dtype dtype, size_t n, const dou
     else
         *out = a;
     return status;
+}
+
+int lipsc_model_looks_back(const lipsc_model *m) {
+    int back = lipsc_device_table(m->home)->rows_alone;
+    for (size_t l = 0; l < m->config.layers; l++) {
+        const lipsc_mask mask = lipsc_config_mask(&m->config, l);
+        back = back && (mask == LIPSC_MASK_CAUSAL || mask == LIPSC_MASK_SLIDING);
+    }
+    return back;
+}
+
+/* *to = the first count numbers of from, where there are any; 0: out of memory. */
+static int copy_first(size_t count, const double *from, double **to) {
+    if (!from) return 1;
+    *to = lipsc_alloc(count, sizeof **to);
+    if (*to) memcpy(*to, from, count * sizeof **to);
+    return *to != NULL;
+}
+
+lipsc_status lipsc_acts_first(const lipsc_model *m, const lipsc_acts *whole, size_t n,
+                              lipsc_acts **first, lipsc_error *err) {
+    const size_t count = n * m->config.d;
+    lipsc_acts *a = new_acts(m, whole->dtype, n);
+    if (!a) return no_memory(m, n, err);
+    int ok = copy_first(count, whole->inputs[a->blocks], &a->inputs[a->blocks]) &&
+             copy_first(count, whole->output, &a->output);
+    for (size_t l = 0; l < a->blocks && ok; l++)
+        ok = copy_first(count, whole->inputs[l], &a->inputs[l]) &&
+             copy_first(count, whole->attn_in[l], &a->attn_in[l]) &&
+             copy_first(count, whole->attn_out[l], &a->attn_out[l]);
+    a->passed = whole->passed;
+    a->attended = whole->attended;
+    if (!ok) {
+        lipsc_acts_free(a);
+        return no_memory(m, n, err);
+    }
+    *first = a;
+    return LIPSC_OK;
 }
 
 /* Room for (n, d) numbers: the sizes come from outside. */

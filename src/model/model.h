@@ -33,6 +33,13 @@ lipsc_status lipsc_acts_attend(lipsc_model *model, lipsc_acts *acts, int threads
                                lipsc_error *err);
 void lipsc_acts_forget(lipsc_acts *acts);
 
+/* Whether tokens see none behind them, so that the first tokens of a window are, to the
+ * last bit, what a window of these alone is: its beginning is then `first`, n tokens as far
+ * on their way as the whole. */
+int lipsc_model_looks_back(const lipsc_model *model);
+lipsc_status lipsc_acts_first(const lipsc_model *model, const lipsc_acts *whole, size_t n,
+                              lipsc_acts **first, lipsc_error *err);
+
 lipsc_linop lipsc_map_linop(lipsc_map *map);
 
 /* lipsc_map_new at several windows.  Those of heads and attention are handles of one batch

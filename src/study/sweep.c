@@ -3,7 +3,8 @@
  * Windows go through the model together, a few layers at a time, as many as needs.c has
  * room for: the weights of these are made ready once for all windows, and of a window on
  * its way only its residual stream is kept.  The forward pass of a window is thus made
- * once and shared by its layers and heads.
+ * once and shared by its layers and heads; where tokens see none behind them, also by the
+ * shorter windows that begin where it does.
  *
  * Products of short windows are too small to feed several threads, so cells are spread over
  * the threads, one thread each, and those of the same layer at several short windows are
@@ -29,6 +30,7 @@ static const double small_pair = 5e7;
 /* Cells first .. first+count-1 share a window and a length. */
 typedef struct {
     size_t first, count;
+    size_t n, start;
     size_t last; /* layer of its last open cell */
     double cost; /* of one pair of products     */
     int alone;   /* all threads work for it     */
@@ -46,7 +48,8 @@ struct study_sweep {
     size_t done, open;           /* cells of this run: finished, and all of them */
     double done_cost, open_cost; /* the same in operations                       */
     study_kind kind;
-    int status; /* lipsc_status of the first failure, which ends it     */
+    int beginnings; /* of a window are what windows of these tokens alone are   */
+    int status;     /* lipsc_status of the first failure, which ends it         */
     lipsc_error err;
 };
 typedef struct study_sweep sweep;
@@ -162,9 +165,22 @@ lipsc_status lipsc_sweep_status(const study_sweep *s, lipsc_error *err) {
     return (lipsc_status)s->status;
 }
 
-/* Runs the window through the layers of the span, or as far as a cell needs it. */
-static lipsc_status pass_span(sweep *s, group *g, span at, int threads, lipsc_error *err) {
+/* Whether what g needs is the beginning of a window that has been there. */
+static int follows(const sweep *s, const group *g, const group *leader) {
+    return s->beginnings && leader && leader->acts && g->start == leader->start &&
+           g->n <= leader->n && g->last <= leader->last;
+}
+
+/* Runs the window through the layers of the span, or as far as a cell needs it.  leader: a
+ * window of the same threads that is through, or NULL. */
+static lipsc_status pass_span(sweep *s, group *g, const group *leader, span at, int threads,
+                              lipsc_error *err) {
     lipsc_study *study = s->study;
+    if (follows(s, g, leader)) {
+        lipsc_acts_free(g->acts);
+        g->acts = NULL;
+        return lipsc_acts_first(study->model, leader->acts, g->n, &g->acts, err);
+    }
     const study_cell *first = &study->cells[g->first];
     lipsc_status status = LIPSC_OK;
     if (!g->acts)
@@ -178,11 +194,11 @@ static lipsc_status pass_span(sweep *s, group *g, span at, int threads, lipsc_er
     return status;
 }
 
-static void compute_window(sweep *s, group *g, span at, int threads) {
+static void compute_window(sweep *s, group *g, const group *leader, span at, int threads) {
     lipsc_error err;
     if (ended(s) || lipsc_study_stopped(s->study)) return;
     const double begin = lipsc_seconds();
-    const lipsc_status status = pass_span(s, g, at, threads, &err);
+    const lipsc_status status = pass_span(s, g, leader, at, threads, &err);
     if (status) fail(s, status, &err);
 #pragma omp atomic
     s->study->times.forward += threads * (lipsc_seconds() - begin);
@@ -228,6 +244,25 @@ static int is_open(const study_cell *cell, span at) {
 /* Their products are made together up to that many windows and tokens: a weight that was
  * read serves all of them, and there is enough of them to fill the register kernels. */
 enum { MOST_WINDOWS = 16, MOST_TOKENS = 512 };
+typedef struct {
+    size_t windows, tokens;
+} limit;
+
+/* Few enough that every thread has several batches, or as many as keep a device busy whose
+ * products no thread makes. */
+static limit most_together(const sweep *s, size_t open) {
+    const lipsc_map_kind map = s->study->set.map;
+    const size_t wanted = lipsc_device_table(s->study->set.device)->batch_tokens;
+    const size_t fair = open / (4 * (size_t)s->study->threads);
+    if (map != LIPSC_MAP_HEADS && map != LIPSC_MAP_ATTENTION) return (limit){1, SIZE_MAX};
+    if (wanted) return (limit){SIZE_MAX, wanted};
+    return (limit){fair < MOST_WINDOWS ? fair : MOST_WINDOWS, MOST_TOKENS};
+}
+
+/* Whether one more of so many tokens is too much for a batch, which has one at least. */
+static int is_full(limit most, size_t windows, size_t tokens) {
+    return windows && (windows >= most.windows || tokens > most.tokens);
+}
 
 /* First by layer and head; windows keep their order. */
 static int by_layer_and_head(const void *a, const void *b) {
@@ -251,21 +286,26 @@ static size_t collect(sweep *s, size_t count, const group *groups, span at,
     return found;
 }
 
-/* How many, from the first on, have its layer and head. */
-static size_t same_place(size_t count, const study_job *job) {
-    size_t same = 0;
-    while (same < count && job[same].cell->layer == job->cell->layer &&
-           job[same].cell->head == job->cell->head)
-        same++;
+/* How many, from the first on, have its layer and head and fit into one batch. */
+static size_t same_place(size_t count, const study_job *job, limit most) {
+    size_t same = 0, tokens = 0;
+    for (; same < count && job[same].cell->layer == job->cell->layer &&
+           job[same].cell->head == job->cell->head;
+         same++) {
+        tokens += job[same].cell->n;
+        if (is_full(most, same, tokens)) break;
+    }
     return same;
 }
 
 /* A thread that has run windows takes their cells first, so that values come early; a
  * thread without a window helps another. */
-static void run_windows(sweep *s, size_t count, group *groups, span at) {
+static void run_windows(sweep *s, size_t count, group *groups, limit most, span at) {
     size_t room = 0;
+    const group *leader = NULL; /* the longest that begins where the next may */
     for (size_t g = 0; g < count; g++) {
-        compute_window(s, &groups[g], at, 1);
+        compute_window(s, &groups[g], leader, at, 1);
+        if (!follows(s, &groups[g], leader)) leader = &groups[g];
         room += groups[g].count;
     }
     study_job *job = lipsc_alloc(room, sizeof *job);
@@ -274,11 +314,11 @@ static void run_windows(sweep *s, size_t count, group *groups, span at) {
         fail(s, lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for %zu cells", room), &err);
     }
     const size_t cells = job && !ended(s) ? collect(s, count, groups, at, job) : 0;
-    const size_t first = same_place(cells, job);
+    const size_t first = same_place(cells, job, most);
     if (first) compute_cells(s, first, job, 1); /* before all others */
     for (size_t i = first, together; i < cells; i += together) {
         study_job *batch = &job[i];
-        together = same_place(cells - i, batch);
+        together = same_place(cells - i, batch, most);
 #pragma omp task firstprivate(batch, together)
         compute_cells(s, together, batch, 1);
     }
@@ -287,26 +327,23 @@ static void run_windows(sweep *s, size_t count, group *groups, span at) {
     for (size_t g = 0; g < count; g++) leave_span(&groups[g], at);
 }
 
-/* How many of the groups, from the first on, go together: few enough that every thread has
- * several batches, or as many as keep a device busy whose products no thread makes. */
+/* How many of the groups, from the first on, go together: those of a batch, and what is
+ * left of the windows that begin where its last one does. */
 static size_t windows_together(const sweep *s, size_t count, const group *groups,
-                               size_t open) {
-    const lipsc_map_kind map = s->study->set.map;
-    const size_t wanted = lipsc_device_table(s->study->set.device)->batch_tokens;
-    const size_t fair = open / (4 * (size_t)s->study->threads);
-    const size_t most_tokens = wanted ? wanted : MOST_TOKENS;
-    const size_t most = wanted ? count : fair < MOST_WINDOWS ? fair : MOST_WINDOWS;
+                               limit most) {
     size_t tokens = 0, found = 0;
-    if (map != LIPSC_MAP_HEADS && map != LIPSC_MAP_ATTENTION) return 1;
     for (; found < count && !groups[found].alone; found++) {
-        tokens += s->study->cells[groups[found].first].n;
-        if (found && (tokens > most_tokens || found >= most)) break;
+        const int follower =
+            found && s->beginnings && groups[found].start == groups[found - 1].start;
+        tokens += groups[found].n;
+        if (!follower && is_full(most, found, tokens)) break;
     }
     return found;
 }
 
 /* One thread for each batch of groups that are not alone. */
 static void run_side_by_side(sweep *s, size_t count, group *groups, size_t open, span at) {
+    const limit most = most_together(s, open);
 #pragma omp parallel num_threads(s->study->threads)
     {
         omp_set_num_threads(1); /* of regions inside, vector sums for instance */
@@ -315,10 +352,10 @@ static void run_side_by_side(sweep *s, size_t count, group *groups, size_t open,
             group *g = &groups[i];
             next = i + 1;
             if (g->alone) continue;
-            const size_t together = windows_together(s, count - i, g, open);
+            const size_t together = windows_together(s, count - i, g, most);
             next = i + together;
 #pragma omp task firstprivate(g, together)
-            run_windows(s, together, g, at);
+            run_windows(s, together, g, most, at);
         }
     }
 }
@@ -328,7 +365,7 @@ static void run_in_turn(sweep *s, group *g, span at) {
     const double together = s->study->set.certify > 0.0 ? 32.0 : 1.0; /* vectors */
     const int threads = together * g->cost < small_pair ? 1 : s->study->threads;
     omp_set_num_threads(threads);
-    compute_window(s, g, at, threads);
+    compute_window(s, g, NULL, at, threads);
     for (size_t i = 0; i < g->count && g->acts; i++) {
         study_job job = {.cell = &s->study->cells[g->first + i], .acts = g->acts};
         if (is_open(job.cell, at)) compute_cells(s, 1, &job, threads);
@@ -343,7 +380,7 @@ static size_t find_groups(const lipsc_study *study, group *groups) {
     size_t found = 0;
     for (size_t at = 0, count; at < study->cell_count; at += count) {
         const study_cell *first = &study->cells[at];
-        group g = {.first = at, .cost = first->cost};
+        group g = {.first = at, .n = first->n, .start = first->start, .cost = first->cost};
         int open = 0;
         for (count = 0; at + count < study->cell_count; count++) {
             const study_cell *cell = &first[count];
@@ -358,7 +395,14 @@ static size_t find_groups(const lipsc_study *study, group *groups) {
     return found;
 }
 
-static size_t length(const sweep *s, const group *g) { return s->study->cells[g->first].n; }
+/* A window stands before those that are its beginnings; behind all that go side by side are
+ * those that do not. */
+static int by_start(const void *a, const void *b) {
+    const group *g = a, *h = b;
+    if (g->alone != h->alone) return g->alone ? 1 : -1;
+    if (g->start != h->start) return g->start < h->start ? -1 : 1;
+    return g->n > h->n ? -1 : g->n < h->n;
+}
 
 static int longest_first(const void *a, const void *b) {
     const group *g = a, *h = b;
@@ -376,7 +420,7 @@ static void choose_alone(const sweep *s, size_t count, group *groups) {
     for (size_t i = 0; i < count; i++) {
         groups[i].alone = !elsewhere && groups[i].cost >= large_pair;
         large += (size_t)groups[i].alone;
-        if (length(s, &groups[i]) > longest) longest = length(s, &groups[i]);
+        if (groups[i].n > longest) longest = groups[i].n;
     }
     if (!lipsc_study_side_by_side(&s->kind, longest)) return;
     size_t shared = large - large % threads;
@@ -396,6 +440,7 @@ static size_t count_shared(const sweep *s, size_t count, const group *groups, sp
 
 static void run_span(sweep *s, size_t count, group *groups, span at) {
     choose_alone(s, count, groups);
+    if (s->beginnings) qsort(groups, count, sizeof *groups, by_start);
     /* a certificate keeps all threads busy, and may need much memory */
     const size_t shared = count_shared(s, count, groups, at);
     const int all_alone = s->study->set.certify > 0.0 || shared < (size_t)s->study->threads;
@@ -424,7 +469,8 @@ static void run_together(sweep *s, size_t count, group *groups) {
     size_t last = 0;
     for (size_t i = 0; i < count; i++)
         if (groups[i].last > last) last = groups[i].last;
-    if (step < layers) qsort(groups, count, sizeof *groups, longest_first);
+    if (step < layers && !s->beginnings)
+        qsort(groups, count, sizeof *groups, longest_first);
     for (span at = {0}; at.from <= last; at.from = at.to) {
         at.to = layers - at.from > step ? at.from + step : layers;
         for (size_t l = at.from; l < at.to; l++) lipsc_model_hold(model, l);
@@ -437,11 +483,12 @@ static void run_together(sweep *s, size_t count, group *groups) {
 }
 
 static void run_groups(sweep *s, size_t count, group *groups) {
+    if (s->beginnings) qsort(groups, count, sizeof *groups, by_start);
     for (size_t i = 0, next; i < count && !ended(s) && !lipsc_study_stopped(s->study);
          i = next) {
         double bytes = 0.0;
         for (next = i; next < count; next++) {
-            bytes += lipsc_study_stream_bytes(s->study->model, length(s, &groups[next]));
+            bytes += lipsc_study_stream_bytes(s->study->model, groups[next].n);
             if (next > i && bytes > lipsc_study_streams_room) break;
         }
         run_together(s, next - i, groups + i);
@@ -461,7 +508,7 @@ static double forward_cost(const sweep *s, size_t count, const group *groups) {
     const double d = (double)info->d, numbers = d * (4.0 * d + 3.0 * (double)info->ffn);
     double sum = 0.0;
     for (size_t i = 0; i < count; i++)
-        sum += 2.0 * numbers * (double)length(s, &groups[i]) * (double)groups[i].last;
+        sum += 2.0 * numbers * (double)groups[i].n * (double)groups[i].last;
     return sum;
 }
 
@@ -477,8 +524,8 @@ static double bytes_of(const sweep *s, size_t count, const group *groups) {
     double streams = 0.0;
     size_t longest = 0;
     for (size_t i = 0; i < count; i++) {
-        streams += lipsc_study_stream_bytes(s->study->model, length(s, &groups[i]));
-        if (length(s, &groups[i]) > longest) longest = length(s, &groups[i]);
+        streams += lipsc_study_stream_bytes(s->study->model, groups[i].n);
+        if (groups[i].n > longest) longest = groups[i].n;
     }
     return lipsc_study_sweep_bytes(&s->kind, longest, streams);
 }
@@ -492,7 +539,10 @@ static double bytes_of(const sweep *s, size_t count, const group *groups) {
 static void teach_allocator(void) { lipsc_release(lipsc_alloc(30 << 20, 1)); }
 
 static sweep begin(lipsc_study *study) {
+    const lipsc_source *source = &study->source;
     sweep s = {.study = study,
+               .beginnings = !source->pixels && !source->after &&
+                             lipsc_model_looks_back(study->model),
                .kind = {.model = study->model,
                         .map = study->set.map,
                         .dtype = study->set.dtype,

@@ -196,6 +196,73 @@ static void parts_make_the_whole(void **state) {
     assert_int_equal(cells, 8);
 }
 
+/* The row of that layer, length and start, or NULL. */
+static const lipsc_row *row_at(lipsc_study *study, const lipsc_row *like) {
+    size_t count;
+    const lipsc_row *const *rows = lipsc_study_rows(study, &count);
+    for (size_t i = 0; i < count; i++)
+        if (rows[i]->layer == like->layer && rows[i]->n == like->n &&
+            rows[i]->start == like->start)
+            return rows[i];
+    return NULL;
+}
+
+/* Rows of both have the same bits; how many there are. */
+static size_t common_rows(lipsc_study *a, lipsc_study *b) {
+    size_t count, common = 0;
+    const lipsc_row *const *rows = lipsc_study_rows(a, &count);
+    for (size_t i = 0; i < count; i++) {
+        const lipsc_row *other = row_at(b, rows[i]);
+        if (!other) continue;
+        assert_memory_equal(&rows[i]->sigma, &other->sigma, sizeof(double));
+        assert_memory_equal(&rows[i]->lower, &other->lower, sizeof(double));
+        assert_memory_equal(&rows[i]->residual, &other->residual, sizeof(double));
+        assert_int_equal(rows[i]->products, other->products);
+        common++;
+    }
+    return common;
+}
+
+/* Windows that begin alike share their forward pass, short ones a batch: a cell has the
+ * bits that it has in a study of its length and layer alone, whatever else is asked for. */
+static void cells_know_no_neighbours(void **state) {
+    (void)state;
+    enum { TEXT = 120, LENGTHS = 6 };
+    static const size_t all[LENGTHS] = {3, 8, 17, 24, 33, 40}, windows[] = {0, 1, 2};
+    uint32_t text[TEXT];
+    listener l = {.limit = 0};
+    lipsc_study_settings s = settings(&l);
+    for (size_t i = 0; i < TEXT; i++) text[i] = (uint32_t)(i * i * 31 + 5 * i) % 101;
+    s.source.id_list = text;
+    s.source.id_count = TEXT;
+    s.source.stride = 40;
+    s.windows = (lipsc_sizes){3, windows};
+    lipsc_study *alone[LENGTHS];
+    for (size_t i = 0; i < LENGTHS; i++) {
+        s.lengths = (lipsc_sizes){1, &all[i]};
+        alone[i] = opened(&s);
+        run(alone[i]);
+    }
+    uint64_t dice = 12345;
+    for (int plan = 0; plan < 12; plan++) {
+        size_t some[LENGTHS], count = 0, common = 0;
+        for (size_t i = 0; i < LENGTHS; i++) {
+            dice = dice * 6364136223846793005u + 1442695040888963407u;
+            if (dice >> 63 || (i == 5 && !count)) some[count++] = all[i];
+        }
+        s.lengths = (lipsc_sizes){count, some};
+        s.layers = (lipsc_sizes){1 + (size_t)(plan & 1), layers};
+        s.shards = plan % 4 ? 2 : 0;
+        s.shard = s.shards ? 1 + (size_t)plan % 2 : 0;
+        lipsc_study *together = opened(&s);
+        run(together);
+        for (size_t i = 0; i < LENGTHS; i++) common += common_rows(together, alone[i]);
+        assert_int_equal(common, lipsc_study_count(together));
+        lipsc_study_close(together);
+    }
+    for (size_t i = 0; i < LENGTHS; i++) lipsc_study_close(alone[i]);
+}
+
 /* The same text from a file and from memory, and an open model. */
 static void memory_is_as_good_as_files(void **state) {
     (void)state;
@@ -280,6 +347,7 @@ int main(void) {
         cmocka_unit_test(agrees_with_lapack),
         cmocka_unit_test(stops_and_continues),
         cmocka_unit_test(parts_make_the_whole),
+        cmocka_unit_test(cells_know_no_neighbours),
         cmocka_unit_test(memory_is_as_good_as_files),
         cmocka_unit_test(refuses_with_reasons),
     };
