@@ -84,8 +84,12 @@ static int take_text(reader *r, lipsc_gguf_text *out) {
     return 1;
 }
 
+static const char no_memory[] = "out of memory"; /* the one reason that is not the file's */
+
 static lipsc_status fail(const lipsc_gguf *g, const reader *r, const char *reason,
                          lipsc_error *err) {
+    if (reason == no_memory)
+        return lipsc_fail(err, LIPSC_E_NOMEM, "%s: %s", g->path, reason);
     return lipsc_fail_at(err, LIPSC_E_FORMAT, (uint64_t)(r->at - r->start), "%s: %s",
                          g->path, reason);
 }
@@ -97,7 +101,7 @@ static const char *take_name(reader *r, char **out) {
     if (text.size == 0 || text.size >= NAME) return "holds a name of no sensible length";
     if (memchr(text.bytes, '\0', text.size)) return "holds a name with a NUL";
     *out = lipsc_alloc(text.size + 1, 1);
-    if (!*out) return "out of memory";
+    if (!*out) return no_memory;
     memcpy(*out, text.bytes, text.size);
     (*out)[text.size] = '\0';
     return NULL;
@@ -335,7 +339,7 @@ lipsc_status lipsc_gguf_read(const lipsc_gguf *g, const lipsc_gguf_tensor *t, si
 static lipsc_status read_notes(lipsc_gguf *g, reader *r, uint64_t count, lipsc_error *err) {
     if (count > left(r) / 13) return fail(g, r, "has fewer notes than it says", err);
     g->notes = lipsc_alloc_zero((size_t)count, sizeof *g->notes);
-    if (!g->notes) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", g->path);
+    if (!g->notes) return fail(g, r, no_memory, err);
     for (uint64_t i = 0; i < count; i++) {
         const char *reason = read_note(r, &g->notes[g->note_count]);
         g->note_count += g->notes[g->note_count].key != NULL;
@@ -353,8 +357,7 @@ static lipsc_status read_tensors(lipsc_gguf *g, reader *r, uint64_t count,
     if (count > left(r) / 25) return fail(g, r, "has fewer tensors than it says", err);
     g->tensors = lipsc_alloc_zero((size_t)count, sizeof *g->tensors);
     g->names = lipsc_alloc_zero((size_t)count, sizeof *g->names);
-    if (!g->tensors || !g->names)
-        return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", g->path);
+    if (!g->tensors || !g->names) return fail(g, r, no_memory, err);
     for (uint64_t i = 0; i < count; i++) {
         const char *reason = read_tensor(r, &g->names[g->count], &g->tensors[g->count]);
         g->count += g->names[g->count] != NULL;

@@ -47,7 +47,8 @@ lipsc_status lipsc_pattern_spans(lipsc_pattern *pattern, const char *text, size_
 int lipsc_pattern_begins(lipsc_pattern *pattern, const char *text, size_t len);
 
 /* The same expression in PCRE2's language, for the options PCRE2_UTF, PCRE2_UCP,
- * PCRE2_MULTILINE and newline LF.  NULL, or the reason why it cannot be written there. */
+ * PCRE2_MULTILINE and newline LF.  NULL, or the reason why it cannot be written there;
+ * where out->failed, neither is to be used. */
 const char *lipsc_pattern_translate(const char *source, size_t len, int rust_words,
                                     lipsc_text *out);
 

@@ -43,6 +43,12 @@ typedef struct {
     lipsc_text plain, inverted;
 } bracket;
 
+/* A part that was written apart, and whether it is whole. */
+static void join(lipsc_text *to, const lipsc_text *part) {
+    lipsc_text_put(to, part->data, part->len);
+    if (part->failed) to->failed = 1;
+}
+
 static void refuse(reader *r, const char *why) {
     if (!r->refusal) r->refusal = why;
 }
@@ -187,10 +193,10 @@ static int read_bracket_escape(reader *r, bracket *b, uint32_t *code) {
     }
     if (negated) {
         lipsc_text_put_string(&b->inverted, "|[^");
-        lipsc_text_put(&b->inverted, set.data, set.len);
+        join(&b->inverted, &set);
         lipsc_text_put_string(&b->inverted, "]");
     } else {
-        lipsc_text_put(&b->plain, set.data, set.len);
+        join(&b->plain, &set);
     }
     lipsc_text_free(&set);
     return 0;
@@ -209,12 +215,13 @@ static void read_inner_bracket(reader *r, bracket *b, size_t depth) {
         refuse(r, "a negated set in a negated inner bracket is not supported");
     } else if (negated) {
         lipsc_text_put_string(&b->inverted, "|[^");
-        lipsc_text_put(&b->inverted, inner.plain.data, inner.plain.len);
+        join(&b->inverted, &inner.plain);
         lipsc_text_put_string(&b->inverted, "]");
     } else {
-        lipsc_text_put(&b->plain, inner.plain.data, inner.plain.len);
-        lipsc_text_put(&b->inverted, inner.inverted.data, inner.inverted.len);
+        join(&b->plain, &inner.plain);
+        join(&b->inverted, &inner.inverted);
     }
+    if (inner.inverted.failed) b->inverted.failed = 1; /* empty, it counted as none */
     lipsc_text_free(&inner.plain);
     lipsc_text_free(&inner.inverted);
 }
@@ -346,9 +353,8 @@ static void write_escape(reader *r) {
     }
     r->before = 0;
     lipsc_text_put_string(r->out, negated ? "[^" : "[");
-    lipsc_text_put(r->out, set.data, set.len);
+    join(r->out, &set);
     lipsc_text_put_string(r->out, "]");
-    if (set.failed) r->out->failed = 1;
     lipsc_text_free(&set);
 }
 
@@ -522,6 +528,7 @@ const char *lipsc_pattern_translate(const char *source, size_t len, int rust_wor
                 .atom = SIZE_MAX,
                 .fresh = 1};
     while (r.at < r.len && !r.refusal && !out->failed) write_next(&r);
+    if (out->failed) return NULL; /* the expression is not to blame */
     if (r.depth) refuse(&r, "a parenthesis is not closed");
     return r.refusal;
 }
