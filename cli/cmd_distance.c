@@ -1,17 +1,13 @@
 /* cmd_distance.c - lipscope distance: how far two measures are apart. */
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
 #include <stdio.h>
 
-#include "args.h"
+#include "distance_table.h"
 #include "gauss.h"
-#include "screen.h"
 
 typedef struct {
     layer_settings from; /* first: see layer_source.h */
-    double p, sinkhorn;
-    int conditional, normalise;
+    lipsc_distance_settings set;
     const char *plan;
 } settings;
 
@@ -19,18 +15,18 @@ typedef struct {
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "The distance"},
-    OPTION(REAL, "p", "P", p, .wanted = "a number from 1 to 1000", .min = 1, .max = 1e3,
+    OPTION(REAL, "p", "P", set.p, .wanted = "a number from 1 to 1000", .min = 1, .max = 1e3,
            .help = "exponent of the cost |x - y|^P (default 2)"),
-    OPTION(FLAG, "conditional", NULL, conditional,
+    OPTION(FLAG, "conditional", NULL, set.conditional,
            .help = "d_p of the masked mean field: mass stays at its time, and both "
                    "measures must have the same masses at the same times"),
-    OPTION(REAL, "sinkhorn", "EPS", sinkhorn, .wanted = "a positive number", .min = DBL_MIN,
-           .max = DBL_MAX,
+    OPTION(REAL, "sinkhorn", "EPS", set.sinkhorn, .wanted = "a positive number",
+           .min = DBL_MIN, .max = DBL_MAX,
            .help = "the Sinkhorn divergence instead, an approximation for large measures; "
                    "EPS is in units of the cost"),
 
     {.kind = CLI_GROUP, .name = "Input and plan"},
-    OPTION(FLAG, "normalise", NULL, normalise, .help = "divide the weights by their sum"),
+    MEASURE_NORMALISE_OPTION,
     OPTION(TEXT, "plan", "FILE", plan,
            .help = "write the plan (from, to, mass) and the potentials (f, g) as "
                    "safetensors"),
@@ -38,100 +34,16 @@ static const cli_option options[] = {
     CLI_OUTPUT_OPTIONS(layer_settings),
 };
 
-static lipsc_status write_plan(const char *path, const lipsc_distance *found, size_t n,
-                               size_t m, lipsc_error *err) {
-    const size_t count = found->moves;
-    double *columns = calloc(count, 3 * sizeof *columns);
-    if (!columns) return LIPSC_E_NOMEM;
-    for (size_t k = 0; k < count; k++) {
-        columns[k] = (double)found->plan[k].from;
-        columns[count + k] = (double)found->plan[k].to;
-        columns[2 * count + k] = found->plan[k].mass;
-    }
-    const lipsc_st_item items[] = {{"from", LIPSC_F64, 1, &count, columns},
-                                   {"to", LIPSC_F64, 1, &count, columns + count},
-                                   {"mass", LIPSC_F64, 1, &count, columns + 2 * count},
-                                   {"f", LIPSC_F64, 1, &n, found->f},
-                                   {"g", LIPSC_F64, 1, &m, found->g}};
-    char p[32];
-    snprintf(p, sizeof p, "%.17g", found->p);
-    const lipsc_st_note notes[] = {{"p", p}, {"method", found->method}};
-    const lipsc_status status = lipsc_st_write(path, items, sizeof items / sizeof *items,
-                                               notes, sizeof notes / sizeof *notes, err);
-    free(columns);
-    return status;
-}
-
-/* For people, above the row. */
-static void say(const lipsc_distance *found, const lipsc_ratio *ratio) {
-    const cli_screen screen = cli_screen_open();
-    char distance[CLI_NUMBER], after[CLI_NUMBER], times[CLI_NUMBER];
-    cli_say(&screen, "The measures are %s apart (%s with p = %g, %s).",
-            cli_digits(found->distance, 4, distance), found->conditional ? "d_p" : "W_p",
-            found->p, found->method);
-    if (ratio)
-        cli_say(&screen, "Their images are %s apart, %s times as far.",
-                cli_digits(ratio->after, 4, after), cli_digits(ratio->ratio, 4, times));
-    putchar('\n');
-}
-
-static int print(const cli_command *self, const settings *s, const lipsc_distance *found,
-                 const lipsc_ratio *ratio, const lipsc_measure *a, const lipsc_measure *b) {
-    static const lipsc_column columns[] = {{"p", LIPSC_COLUMN_REAL},
-                                           {"distance", LIPSC_COLUMN_REAL},
-                                           {"cost", LIPSC_COLUMN_REAL},
-                                           {"gap", LIPSC_COLUMN_REAL},
-                                           {"conditional", LIPSC_COLUMN_BOOL},
-                                           {"method", LIPSC_COLUMN_STRING},
-                                           {"image_distance", LIPSC_COLUMN_REAL},
-                                           {"ratio", LIPSC_COLUMN_REAL},
-                                           {"image_gap", LIPSC_COLUMN_REAL},
-                                           {"image_method", LIPSC_COLUMN_STRING},
-                                           {"epsilon", LIPSC_COLUMN_REAL},
-                                           {"imbalance", LIPSC_COLUMN_REAL},
-                                           {"n", LIPSC_COLUMN_INTEGER},
-                                           {"m", LIPSC_COLUMN_INTEGER},
-                                           {"d", LIPSC_COLUMN_INTEGER},
-                                           {"seconds", LIPSC_COLUMN_REAL}};
-    lipsc_error err;
-    if (s->from.common.format == LIPSC_FORMAT_TABLE) say(found, ratio);
-    lipsc_table *t = lipsc_table_new(self->name, (lipsc_format)s->from.common.format,
-                                     LIPSC_LAYOUT_UPRIGHT, stdout,
-                                     sizeof columns / sizeof *columns, columns);
-    if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
-    lipsc_table_row(t);
-    lipsc_table_real(t, "p", found->p);
-    lipsc_table_real(t, "distance", found->distance);
-    lipsc_table_real(t, "cost", found->cost);
-    lipsc_table_real(t, "gap", found->gap);
-    lipsc_table_bool(t, "conditional", found->conditional);
-    lipsc_table_string(t, "method", found->method);
-    if (ratio) {
-        lipsc_table_real(t, "image_distance", ratio->after);
-        lipsc_table_real(t, "ratio", ratio->ratio);
-        lipsc_table_real(t, "image_gap", ratio->gap_after);
-        lipsc_table_string(t, "image_method", ratio->method_after);
-    }
-    if (found->epsilon > 0) lipsc_table_real(t, "epsilon", found->epsilon);
-    lipsc_table_real(t, "imbalance", found->imbalance);
-    lipsc_table_integer(t, "n", (long long)a->n);
-    lipsc_table_integer(t, "m", (long long)b->n);
-    lipsc_table_integer(t, "d", (long long)a->d);
-    lipsc_table_real(t, "seconds", found->seconds);
-    const lipsc_status status = lipsc_table_end(t, &err);
-    lipsc_table_free(t);
-    return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
-}
+static int acts(const settings *s) { return s->from.path || s->from.model; }
 
 /* The same distance between the images. */
 static int images(const cli_command *self, const settings *s, const lipsc_measure *a,
-                  const lipsc_measure *b, const lipsc_distance_settings *set,
-                  lipsc_ratio *out) {
+                  const lipsc_measure *b, lipsc_ratio *out) {
     layer_source layer;
     lipsc_error err;
     int code = layer_source_open(self, &s->from, a->times && b->times, &layer);
     if (code == CLI_RUN &&
-        lipsc_ratio_between(&layer.layer, a, b, set, s->from.common.device, out, &err))
+        lipsc_ratio_between(&layer.layer, a, b, &s->set, s->from.common.device, out, &err))
         code = cli_failure(self, "%s: %s", layer.name, err.text);
     layer_source_close(&layer);
     return code;
@@ -139,26 +51,17 @@ static int images(const cli_command *self, const settings *s, const lipsc_measur
 
 static int measure(const cli_command *self, const settings *s, const lipsc_measure *a,
                    const lipsc_measure *b) {
-    lipsc_distance_settings set;
     lipsc_distance found;
-    lipsc_error err = {.text = ""};
-    lipsc_distance_defaults(&set);
-    if (s->p > 0) set.p = s->p;
-    set.conditional = s->conditional;
-    set.sinkhorn = s->sinkhorn;
-    set.plan = s->plan != NULL;
-    const lipsc_status status = lipsc_distance_between(a, b, &set, &found, &err);
-    if (status && status != LIPSC_E_NOCONV) return cli_failure(self, "%s", err.text);
     lipsc_ratio ratio;
-    const int acted = s->from.path || s->from.model;
-    int code = acted ? images(self, s, a, b, &set, &ratio) : CLI_RUN;
-    if (code == CLI_RUN) code = CLI_DONE;
-    if (code == CLI_DONE && s->plan) {
-        const lipsc_status written = write_plan(s->plan, &found, a->n, b->n, &err);
-        if (written)
-            code = cli_failure(self, "%s", *err.text ? err.text : lipsc_strerror(written));
-    }
-    if (code == CLI_DONE) code = print(self, s, &found, acted ? &ratio : NULL, a, b);
+    lipsc_error err = {.text = ""};
+    const lipsc_status status = lipsc_distance_between(a, b, &s->set, &found, &err);
+    if (status && status != LIPSC_E_NOCONV) return cli_failure(self, "%s", err.text);
+    int code = acts(s) ? images(self, s, a, b, &ratio) : CLI_RUN;
+    if (code == CLI_RUN && s->plan &&
+        lipsc_distance_write(s->plan, &found, a->n, b->n, &err))
+        code = cli_failure(self, "%s", err.text);
+    if (code == CLI_RUN)
+        code = distance_print(self, &s->from.common, a, b, &found, acts(s) ? &ratio : NULL);
     lipsc_distance_free(&found);
     if (code == CLI_DONE && status) {
         if (!s->from.common.quiet)
@@ -168,40 +71,40 @@ static int measure(const cli_command *self, const settings *s, const lipsc_measu
     return code;
 }
 
-static int gaussians(const cli_command *self, const settings *s, char **path) {
-    if (s->conditional || s->sinkhorn > 0 || s->plan || (s->p > 0 && s->p != 2.0))
-        return cli_wrong_use(self, "between Gaussians there is W_2 in closed form, nothing "
-                                   "else");
-    return gauss_distance(self, &s->from, s->from.path || s->from.model, path[0], path[1]);
+static int measures(const cli_command *self, const settings *s, char **path) {
+    lipsc_measure_file a = {.storage = NULL}, b = {.storage = NULL};
+    lipsc_error err;
+    int code;
+    if (lipsc_measure_file_read(path[0], s->from.normalise, &a, &err) ||
+        lipsc_measure_file_read(path[1], s->from.normalise, &b, &err))
+        code = cli_failure(self, "%s", err.text);
+    else if (a.measure.d != b.measure.d)
+        code = cli_failure(self, "%s: its points have width %zu, those of %s width %zu",
+                           path[1], b.measure.d, path[0], a.measure.d);
+    else
+        code = measure(self, s, &a.measure, &b.measure);
+    lipsc_measure_file_free(&a);
+    lipsc_measure_file_free(&b);
+    return code;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
     settings s = {.from = LAYER_SETTINGS_DEFAULT};
     int operands;
-    int code = cli_parse(self, argc, argv, &s, &operands);
+    lipsc_distance_defaults(&s.set);
+    const int code = cli_parse(self, argc, argv, &s, &operands);
     if (code != CLI_RUN) return code;
-    if (s.sinkhorn > 0 && s.plan)
+    s.set.plan = s.plan != NULL;
+    if (s.set.sinkhorn > 0 && s.plan)
         return cli_wrong_use(self, "--plan needs an exact distance, without --sinkhorn");
-    if (s.sinkhorn > 0 && (s.from.path || s.from.model))
+    if (s.set.sinkhorn > 0 && acts(&s))
         return cli_wrong_use(self, "a ratio needs exact distances, without --sinkhorn");
-    if (lipsc_gauss_file_recognised(argv[0]) && lipsc_gauss_file_recognised(argv[1]))
-        return gaussians(self, &s, argv);
-    lipsc_measure_file a, b;
-    lipsc_error err;
-    if (lipsc_measure_file_read(argv[0], s.normalise, &a, &err))
-        return cli_failure(self, "%s", err.text);
-    if (lipsc_measure_file_read(argv[1], s.normalise, &b, &err)) {
-        lipsc_measure_file_free(&a);
-        return cli_failure(self, "%s", err.text);
-    }
-    if (a.measure.d != b.measure.d)
-        code = cli_failure(self, "%s: its points have width %zu, those of %s width %zu",
-                           argv[1], b.measure.d, argv[0], a.measure.d);
-    else
-        code = measure(self, &s, &a.measure, &b.measure);
-    lipsc_measure_file_free(&a);
-    lipsc_measure_file_free(&b);
-    return code;
+    if (!lipsc_gauss_file_recognised(argv[0]) || !lipsc_gauss_file_recognised(argv[1]))
+        return measures(self, &s, argv);
+    if (s.set.conditional || s.set.sinkhorn > 0 || s.plan || s.set.p != 2.0)
+        return cli_wrong_use(self, "between Gaussians there is W_2 in closed form, nothing "
+                                   "else");
+    return gauss_distance(self, &s.from, argv[0], argv[1]);
 }
 
 const cli_command cli_cmd_distance = {

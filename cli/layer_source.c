@@ -1,4 +1,4 @@
-/* layer_source.c - the layer that acts on a measure. */
+/* layer_source.c - the layer that acts on a measure, and the measure. */
 #include "layer_source.h"
 
 #include <string.h>
@@ -57,7 +57,30 @@ int layer_source_open(const cli_command *self, const layer_settings *s, int time
     return s->path ? open_file(self, s, timed, out) : open_model(self, s, timed, out);
 }
 
+int layer_source_open_measure(const cli_command *self, const layer_settings *s,
+                              const char *path, layer_source *out) {
+    lipsc_measure_file mu = {.storage = NULL};
+    lipsc_error err;
+    memset(out, 0, sizeof *out);
+    if (s->samples ? lipsc_gauss_file_sample(path, s->samples, s->seed, &mu, &err)
+                   : lipsc_measure_file_read(path, s->normalise, &mu, &err))
+        return cli_failure(self, "%s", err.text);
+    const int code = layer_source_open(self, s, mu.measure.times != NULL, out);
+    out->mu = mu;
+    return code;
+}
+
+const char *layer_source_map(const layer_source *source) {
+    return source->layer.O ? "attention" : "heads";
+}
+
+const char *layer_source_mask(const layer_source *source) {
+    return lipsc_mask_name(source->mu.measure.times ? LIPSC_MASK_TIMES
+                                                    : source->layer.mask);
+}
+
 void layer_source_close(layer_source *source) {
+    lipsc_measure_file_free(&source->mu);
     lipsc_layer_file_free(&source->file);
     lipsc_model_free(source->model);
 }

@@ -8,65 +8,43 @@
 #include <string.h>
 
 #include "interrupt.h"
-#include "measure_write.h"
+#include "rows.h"
 #include "screen.h"
 
-static const lipsc_column columns[] = {
-    {"radius", LIPSC_COLUMN_REAL},       {"a", LIPSC_COLUMN_REAL},
-    {"construction", LIPSC_COLUMN_REAL}, {"promised", LIPSC_COLUMN_REAL},
-    {"best", LIPSC_COLUMN_REAL},         {"measured", LIPSC_COLUMN_REAL},
-    {"atoms", LIPSC_COLUMN_INTEGER},     {"upper", LIPSC_COLUMN_REAL},
-    {"log_upper", LIPSC_COLUMN_REAL},    {"ratio", LIPSC_COLUMN_REAL},
-    {"growth", LIPSC_COLUMN_REAL},       {"distance", LIPSC_COLUMN_STRING}};
+/* growth is d ln(best) / d radius since the radius before: for e^{c R} it would not change.
+ */
+#define PAIR_LIST(X)                                                         \
+    X(radius, REAL, 0, 1, "", "of the ball")                                 \
+    X(a, REAL, 0, 1, "", "(|A| R + |c|) R, of the head where it is largest") \
+    X(construction, REAL, 0, 1, "", "split of the known worst case")         \
+    X(promised, REAL, 0, 1, "", "by its formula, of one head alone")         \
+    X(best, REAL, 0, 1, "", "the largest split found")                       \
+    X(measured, REAL, 0, 1, "", "ratio of exact distances of such a pair")   \
+    X(atoms, COUNT, 0, 1, "", "of the measure that reaches best")            \
+    X(upper, REAL, 0, 1, "", "proved: no pair on the ball exceeds it")       \
+    X(log_upper, REAL, 0, 1, "", "its natural logarithm")                    \
+    X(ratio, REAL, 0, 1, "", "best / upper")                                 \
+    X(growth, REAL, 0, 1, "", "of ln best for each unit of the radius")      \
+    X(distance, TEXT, 0, 1, "", "W2, or d2 with a mask")
 
-/* What a radius came to.  growth is d ln(best) / d radius since the one before: for
- * e^{c R} it would not change. */
 typedef struct {
-    double radius, growth;
-    const lipsc_pairs *found;
-    int masked;
-} finding;
+    PAIR_LIST(LIPSC_FIELD_MEMBER)
+} record;
+static const lipsc_field fields[] = {PAIR_LIST(LIPSC_FIELD_ENTRY)};
 
-/* Where findings go: rows for programs, or a grid for people. */
-typedef struct {
-    lipsc_table *table;
-    cli_grid *grid; /* NULL: the table */
-} sheet;
-
-static double share_of(const lipsc_pairs *found) {
-    return found->best * exp(-found->log_upper);
-}
-
-static void fill_row(lipsc_table *t, const finding *f) {
-    const lipsc_pairs *found = f->found;
-    lipsc_table_row(t);
-    lipsc_table_real(t, "radius", f->radius);
-    lipsc_table_real(t, "a", found->a);
-    lipsc_table_real(t, "construction", found->construction);
-    lipsc_table_real(t, "promised", found->promised);
-    lipsc_table_real(t, "best", found->best);
-    lipsc_table_real(t, "measured", found->measured);
-    lipsc_table_integer(t, "atoms", (long long)found->measure.measure.n);
-    lipsc_table_real(t, "upper", found->upper);
-    lipsc_table_real(t, "log_upper", found->log_upper);
-    lipsc_table_real(t, "ratio", share_of(found));
-    lipsc_table_real(t, "growth", f->growth);
-    lipsc_table_string(t, "distance", f->masked ? "d2" : "W2");
-}
-
-static void fill_line(cli_grid *g, const finding *f) {
+static void fill_line(cli_grid *g, const record *row) {
     char text[CLI_NUMBER];
-    cli_grid_number(g, f->radius);
-    cli_grid_text(g, "%zu", f->found->measure.measure.n);
-    cli_grid_number(g, f->found->construction);
-    cli_grid_number(g, f->found->best);
-    cli_grid_number(g, f->found->measured);
-    if (isfinite(f->found->upper))
-        cli_grid_up(g, f->found->upper);
+    cli_grid_number(g, row->radius);
+    cli_grid_text(g, "%zu", row->atoms);
+    cli_grid_number(g, row->construction);
+    cli_grid_number(g, row->best);
+    cli_grid_number(g, row->measured);
+    if (isfinite(row->upper))
+        cli_grid_up(g, row->upper);
     else
-        cli_grid_text(g, "e^%s", cli_digits_up(f->found->log_upper, text));
-    cli_grid_number(g, share_of(f->found));
-    cli_grid_number(g, f->growth);
+        cli_grid_text(g, "e^%s", cli_digits_up(row->log_upper, text));
+    cli_grid_number(g, row->ratio);
+    cli_grid_number(g, row->growth);
 }
 
 static const cli_grid_column shown[] = {{"radius", CLI_POINT},       {"atoms", CLI_RIGHT},
@@ -104,10 +82,25 @@ static int next_radius(const char **at, double *radius) {
     return !cli_number_real(word, DBL_MIN, DBL_MAX, radius);
 }
 
+/* Where findings go: rows for programs, or a grid for people. */
+typedef struct {
+    cli_rows rows;
+    cli_grid *grid; /* NULL: the rows */
+} sheet;
+
+static void put(sheet *to, const record *row) {
+    if (to->grid) {
+        fill_line(to->grid, row);
+    } else {
+        cli_rows_add(&to->rows, row);
+        lipsc_table_flush(to->rows.table);
+    }
+}
+
 static int search(const cli_command *self, const layer_source *from, const char *radii,
-                  lipsc_pairs_settings *set, const char *out, const sheet *to) {
+                  lipsc_pairs_settings *set, const char *out, sheet *to) {
     double last_radius = NAN, last_log = NAN;
-    const int masked = from->layer.mask != LIPSC_MASK_NONE;
+    const char *distance = from->layer.mask != LIPSC_MASK_NONE ? "d2" : "W2";
     for (const char *at = radii; *at;) {
         lipsc_pairs found;
         lipsc_error err;
@@ -116,50 +109,50 @@ static int search(const cli_command *self, const layer_source *from, const char 
                                  "--search %s: expected positive numbers separated by "
                                  "commas",
                                  radii);
-        const lipsc_status status = lipsc_pairs_find(&from->layer, set, &found, &err);
-        if (status)
+        if (lipsc_pairs_find(&from->layer, set, &found, &err))
             return cli_failure(self, "%s: radius %.6g: %s", from->name, set->radius,
                                err.text);
         const double now = log(found.best);
-        const finding f = {set->radius, (now - last_log) / (set->radius - last_radius),
-                           &found, masked};
-        if (to->grid) {
-            fill_line(to->grid, &f);
-        } else {
-            fill_row(to->table, &f);
-            lipsc_table_flush(to->table);
-        }
+        put(to, &(record){.radius = set->radius,
+                          .a = found.a,
+                          .construction = found.construction,
+                          .promised = found.promised,
+                          .best = found.best,
+                          .measured = found.measured,
+                          .atoms = found.measure.measure.n,
+                          .upper = found.upper,
+                          .log_upper = found.log_upper,
+                          .ratio = found.best * exp(-found.log_upper),
+                          .growth = (now - last_log) / (set->radius - last_radius),
+                          .distance = distance});
         last_radius = set->radius;
         last_log = now;
         const int failed =
-            out && !*at &&
-            cli_measure_write(out, &found.measure.measure, NULL, 0, NULL, 0, &err);
+            out && !*at && lipsc_measure_file_write(out, &found.measure.measure, &err);
         lipsc_pairs_free(&found);
         if (failed) return cli_failure(self, "%s", err.text);
     }
     return CLI_DONE;
 }
 
-/* Nothing is printed where the search has failed. */
+/* Nothing is printed for people where the search has failed. */
 static int search_and_print(const cli_command *self, const layer_settings *s,
                             const layer_source *from, const char *radii,
                             lipsc_pairs_settings *set, const char *out) {
     const int people = s->common.format == LIPSC_FORMAT_TABLE;
-    const sheet to = {people ? NULL
-                             : lipsc_table_new(self->name, (lipsc_format)s->common.format,
-                                               LIPSC_LAYOUT_WIDE, stdout,
-                                               sizeof columns / sizeof *columns, columns),
-                      people ? cli_grid_new(sizeof shown / sizeof *shown, shown) : NULL};
-    lipsc_error err = {.text = "out of memory"};
-    int code = to.table || to.grid ? CLI_RUN : cli_failure(self, "%s", err.text);
-    if (code == CLI_RUN) {
-        cli_interrupt_begin();
-        code = search(self, from, radii, set, out, &to);
-    }
-    if (code == CLI_DONE && (people ? show(to.grid, from->layer.mask != LIPSC_MASK_NONE)
-                                    : lipsc_table_end(to.table, &err)))
-        code = cli_failure(self, "%s", err.text);
-    lipsc_table_free(to.table);
+    sheet to = {.grid = people ? cli_grid_new(sizeof shown / sizeof *shown, shown) : NULL};
+    if (people && !to.grid) return cli_failure(self, "out of memory");
+    if (!people)
+        cli_rows_begin(&to.rows, self, &s->common, LIPSC_LAYOUT_WIDE, CLI_FIELDS(fields),
+                       0);
+    cli_interrupt_begin();
+    int code = search(self, from, radii, set, out, &to);
+    if (!people && code == CLI_DONE)
+        code = cli_rows_end(&to.rows);
+    else if (!people)
+        lipsc_table_free(to.rows.table);
+    else if (code == CLI_DONE && show(to.grid, from->layer.mask != LIPSC_MASK_NONE))
+        code = cli_failure(self, "out of memory");
     cli_grid_free(to.grid);
     return code;
 }

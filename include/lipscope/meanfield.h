@@ -89,6 +89,16 @@ LIPSC_API lipsc_status lipsc_measure_file_read(const char *path, int normalise,
                                                lipsc_measure_file *out, lipsc_error *err);
 LIPSC_API void lipsc_measure_file_free(lipsc_measure_file *file);
 
+/* A safetensors file that is read back so. */
+LIPSC_API lipsc_status lipsc_measure_file_write(const char *path, const lipsc_measure *mu,
+                                                lipsc_error *err);
+
+/* The plan of a distance between measures of n and m atoms as a safetensors file: from, to
+ * and mass of every move, and the potentials f (n) and g (m). */
+LIPSC_API lipsc_status lipsc_distance_write(const char *path,
+                                            const lipsc_distance *distance, size_t n,
+                                            size_t m, lipsc_error *err);
+
 /* ---- Attention on measures ------------------------------------------------------- */
 
 /* docs/maths.md 1.4 and 2.  A layer acts on a measure without times as it stands; on one
@@ -191,6 +201,12 @@ LIPSC_API lipsc_status lipsc_slopes_perturb(const lipsc_slopes *slopes,
                                             lipsc_perturbation kind, double step,
                                             lipsc_cloud *out, lipsc_error *err);
 
+/* The measure with split_atom in halves, as a file that lipsc_measure_file_read takes, and
+ * beside it `move`, `half` and `target`, the directions behind all three constants. */
+LIPSC_API lipsc_status lipsc_slopes_write(const char *path, const lipsc_slopes *slopes,
+                                          const lipsc_measure *mu, double step,
+                                          lipsc_error *err);
+
 /* d(F(a), F(b)) / d(a, b) of two measures, in W_p or d_p as set says (NULL: W_2, or d_2
  * when both have times).  LIPSC_E_REFUSED when a and b are the same measure. */
 typedef struct {
@@ -207,7 +223,7 @@ LIPSC_API lipsc_status lipsc_ratio_between(const lipsc_layer *layer, const lipsc
 
 /* ---- Pairs of measures that part the most --------------------------------------- */
 
-/* which pairs of measures on a ball attention drives apart most, as far as a
+/* Which pairs of measures on a ball attention drives apart most, as far as a
  * search finds them.
  *
  * Measures on a ball form a geodesic space, so no pair has a ratio W_2(F mu, F nu) /
@@ -290,6 +306,26 @@ LIPSC_API lipsc_status lipsc_gauss_file_read(const char *path, lipsc_gauss_file 
                                              lipsc_error *err);
 LIPSC_API void lipsc_gauss_file_free(lipsc_gauss_file *file);
 LIPSC_API int lipsc_gauss_file_recognised(const char *path); /* has mean, not points */
+
+/* One Gaussian, as a file that is read back so. */
+LIPSC_API lipsc_status lipsc_gauss_file_write(const char *path, const lipsc_gauss *gauss,
+                                              lipsc_error *err);
+
+/* n random tokens of what the file holds, as lipsc_gauss_sample draws them.  Free with
+ * lipsc_measure_file_free. */
+LIPSC_API lipsc_status lipsc_gauss_file_sample(const char *path, size_t n, uint64_t seed,
+                                               lipsc_measure_file *out, lipsc_error *err);
+
+/* lipsc_gauss_push with room of its own.  Free it with lipsc_gauss_file_free. */
+LIPSC_API lipsc_status lipsc_gauss_image(const lipsc_layer *layer, const lipsc_gauss *gauss,
+                                         lipsc_gauss_file *out, double *slope,
+                                         lipsc_error *err);
+
+/* W_2(F(a), F(b)) / W_2(a, b) of two Gaussians; NaN where they are the same.  The gaps are
+ * NaN: nothing was searched. */
+LIPSC_API lipsc_status lipsc_gauss_ratio(const lipsc_layer *layer, const lipsc_gauss *a,
+                                         const lipsc_gauss *b, lipsc_ratio *out,
+                                         lipsc_error *err);
 
 /* How samples of lengths[k] tokens approach the limit: error (count), the root mean square
  * of |Gamma_n - Gamma| over fixed points and `repeats` samples, relative to that of Gamma;

@@ -205,6 +205,21 @@ lipsc_status lipsc_gauss_push(const lipsc_layer *layer, const lipsc_gauss *gauss
     return status;
 }
 
+lipsc_status lipsc_gauss_image(const lipsc_layer *layer, const lipsc_gauss *gauss,
+                               lipsc_gauss_file *out, double *slope, lipsc_error *err) {
+    const size_t width = lipsc_layer_width(layer);
+    double *mean = lipsc_alloc(width, (width + 1) * sizeof *mean);
+    if (!mean) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a Gaussian");
+    const lipsc_status status =
+        lipsc_gauss_push(layer, gauss, mean, mean + width, slope, err);
+    if (status)
+        lipsc_release(mean);
+    else
+        *out = (lipsc_gauss_file){
+            {.parts = 1, .d = width, .mean = mean, .cov = mean + width}, mean};
+    return status;
+}
+
 /* ---- Distance ----------------------------------------------------------------------- */
 
 /* W_2^2 = |m - m'|^2 + |R - R' U|_F^2 with R, R' the symmetric roots of the covariances and

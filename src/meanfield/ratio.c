@@ -2,6 +2,8 @@
 #include "core/error.h"
 #include "meanfield/meanfield.h"
 
+#include <math.h>
+
 static lipsc_status apart(const lipsc_measure *a, const lipsc_measure *b,
                           const lipsc_distance_settings *set, double *distance, double *gap,
                           const char **method, lipsc_error *err) {
@@ -39,5 +41,23 @@ lipsc_status lipsc_ratio_between(const lipsc_layer *layer, const lipsc_measure *
     lipsc_cloud_free(&image_a);
     r.ratio = r.after / r.before;
     if (!status) *out = r;
+    return status;
+}
+
+lipsc_status lipsc_gauss_ratio(const lipsc_layer *layer, const lipsc_gauss *a,
+                               const lipsc_gauss *b, lipsc_ratio *out, lipsc_error *err) {
+    lipsc_gauss_file to[2] = {{.storage = NULL}, {.storage = NULL}};
+    *out = (lipsc_ratio){.gap_before = NAN,
+                         .gap_after = NAN,
+                         .method_before = "gaussian",
+                         .method_after = "gaussian"};
+    lipsc_status status = lipsc_gauss_distance(a, b, &out->before, err);
+    if (!status) status = lipsc_gauss_image(layer, a, &to[0], NULL, err);
+    if (!status) status = lipsc_gauss_image(layer, b, &to[1], NULL, err);
+    if (!status)
+        status = lipsc_gauss_distance(&to[0].gauss, &to[1].gauss, &out->after, err);
+    out->ratio = out->before > 0.0 ? out->after / out->before : NAN;
+    lipsc_gauss_file_free(&to[0]);
+    lipsc_gauss_file_free(&to[1]);
     return status;
 }
