@@ -56,16 +56,25 @@ static void say_group(const cli_screen *screen, const lipsc_bound *b) {
            screen->plain);
 }
 
+/* A number of a bound, rounded to the side on which the bound holds. */
+static void put_side(cli_grid *g, const lipsc_bound *b, double x) {
+    if (!strcmp(b->kind, "upper"))
+        cli_grid_up(g, x);
+    else if (!strcmp(b->kind, "lower"))
+        cli_grid_down(g, x);
+    else
+        cli_grid_number(g, x);
+}
+
 /* Values too large for a double by their logarithm. */
 static void put_value(cli_grid *g, const lipsc_bound *b) {
     char text[CLI_NUMBER];
-    const int upper = !strcmp(b->kind, "upper");
     if (isfinite(b->value))
-        (upper ? cli_grid_up : cli_grid_number)(g, b->value);
+        put_side(g, b, b->value);
     else if (isfinite(b->log_value))
         cli_grid_text(g, "e^%s",
-                      upper ? cli_digits_up(b->log_value, text)
-                            : cli_digits(b->log_value, 3, text));
+                      strcmp(b->kind, "lower") ? cli_digits_up(b->log_value, text)
+                                               : cli_digits_down(b->log_value, 3, text));
     else
         cli_grid_text(g, "-");
 }
@@ -89,7 +98,7 @@ static lipsc_status print_group(const cli_screen *screen, const lipsc_bounds *al
         cli_grid_text(g, "%s", b->name);
         cli_grid_text(g, "%s", b->norm);
         put_value(g, b);
-        (strcmp(b->kind, "upper") ? cli_grid_number : cli_grid_up)(g, b->ratio);
+        put_side(g, b, b->ratio);
         cli_grid_text(g, "%s", b->source);
     }
     if (g) status = cli_grid_print(screen, g, 1);
@@ -121,13 +130,13 @@ static void say_regime(const cli_screen *screen, const lipsc_regime *r, size_t n
 }
 
 static void say_around(const cli_screen *screen, const lipsc_neighbourhood *a) {
-    char value[CLI_NUMBER];
+    char value[CLI_NUMBER], radius[CLI_NUMBER];
     snprintf(value, sizeof value, "%.6g", a->below);
-    cli_say(
-        screen,
-        "sigma is at most %s wherever no token moves by more than %.6g (%.4g of the mean "
-        "token length)",
-        isnan(a->below) ? cli_digits_up(a->value, value) : value, a->radius, a->relative);
+    cli_say(screen,
+            "sigma is at most %s wherever no token moves by more than %s (%.4g of the mean "
+            "token length)",
+            isnan(a->below) ? cli_digits_up(a->value, value) : value,
+            cli_digits_down(a->radius, 6, radius), a->relative);
 }
 
 static lipsc_status print_people(const lipsc_bounds *all, const char *what) {

@@ -91,6 +91,11 @@ void cli_grid_up(cli_grid *g, double x) {
     cli_grid_text(g, "%s", cli_digits_up(x, text));
 }
 
+void cli_grid_down(cli_grid *g, double x) {
+    char text[CLI_NUMBER];
+    cli_grid_text(g, "%s", cli_digits_down(x, 3, text));
+}
+
 void cli_grid_decimals(cli_grid *g, double x, int decimals) {
     char text[CLI_NUMBER];
     cli_grid_text(g, "%s", cli_decimals(x, decimals, text));

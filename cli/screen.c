@@ -50,12 +50,21 @@ const char *cli_digits(double x, int digits, char text[CLI_NUMBER]) {
     return text;
 }
 
+/* side: 1 for what may only be rounded up, -1 for what may only be rounded down. */
+static const char *digits_toward(double x, int digits, int side, char text[CLI_NUMBER]) {
+    const char *first = cli_digits(x, digits, text);
+    if (!isfinite(x) || side * (x - strtod(first, NULL)) <= 0.0) return first;
+    const int power = power_of(x, digits), whole = power >= digits - 1 && power <= 5;
+    const double unit = whole ? 1.0 : pow(10.0, power - digits + 1);
+    return cli_digits(x + side * 0.75 * unit, digits, text); /* rounds to the next one */
+}
+
 const char *cli_digits_up(double x, char text[CLI_NUMBER]) {
-    const char *first = cli_digits(x, 3, text);
-    if (!isfinite(x) || strtod(first, NULL) >= x) return first;
-    const double step = pow(10.0, power_of(x, 3) - 2);
-    return cli_digits(x + (power_of(x, 3) > 2 && power_of(x, 3) <= 5 ? 1.0 : step), 3,
-                      text);
+    return digits_toward(x, 3, 1, text);
+}
+
+const char *cli_digits_down(double x, int digits, char text[CLI_NUMBER]) {
+    return digits_toward(x, digits, -1, text);
 }
 
 const char *cli_decimals(double x, int decimals, char text[CLI_NUMBER]) {

@@ -33,6 +33,8 @@ enum { CLI_NUMBER = 32 };
 const char *cli_digits(double x, int digits, char text[CLI_NUMBER]);
 /* Three of them, rounded up: what is below x is below the number printed. */
 const char *cli_digits_up(double x, char text[CLI_NUMBER]);
+/* `digits` of them, rounded down: what is above x is above the number printed. */
+const char *cli_digits_down(double x, int digits, char text[CLI_NUMBER]);
 /* `decimals` behind the point, and no -0.00. */
 const char *cli_decimals(double x, int decimals, char text[CLI_NUMBER]);
 /* "45 s", "12 min", "1.5 h". */
@@ -77,6 +79,7 @@ __attribute__((format(printf, 2, 3)))
 void cli_grid_text(cli_grid *grid, const char *format, ...);
 void cli_grid_number(cli_grid *grid, double x); /* three digits */
 void cli_grid_up(cli_grid *grid, double x);     /* of an upper bound */
+void cli_grid_down(cli_grid *grid, double x);   /* of a lower bound  */
 void cli_grid_decimals(cli_grid *grid, double x, int decimals);
 
 /* Columns that do not fit follow in further blocks, which repeat the first `keep` of them;

@@ -8,24 +8,46 @@ const isPositive = x => isNumber(x) && x > 0;
 
 /* ---- Numbers ---------------------------------------------------------------------------- */
 
-/* Four or so significant digits; 1e-3 .. 1e6 without an exponent. */
-function formatNumber(x, digits = 4) {
-    if (!isNumber(x)) return "–";
-    if (x === 0 || Number.isInteger(x) && Math.abs(x) < 1e6) return String(x);
-    const size = Math.abs(x);
-    if (size >= 1e6 || size < 1e-3) return x.toExponential(Math.min(digits, 3) - 1);
-    return x.toFixed(Math.max(0, digits - 1 - Math.floor(Math.log10(size))));
+const powerOf = x => Math.floor(Math.log10(Math.abs(x)));
+
+/* The text of x, or of the next number with as many digits where that one lies on the wrong side:
+ * toward is 1 for what may only be rounded up, -1 for what may only be rounded down. */
+function rounded(x, toward, unit, show) {
+    const text = show(x);
+    return toward * (x - Number(text)) > 0 ? show(x + toward * unit) : text;
 }
 
 /* Without a minus in front of zero. */
-function fixed(x, decimals) {
-    const text = x.toFixed(decimals);
-    return Number(text) === 0 ? (0).toFixed(decimals) : text;
+function fixed(x, decimals, toward = 0) {
+    return rounded(x, toward, 10 ** -decimals, y => {
+        const text = y.toFixed(decimals);
+        return Number(text) === 0 ? (0).toFixed(decimals) : text;
+    });
 }
 
-function formatValue(value) {
+const withPower = (x, decimals, toward = 0) =>
+    rounded(x, toward, 10 ** (powerOf(x) - decimals), y => y.toExponential(decimals));
+
+/* Four or so significant digits; 1e-3 .. 1e6 without an exponent. */
+function formatNumber(x, digits = 4, toward = 0) {
+    if (!isNumber(x)) return "–";
+    if (x === 0 || Number.isInteger(x) && Math.abs(x) < 1e6) return String(x);
+    const size = Math.abs(x);
+    if (size >= 1e6 || size < 1e-3) return withPower(x, Math.min(digits, 3) - 1, toward);
+    return fixed(x, Math.max(0, digits - 1 - powerOf(x)), toward);
+}
+
+/* Which way a field is rounded: what is proved must hold for the number that is read. */
+const boundSides = {upper: 1, lower: -1};
+function sideOf(row, name) {
+    if (name === "value" || name === "ratio" || name === "log_value")
+        return kindOf(row) === "bound" ? boundSides[row.kind] ?? 0 : 0;
+    return name === "upper" || name === "upper_prob" ? 1 : 0;
+}
+
+function formatValue(value, toward = 0) {
     if (value === null || value === undefined) return "–";
-    if (typeof value === "number") return formatNumber(value, 6);
+    if (typeof value === "number") return formatNumber(value, 6, toward);
     if (typeof value === "boolean") return value ? "yes" : "no";
     if (typeof value === "object") return JSON.stringify(value);
     return value;
@@ -39,9 +61,9 @@ function columnFormat(values) {
     const most = sizes.reduce((a, b) => Math.max(a, b)),
           least = sizes.reduce((a, b) => Math.min(a, b));
     if (most >= 1e7 || most < 1e-2 || most / least > 1e6)
-        return x => isNumber(x) ? x.toExponential(2) : formatValue(x);
+        return (x, toward) => isNumber(x) ? withPower(x, 2, toward) : formatValue(x);
     const decimals = Math.min(8, Math.max(0, 3 - Math.floor(Math.log10(least))));
-    return x => isNumber(x) ? fixed(x, decimals) : formatValue(x);
+    return (x, toward) => isNumber(x) ? fixed(x, decimals, toward) : formatValue(x);
 }
 
 /* NaN of nothing. */
@@ -219,7 +241,8 @@ const intervalText = (fit, digits) => hasInterval(fit) ?
 function describeCell(row) {
     const pairs = [];
     const add = (name, value) => {
-        if (value !== null && value !== undefined) pairs.push([name, formatValue(value)]);
+        if (value !== null && value !== undefined)
+            pairs.push([name, formatValue(value, sideOf(row, name))]);
     };
     if (series.length + attackSeries.length > 1 && row.series) add("run", row.series.label);
     add("layer", row.layer);

@@ -25,9 +25,9 @@ function tipPairs(datum) {
     if (datum.zoo)
         return ["name", "source", "kind", "norm", "domain", "value", "ratio", "sigma"]
             .filter(name => datum.row[name] !== null && datum.row[name] !== undefined)
-            .map(name => [name, formatValue(datum.row[name])])
+            .map(name => [name, formatValue(datum.row[name], sideOf(datum.row, name))])
             .concat(isNumber(datum.row.value) ? [] : [
-                ["value", "10^" + formatNumber(zooLog(datum.row) / Math.LN10)]
+                ["value", "10^" + formatNumber(zooLog(datum.row) / Math.LN10, 4, sideOf(datum.row, "value"))]
             ]);
     return describeCell(datum.row);
 }

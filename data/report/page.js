@@ -8,7 +8,7 @@ function setTheme() {
 }
 
 /* for those who look with the console, and for tests */
-window.lipscope = {charts, report, rows: allRows};
+window.lipscope = {charts, report, rows: allRows, tip: tipPairs};
 document.title = "lipscope: " + (subjectWords(allRows) || lastOf(report.runs[0].file));
 lede();
 if (allRows.length > rowsOf.change.length) howToRead();

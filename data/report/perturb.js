@@ -65,7 +65,7 @@ function perturbChart(settings, options) {
 const perturbPairs = row => [["map", layerName(row.layer ?? null)]].concat(
     ["change", "token", "from", "to", "step", "ratio", "first_order", "sigma", "upper", "others", "logits"]
         .filter(name => row[name] !== null && row[name] !== undefined)
-        .map(name => [name, formatValue(row[name])]));
+        .map(name => [name, formatValue(row[name], sideOf(row, name))]));
 
 /* The headline of a page of changes; null: there are none. */
 function perturbWords() {
@@ -82,7 +82,7 @@ function perturbWords() {
            strong(what), `, seen by the ${top.layer == null ? "whole model" : "attention of layer " + top.layer}. `,
            isNumber(top.first_order) ? `The derivative predicts ${stretch(top.first_order)}. ` : "",
            isNumber(top.sigma) ? `No small change there is stretched more than sigma, ${stretch(top.sigma)}` : "",
-           isNumber(top.upper) ? `, and no change of this size more than the proved bound, ${stretch(top.upper)}.` : ".")
+           isNumber(top.upper) ? `, and no change of this size more than the proved bound, ${stretch(top.upper, 1)}.` : ".")
     ];
 }
 

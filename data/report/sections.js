@@ -413,7 +413,7 @@ function rowsTable(kind) {
     return [
         el("h3", {}, {measure: "Cells", attack: "Attacks", bound: "Bounds", change: "Changes", other: "Others"}[kind]),
         same.length ? el("p", {class: "same"}, "The same in all: ", ...same.flatMap((name, i) =>
-            [(i ? " · " : "") + name + " ", el("code", {}, formatValue(rows[0][name]))])) : null,
+            [(i ? " · " : "") + name + " ", el("code", {}, formatValue(rows[0][name], sideOf(rows[0], name)))])) : null,
         table
     ];
 }

@@ -68,7 +68,7 @@ function compareValues(a, b, direction) {
     return direction * String(a).localeCompare(String(b));
 }
 
-/* columns: name, get(row); open(row), where a row can be opened */
+/* columns: name, get(row); open(row), where a row can be opened; bounds are rounded to their side */
 function makeTable(rows, columns, fileName, open = null) {
     for (const column of columns) {
         const values = rows.map(column.get);
@@ -111,6 +111,7 @@ function makeTable(rows, columns, fileName, open = null) {
     const csv = () =>
         csvText(columns.map(c => c.name), state.shown.map(row => columns.map(c => c.get(row))));
 
+    const show = (c, row) => c.format(c.get(row), sideOf(row, c.name));
     const line = row => el(
         "tr", open ? {
             tabindex: 0, class: "opens", onclick: () => open(row),
@@ -119,8 +120,8 @@ function makeTable(rows, columns, fileName, open = null) {
         ...columns.map(
             c => el(
                 "td",
-                {class: c.numeric ? "number" : "", title: c.numeric ? null : c.format(c.get(row))},
-                c.format(c.get(row)))));
+                {class: c.numeric ? "number" : "", title: c.numeric ? null : show(c, row)},
+                show(c, row))));
     const space = height =>
         el("tr", {class: "space", "aria-hidden": "true"},
            el("td", {colspan: columns.length, style: `height:${height}px`}));

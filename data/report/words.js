@@ -25,7 +25,7 @@ const listWords = items => items.length < 2 ?
     items.join("") :
     items.slice(0, -1).join(", ") + " and " + items[items.length - 1];
 const strong = text => el("strong", {}, text);
-const stretch = value => "×" + formatNumber(value);
+const stretch = (value, toward = 0) => "×" + formatNumber(value, 4, toward);
 
 function section(id, title, ...content) {
     document.getElementById("nav").append(el("a", {href: "#" + id}, title));
@@ -66,18 +66,18 @@ function otherWords() {
                ", the largest singular value of the Jacobian at that input, and a lower bound " +
                "of the Lipschitz constant over all inputs of that radius",
                isPositive(best.upper) ?
-                   `; the proved upper bound there is ${formatNumber(best.upper)}.` :
+                   `; the proved upper bound there is ${formatNumber(best.upper, 4, 1)}.` :
                    ".")
         ];
     const tight = rowsOf.bound.filter(r => r.kind === "upper" && !r.refused && isPositive(r.ratio))
                       .reduce((top, r) => !top || r.ratio < top.ratio ? r : top, null);
     if (tight)
         return [
-            el("h1", {}, "The tightest bound is ", el("em", {}, stretch(tight.ratio)),
+            el("h1", {}, "The tightest bound is ", el("em", {}, stretch(tight.ratio, 1)),
                " the exact value"),
             el("p", {}, strong(String(tight.name)),
                ` bounds sigma, the largest singular value of the Jacobian, by ${
-                   formatNumber(tight.value)}; the exact value is ${formatNumber(tight.sigma)}.`)
+                   formatNumber(tight.value, 4, 1)}; the exact value is ${formatNumber(tight.sigma)}.`)
         ];
     const changed = perturbWords();
     if (changed || rowsOf.claim.length) return changed ?? [];

@@ -1,11 +1,11 @@
 /* table.h - rows of results, printed as a table for people, as TSV or as JSON.
  *
- * A table knows its columns (name and kind) and nothing of what they mean.  A cell that
- * was never set, or was set to a NaN or an infinity, is null: "-" in a table, empty in
+ * A table knows its columns (name and kind) and nothing else of what they mean.  A cell
+ * that was never set, or was set to a NaN or an infinity, is null: "-" in a table, empty in
  * TSV, null in JSON.  Numbers do not depend on the locale as long as the program never
  * calls setlocale, which it does not.
  *
- *     table    aligned, 6 significant digits
+ *     table    aligned, 6 significant digits, columns named upper... rounded up, lower down
  *     tsv      one header line, 17 significant digits, lists joined by commas;
  *              backslash, tab and newline in a string become \\ \t \n
  *     json     {"lipscope": VERSION, "schema": 1, "command": NAME, "rows": [...], ...} */

@@ -3,6 +3,7 @@
 
 #include "core/plain.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,20 @@ static void append_real(buffer *b, const json_t *cell, int digits) {
            (size_t)snprintf(number, sizeof number, "%.*g", digits, json_real_value(cell)));
 }
 
+/* Which way a column is rounded: 1 up, -1 down, 0 to the nearest.  What is proved of a
+ * number must hold for the digits that are read. */
+static int side_of(const char *column) {
+    return strstr(column, "upper") ? 1 : strcmp(column, "lower") == 0 ? -1 : 0;
+}
+
+/* x, or where rounding to the nearest goes to the wrong side, what rounds to the next. */
+static double moved(double x, int digits, int side) {
+    char number[40];
+    snprintf(number, sizeof number, "%.*g", digits, x);
+    if (!isfinite(x) || side * (x - strtod(number, NULL)) <= 0.0) return x;
+    return x + side * pow(10.0, floor(log10(fabs(x))) - digits + 1);
+}
+
 /* The caller frees the result; NULL when memory is short. */
 static char *cell_text(const json_t *cell, const char *null_text, int digits, size_t most) {
     buffer b = {0};
@@ -100,14 +115,19 @@ static char *cell_text(const json_t *cell, const char *null_text, int digits, si
     return b.text;
 }
 
-/* Bytes of a text in a table for people. */
-enum { WIDEST = 400 };
+/* Bytes of a text and digits of a number in a table for people. */
+enum { WIDEST = 400, FEW = 6 };
 
 static char *row_text(lipsc_table *t, size_t row, size_t column) {
     const int exact = t->format == LIPSC_FORMAT_TSV;
-    const json_t *cells = json_array_get(t->rows, row);
-    char *text = cell_text(json_object_get(cells, t->columns[column].name),
-                           exact ? "" : "-", exact ? 17 : 6, exact ? SIZE_MAX : WIDEST);
+    const char *name = t->columns[column].name;
+    const json_t *cell = json_object_get(json_array_get(t->rows, row), name);
+    json_t *side = NULL;
+    if (!exact && side_of(name) && json_is_real(cell))
+        side = json_real(moved(json_real_value(cell), FEW, side_of(name)));
+    char *text = cell_text(side ? side : cell, exact ? "" : "-", exact ? 17 : FEW,
+                           exact ? SIZE_MAX : WIDEST);
+    json_decref(side);
     if (!text) t->status = LIPSC_E_NOMEM;
     return text;
 }

@@ -408,6 +408,20 @@ def check_fits(browser, width, look):
     check(browser.run("return document.documentElement.scrollWidth") <= width, "wider than the screen", look)
 
 
+def check_paper(browser, path):
+    """The same on A4 without its margins, where the page was light and where it was dark."""
+    for dark in (False, True):
+        browser.open(path, width=720, dark=dark)
+        browser.command("Emulation.setEmulatedMedia", media="print")
+        browser.run("dispatchEvent(new Event('beforeprint'))")
+        check_fits(browser, 720, f"on paper, {'dark' if dark else 'light'} before")
+        colours = browser.run("return [document.body, ...document.querySelectorAll('.picture')].map(e => getComputedStyle(e).backgroundColor)")
+        check(all(c.startswith("rgba(0, 0, 0, 0") or min(map(int, c[4:-1].split(", ")[:3])) > 240 for c in colours), "paper is white:", colours)
+        browser.command("Emulation.setEmulatedMedia", media="")
+    pdf = base64.b64decode(browser.command("Page.printToPDF", printBackground=True)["data"])
+    check(pdf.startswith(b"%PDF") and len(pdf) > 20000, "printed", len(pdf), "bytes")
+
+
 def test_bars(browser, report):
     """Every kind of chart on one page, wide and narrow, light, dark and on paper: readable, nothing beside the page,
     no strip left empty; and each chart says how to read it and what it is about."""
@@ -429,13 +443,7 @@ def test_bars(browser, report):
             box = browser.run("const b = document.getElementById('cell').getBoundingClientRect(); return [b.left, b.right]")
             check(box[0] >= 0 and box[1] <= width, "an opened cell is wider than the screen", look, box)
             browser.run("document.getElementById('cell').close()")
-    browser.open(path, width=720)  # A4 without its margins
-    browser.command("Emulation.setEmulatedMedia", media="print")
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    equal(browser.run(SMALL), [], "letters below 11 pixels on paper")
-    equal(browser.run(STRIPS), [], "empty strips on paper")
-    check(browser.run("return document.documentElement.scrollWidth") <= 720, "wider than the paper")
-    browser.command("Emulation.setEmulatedMedia", media="")
+    check_paper(browser, path)
     browser.open(path)
     figures = browser.run("""return [...document.querySelectorAll('figure')].map(
         f => [f.id, f.querySelector('.help p')?.textContent.length ?? 0, f.querySelector('.subject')?.textContent])""")
@@ -539,6 +547,59 @@ def test_other_rows(browser, report):
     check("No cell is finished yet" in browser.text("h1"), "a run without cells")
 
 
+def test_rounding(browser, report):
+    """No upper bound is shown below its value and no lower bound above, wherever it stands: cells, marks, words, tables."""
+    number = lambda text: float(text.replace("×", "").replace(",", ""))
+    rows = runs.measure(3, (8, 16, 32), 3)
+    for i, row in enumerate(rows):  # digits that go down where the nearest number is taken, and one that is large
+        row.update(upper=3.0000004 * 10 ** (i % 7), upper_prob=2.00004 if i % 2 else 1234567.1)
+    browser.open(report("rounding.html", runs.write("rounding.db", rows)))
+    lines = """const heads = [...document.querySelectorAll('#rows table.rows')].at(-1).tHead.innerText.split(/\\s+/);
+        return [...document.querySelectorAll('#rows table.rows')].at(-1).querySelectorAll('tbody tr:not(.space)').values().map(
+            tr => Object.fromEntries([...tr.cells].map((td, i) => [heads[i], td.textContent]))).toArray()"""
+    shown = browser.run(lines)
+    check(len(shown) >= 18, "rows of the table:", len(shown))
+    for line in shown:
+        row = next(r for r in rows if all(str(r[k]) == line[k] for k in ("layer", "n", "window")))
+        for name in ("upper", "upper_prob"):
+            check(row[name] <= number(line[name]) <= row[name] * 1.01, name, line[name], "of", row[name], "in the table")
+    for i in range(7):
+        browser.run("document.querySelectorAll('tr.opens')[arguments[0]].click()", i)
+        told = dict(browser.run("return [...document.querySelectorAll('#cell .numbers div')].map(d => [...d.children].map(c => c.textContent))"))
+        for name in ("upper", "upper_prob"):
+            check(number(told[name]) >= rows[i][name], name, told[name], "of", rows[i][name], "in an opened cell")
+        browser.run("document.getElementById('cell').close()")
+
+    kinds = {"upper": 1, "lower": -1}
+    bounds = [dict(runs.bounds()[0], name=f"{kind}-{i}", kind=kind, value=value, log_value=math.log(value), ratio=value / 2)
+              for kind in kinds for i, value in enumerate((2.00004, 3.99996, 1234567.1, 0.000123449, 12.34449, 12.34451))]
+    bounds = [row for row in bounds if row["kind"] == "lower" or row["value"] >= 2.0]
+    browser.open(report("bounds.html", runs.write("bounds.db", bounds)))
+    shown = browser.run(lines)
+    equal(len(shown), len(bounds), "rows of bounds")
+    for row, line in zip(bounds, shown):
+        for name in ("value", "ratio"):
+            check(kinds[row["kind"]] * (number(line[name]) - row[name]) >= 0, row["kind"], name, line[name], "of", row[name])
+    tips = browser.run("""return lipscope.charts.zoo.view.data('bounds').map(d => [d.row.kind, d.row.value, d.row.ratio,
+        ...['value', 'ratio'].map(name => Object.fromEntries(lipscope.tip(d))[name])])""")
+    equal(len(tips), len(bounds), "marks of bounds")
+    for kind, value, ratio, *told in tips:
+        for text, exact in zip(told, (value, ratio)):
+            check(kinds[kind] * (number(text) - exact) >= 0, kind, text, "of", exact, "at the pointer")
+    words = browser.text(".lede").split()
+    check(number(words[words.index("by") + 1].rstrip(";")) >= 2.00004 and number(browser.text("h1 em")) >= 1.00002, "the headline", words)
+
+    attack = [dict(runs.attack()[1], upper=300.0449), dict(runs.attack()[2], upper=500.04)]
+    browser.open(report("attacked.html", runs.write("attacked.db", attack)))
+    check("the proved upper bound there is 500.1" in browser.text(".lede"), browser.text(".lede"))
+    change = {"change": "noise", "layer": 0, "token": None, "from": None, "to": None, "step": 0.1, "ratio": 2.0,
+              "first_order": 2.0, "sigma": 3.0, "upper": 4.00004}
+    browser.open(report("changed.html", runs.write("changed.db", [change])))
+    check("the proved bound, ×4.001." in browser.text(".lede"), browser.text(".lede"))
+    told = dict(browser.run("return lipscope.tip(lipscope.charts.perturb.view.data('points')[0])"))
+    check(float(told["upper"]) >= 4.00004, "bound of a change at the pointer", told)
+
+
 def test_perturb(browser, report):
     """What `perturb -o` writes: every change in the table, those with a step in the chart, at both widths."""
     words = ["perturb", "builtin:gpt2-nano", "--text", "builtin:lighthouse", "--length", "12", "--layers", "0,3", "--tokens", "2", "-q"]
@@ -553,6 +614,7 @@ def test_perturb(browser, report):
             check_fits(browser, width, look)
             titles = browser.run("return [...document.querySelectorAll('#chart-perturb .role-axis-title text')].map(t => t.textContent)")
             equal(titles, ["size of the step, |X' − X| / |X|", "output change / input change"], "titles of the axes", look)
+    check_paper(browser, path)
     browser.open(path)
     equal([browser.text(".kicker"), browser.text("#chart-perturb .subject")], 2 * ["builtin:gpt2-nano · lighthouse · layers 0 to 3"], "subject")
     check(len(browser.text("#chart-perturb .help p")) > 200, "how to read it")
@@ -680,7 +742,7 @@ def main():
     report.binary = binary
     browser = Browser(driver, chromium, scratch)
     try:
-        for test in (test_one_run, test_verdicts, test_depth, test_words, test_bars, test_table, test_several, test_other_rows, test_perturb, test_hostile,
+        for test in (test_one_run, test_verdicts, test_depth, test_words, test_bars, test_table, test_several, test_other_rows, test_rounding, test_perturb, test_hostile,
                      test_themes, test_many_rows):
             print(test.__name__)
             test(browser, report)

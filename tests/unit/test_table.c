@@ -118,6 +118,45 @@ static void test_hostile(void **state) {
     free(token);
 }
 
+/* For people upper bounds are rounded up and lower bounds down; programs get every digit.
+ */
+static void test_sides(void **state) {
+    (void)state;
+    static const lipsc_column own[] = {{"sigma", LIPSC_COLUMN_REAL},
+                                       {"lower", LIPSC_COLUMN_REAL},
+                                       {"upper_prob", LIPSC_COLUMN_REAL}};
+    static const double at[] = {1.43311047114793, 9.9999996, 0.00012345649, 1234567.1, 2.5};
+    static const char *const want[2] = {"      sigma        lower   upper_prob\n"
+                                        "    1.43311      1.43311      1.43312\n"
+                                        "         10      9.99999           10\n"
+                                        "0.000123456  0.000123456  0.000123457\n"
+                                        "1.23457e+06  1.23456e+06  1.23457e+06\n"
+                                        "        2.5          2.5          2.5\n",
+                                        "sigma\tlower\tupper_prob\n"};
+    for (size_t f = 0; f < 2; f++) {
+        char *text = NULL;
+        size_t length = 0;
+        lipsc_error err;
+        FILE *to = open_memstream(&text, &length);
+        lipsc_table *t = lipsc_table_new("try", f ? LIPSC_FORMAT_TSV : LIPSC_FORMAT_TABLE,
+                                         LIPSC_LAYOUT_WIDE, to, 3, own);
+        for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+            lipsc_table_row(t);
+            for (size_t c = 0; c < 3; c++) lipsc_table_real(t, own[c].name, at[i]);
+        }
+        assert_int_equal(lipsc_table_end(t, &err), LIPSC_OK);
+        lipsc_table_free(t);
+        fclose(to);
+        if (f)
+            assert_memory_equal(text, want[f], strlen(want[f]));
+        else
+            assert_string_equal(text, want[f]);
+        if (f) assert_non_null(strstr(text, "\n2.5\t2.5\t2.5\n"));
+        if (f) assert_true(strtod(strchr(text, '\n'), NULL) == at[0]);
+        free(text);
+    }
+}
+
 static void test_json(void **state) {
     (void)state;
     expect(LIPSC_FORMAT_JSON, LIPSC_LAYOUT_WIDE, 1,
@@ -213,6 +252,6 @@ int main(void) {
         cmocka_unit_test(test_tsv),     cmocka_unit_test(test_table),
         cmocka_unit_test(test_hostile), cmocka_unit_test(test_json),
         cmocka_unit_test(test_utf8),    cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_many)};
+        cmocka_unit_test(test_many),    cmocka_unit_test(test_sides)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
