@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attack/search.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "core/vector.h"
@@ -61,15 +62,21 @@ static lipsc_status solve(lipsc_search *s, lipsc_look look, const double *near,
     return status;
 }
 
+/* The input with parameters y; X and, where masses are free, weights are written. */
+static lipsc_input input_at(const lipsc_search *s, const double *y, double *X,
+                            double *weights) {
+    lipsc_region_place(&s->region, y, X, weights);
+    return (lipsc_input){.n = s->region.n,
+                         .X = X,
+                         .weights = weights ? weights : s->set->weights,
+                         .times = s->set->times,
+                         .positions = s->set->positions};
+}
+
 lipsc_status lipsc_view_open(lipsc_search *s, const double *y, lipsc_look look,
                              const double *near, lipsc_view *view) {
     *view = (lipsc_view){0};
-    lipsc_region_place(&s->region, y, s->X, s->weights);
-    const lipsc_input input = {.n = s->region.n,
-                               .X = s->X,
-                               .weights = s->weights ? s->weights : s->set->weights,
-                               .times = s->set->times,
-                               .positions = s->set->positions};
+    const lipsc_input input = input_at(s, y, s->X, s->weights);
     lipsc_status status =
         lipsc_attn_at(s->packed, NULL, &input, s->dtype, s->set->device, &view->attn, NULL);
     if (!status) status = solve(s, look, near, view);
@@ -81,6 +88,93 @@ lipsc_status lipsc_view_open(lipsc_search *s, const double *y, lipsc_look look,
 void lipsc_view_close(lipsc_view *view) {
     lipsc_attn_free(view->attn);
     view->attn = NULL;
+}
+
+/* ---- Several together ---------------------------------------------------------------- */
+
+size_t lipsc_spots_together(const lipsc_search *s) {
+    enum { MOST_SPOTS = 16, MOST_TOKENS = 512 };
+    const size_t wanted = lipsc_device_table(s->set->device)->batch_tokens;
+    const size_t fit = (wanted ? wanted : MOST_TOKENS) / s->region.n;
+    return s->dense || fit < 1 ? 1 : min_size(fit, MOST_SPOTS);
+}
+
+/* What a batch of spots works with. */
+typedef struct {
+    double *X, *weights;
+    lipsc_input *input;
+    lipsc_attn **attn;
+    lipsc_linop *op;
+    lipsc_svd_task *task;
+} crowd;
+
+static void crowd_free(size_t count, crowd *c) {
+    for (size_t i = 0; c->attn && c->op && c->task && i < count; i++) {
+        if (c->task[i].v) lipsc_space_release(c->op[i].space, c->task[i].v);
+        lipsc_attn_free(c->attn[i]);
+    }
+    lipsc_release(c->X);
+    lipsc_release(c->weights);
+    lipsc_release(c->input);
+    lipsc_release(c->attn);
+    lipsc_release(c->op);
+    lipsc_release(c->task);
+}
+
+static lipsc_status crowd_new(const lipsc_search *s, size_t count, crowd *c) {
+    size_t all;
+    *c = (crowd){0};
+    if (!lipsc_mul_size(count, s->in, &all)) return LIPSC_E_NOMEM;
+    c->X = lipsc_alloc(all, sizeof *c->X);
+    if (s->weights) c->weights = lipsc_alloc(count * s->region.n, sizeof *c->weights);
+    c->input = lipsc_alloc(count, sizeof *c->input);
+    c->attn = lipsc_alloc_zero(count, sizeof *c->attn);
+    c->op = lipsc_alloc(count, sizeof *c->op);
+    c->task = lipsc_alloc_zero(count, sizeof *c->task);
+    return c->X && (c->weights || !s->weights) && c->input && c->attn && c->op && c->task
+               ? LIPSC_OK
+               : LIPSC_E_NOMEM;
+}
+
+/* The operators at the spots, and room for what is found of each. */
+static lipsc_status meet(const lipsc_search *s, size_t count, lipsc_spot *const *spots,
+                         crowd *c) {
+    for (size_t i = 0; i < count; i++)
+        c->input[i] = input_at(s, spots[i]->y, c->X + i * s->in,
+                               c->weights ? c->weights + i * s->region.n : NULL);
+    lipsc_status status = lipsc_attn_batch_at(s->packed, NULL, count, c->input, s->dtype,
+                                              s->set->device, c->attn, NULL);
+    for (size_t i = 0; i < count && !status; i++) {
+        c->op[i] = lipsc_attn_linop(c->attn[i]);
+        c->task[i] = (lipsc_svd_task){.op = &c->op[i],
+                                      .sigma = &spots[i]->sigma,
+                                      .v = lipsc_space_alloc(c->op[i].space, s->in),
+                                      .seed = i};
+        if (!c->task[i].v) status = LIPSC_E_NOMEM;
+    }
+    return status;
+}
+
+lipsc_status lipsc_spots_look(lipsc_search *s, size_t count, lipsc_spot *const *spots) {
+    const lipsc_device_ops *ops = lipsc_device_table(s->set->device);
+    const int handed = ops->concurrent && !ops->batch_tokens; /* vectors, among threads */
+    lipsc_svd_settings set;
+    crowd c;
+    solver_settings(s, LIPSC_LOOK_FRESH, &set);
+    lipsc_status status = crowd_new(s, count, &c);
+    if (!status) status = meet(s, count, spots, &c);
+    if (!status)
+        lipsc_svd_batch(count, c.task, &set, lipsc_attn_products,
+                        handed ? lipsc_device_threads(s->set->device) : 1);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = c.task[i].status == LIPSC_E_NOCONV ? LIPSC_OK : c.task[i].status;
+        if (!status && !isfinite(spots[i]->sigma)) status = LIPSC_E_NONFIN;
+        if (!status)
+            status = lipsc_space_download(c.op[i].space, s->in, c.task[i].v, spots[i]->v);
+    }
+    crowd_free(count, &c);
+    if (!status) s->evaluations += (long)count;
+    return status;
 }
 
 /* ---- Its gradient ------------------------------------------------------------------- */

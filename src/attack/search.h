@@ -95,6 +95,13 @@ lipsc_status lipsc_view_open(lipsc_search *s, const double *y, lipsc_look look,
                              const double *near, lipsc_view *view);
 void lipsc_view_close(lipsc_view *view);
 
+/* How many inputs are worth one batch. */
+size_t lipsc_spots_together(const lipsc_search *s);
+/* sigma and v of spots, from their y: each what LIPSC_LOOK_FRESH would find of them one
+ * after the other, their products made together.  LIPSC_E_NONFIN where one of them
+ * overflows. */
+lipsc_status lipsc_spots_look(lipsc_search *s, size_t count, lipsc_spot *const *spots);
+
 /* g = d log sigma / d parameters, tangent to the region at y.  Where several values agree
  * sigma is their maximum: of the gradients of all their combinations the steepest is taken.
  */

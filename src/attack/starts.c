@@ -163,26 +163,53 @@ static void rank(const lipsc_search *s, ranking *r, const lipsc_spot *spot) {
     lipsc_spot_copy(s, spot, &r->climbs[place].spot);
 }
 
-/* The value at spot->y; an overflow counts as 0. */
+/* The value at spot->y; less than any where it overflows. */
 static lipsc_status judge(lipsc_search *s, lipsc_spot *spot) {
     lipsc_view view;
-    if (lipsc_search_stopped(s)) return LIPSC_E_STOPPED;
     const lipsc_status status = lipsc_view_open(s, spot->y, LIPSC_LOOK_FRESH, NULL, &view);
-    spot->sigma = 0.0;
+    spot->sigma = -1.0;
     if (status) return status == LIPSC_E_NONFIN ? LIPSC_OK : status;
     spot->sigma = view.sigma[0];
     memcpy(spot->v, s->v, s->in * sizeof *spot->v);
     lipsc_view_close(&view);
-    lipsc_search_keep(s, spot);
-    lipsc_search_tell(s);
     return LIPSC_OK;
+}
+
+/* Several in one batch; where one of them overflows, one by one. */
+static lipsc_status judge_batch(lipsc_search *s, size_t count, lipsc_spot *const *spots) {
+    lipsc_status status = count > 1 ? lipsc_spots_look(s, count, spots) : LIPSC_E_NONFIN;
+    if (status != LIPSC_E_NONFIN) return status;
+    status = LIPSC_OK;
+    for (size_t i = 0; i < count && !status; i++) status = judge(s, spots[i]);
+    return status;
+}
+
+/* The values of spots, as many at once as are worth it; one that overflows has 0. */
+static lipsc_status judge_all(lipsc_search *s, size_t count, lipsc_spot *const *spots) {
+    const size_t together = lipsc_spots_together(s);
+    lipsc_status status = LIPSC_OK;
+    for (size_t at = 0; at < count && !status; at += together) {
+        const size_t some = min_size(together, count - at);
+        if (lipsc_search_stopped(s)) return LIPSC_E_STOPPED;
+        status = judge_batch(s, some, spots + at);
+        for (size_t i = at; i < at + some && !status; i++) {
+            if (spots[i]->sigma < 0.0) {
+                spots[i]->sigma = 0.0;
+                continue;
+            }
+            lipsc_search_keep(s, spots[i]);
+            lipsc_search_tell(s);
+        }
+    }
+    return status;
 }
 
 typedef struct {
     lipsc_search *s;
     pulled p;
     ranking best;
-    lipsc_spot spot;
+    size_t waiting, together; /* spots to be judged, and how many of them at once */
+    lipsc_spot **spots;       /* (together) */
     double *X, *log_weight;
     lipsc_head_facts *facts; /* (heads) */
 } builder;
@@ -236,16 +263,24 @@ static void make_all(const builder *b, size_t count, recipe *list) {
     }
 }
 
-static lipsc_status try_one(builder *b, const recipe *c) {
+/* What waits is judged and takes its place. */
+static lipsc_status settle(builder *b) {
     lipsc_search *s = b->s;
-    if (!lay_out(s, &b->p, &c->worst, b->X, b->log_weight, b->spot.y)) return LIPSC_OK;
-    snprintf(b->spot.start, sizeof b->spot.start, "%s, head %zu", kind_names[c->kind],
-             c->head);
-    const lipsc_status status = judge(s, &b->spot);
-    if (!status && b->spot.sigma > s->construction.sigma)
-        lipsc_spot_copy(s, &b->spot, &s->construction);
-    if (!status) rank(s, &b->best, &b->spot);
+    const lipsc_status status = judge_all(s, b->waiting, b->spots);
+    for (size_t i = 0; i < b->waiting && !status; i++) {
+        const lipsc_spot *spot = b->spots[i];
+        if (spot->sigma > s->construction.sigma) lipsc_spot_copy(s, spot, &s->construction);
+        rank(s, &b->best, spot);
+    }
+    b->waiting = 0;
     return status;
+}
+
+static lipsc_status try_one(builder *b, const recipe *c) {
+    lipsc_spot *spot = b->spots[b->waiting];
+    if (!lay_out(b->s, &b->p, &c->worst, b->X, b->log_weight, spot->y)) return LIPSC_OK;
+    snprintf(spot->start, sizeof spot->start, "%s, head %zu", kind_names[c->kind], c->head);
+    return ++b->waiting == b->together ? settle(b) : LIPSC_OK;
 }
 
 /* A few heads at a time. */
@@ -263,7 +298,7 @@ static lipsc_status try_heads(builder *b, size_t first, size_t last) {
         if (!list[i].status) lipsc_worst_free(&list[i].worst);
     }
     lipsc_release(list);
-    return status;
+    return status ? status : settle(b);
 }
 
 /* Scores up to a = (|A| R + |c|) R are known to a few eps a.  Where that is no longer small
@@ -278,9 +313,15 @@ static lipsc_status check_scores(lipsc_search *s, const lipsc_head_facts *f, dou
 /* The best constructions of all heads. */
 static lipsc_status build(lipsc_search *s, size_t count, lipsc_climb *climbs) {
     enum { TOGETHER = 4 };
-    builder b = {.s = s, .best = {count, climbs}};
+    builder b = {.s = s, .best = {count, climbs}, .together = lipsc_spots_together(s)};
     lipsc_status status = pull_layer(s, &b.p);
-    if (!status) status = lipsc_spot_new(s, &b.spot);
+    lipsc_spot *room = lipsc_alloc_zero(b.together, sizeof *room);
+    b.spots = lipsc_alloc(b.together, sizeof *b.spots);
+    if (!room || !b.spots) status = LIPSC_E_NOMEM;
+    for (size_t i = 0; i < b.together && !status; i++) {
+        b.spots[i] = &room[i];
+        status = lipsc_spot_new(s, &room[i]);
+    }
     b.X = lipsc_alloc(s->in, sizeof *b.X);
     b.log_weight = lipsc_alloc(s->region.n, sizeof *b.log_weight);
     const size_t heads = s->layer->heads;
@@ -294,7 +335,9 @@ static lipsc_status build(lipsc_search *s, size_t count, lipsc_climb *climbs) {
         status = try_heads(&b, h, min_size(h + TOGETHER, heads));
     for (size_t h = 0; b.facts && h < heads; h++) lipsc_head_facts_free(&b.facts[h]);
     lipsc_release(b.facts);
-    lipsc_spot_free(&b.spot);
+    for (size_t i = 0; room && i < b.together; i++) lipsc_spot_free(&room[i]);
+    lipsc_release(room);
+    lipsc_release(b.spots);
     lipsc_release(b.X);
     lipsc_release(b.log_weight);
     lipsc_release(b.p.storage);
@@ -355,6 +398,8 @@ lipsc_status lipsc_starts_find(lipsc_search *s, size_t count, lipsc_climb *climb
     size_t used = 0, noisy = 0, random = 0;
     while (used < built && climbs[used].spot.sigma > 0.0) used++;
     const size_t constructions = used;
+    lipsc_spot **others = lipsc_alloc(count - used + 1, sizeof(lipsc_spot *));
+    if (!status && !others) status = LIPSC_E_NOMEM;
     s->doing = "starts";
     for (; !status && used < count; used++) {
         lipsc_spot *spot = &climbs[used].spot;
@@ -371,7 +416,9 @@ lipsc_status lipsc_starts_find(lipsc_search *s, size_t count, lipsc_climb *climb
             snprintf(spot->start, sizeof spot->start, "random %zu", ++random);
             random_input(&noise_of, r, random % 2, spot->y);
         }
-        status = judge(s, spot);
+        others[used - constructions] = spot;
     }
+    if (!status) status = judge_all(s, used - constructions, others);
+    lipsc_release(others);
     return status;
 }

@@ -28,6 +28,7 @@ typedef struct {
     const void *start; /* or NULL */
     double *sigma;
     void *u, *v;          /* or NULL */
+    uint64_t seed;        /* added to that of the settings */
     lipsc_svd_info *info; /* or NULL; seconds: its share of the products and its own work */
     lipsc_status status;  /* what the solve came to */
 } lipsc_svd_task;

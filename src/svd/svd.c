@@ -165,6 +165,7 @@ void lipsc_svd_batch(size_t count, lipsc_svd_task *task, const lipsc_svd_setting
                                .upper_prob = NAN};
         status = check_settings(run->op, set, &run->set);
         if (status) break;
+        run->set.seed += task[i].seed;
         run->eps = run->space->dtype == LIPSC_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
         status = run_open(run);
     }

@@ -3,6 +3,7 @@
  * what cannot be searched ends as it should. */
 #include "lipscope/attack.h"
 #include "attack/domain.h"
+#include "attack/search.h"
 #include "layers.h"
 #include "small_layer.h"
 #include "svd/solver.h"
@@ -309,6 +310,56 @@ static void test_repeats(void **state) {
     lipsc_head_facts_free(&s.facts);
 }
 
+/* Inputs judged in one batch have the bits, values and directions, of each one alone in the
+ * same place of the order. */
+static void judged_in_batches(lipsc_dtype dtype, int threads, size_t masses) {
+    enum { SPOTS = 5, N = 70 };
+    small_layer layer;
+    lipsc_search s;
+    lipsc_spot room[SPOTS], *spots[SPOTS];
+    small_identity(&layer, 2, -1.0);
+    lipsc_attack_settings set = settings(N, 2.0, LIPSC_ATTACK_BALL);
+    set.dtype = dtype;
+    set.masses = masses != 0;
+    set.device = test_device(threads);
+    assert_int_equal(lipsc_search_open(&layer.layer, &set, &s, NULL), LIPSC_OK);
+    assert_false(s.dense);
+    assert_int_equal(lipsc_spots_together(&s), 512 / N);
+    s.evaluations = 7;
+    for (size_t i = 0; i < SPOTS; i++) {
+        spots[i] = &room[i];
+        assert_int_equal(lipsc_spot_new(&s, spots[i]), LIPSC_OK);
+        double *tokens = random_vectors(40 + i, s.region.size);
+        memcpy(spots[i]->y, tokens, s.region.size * sizeof *tokens);
+        lipsc_region_move(&s.region, spots[i]->y, 0.0, spots[i]->y, spots[i]->y);
+        free(tokens);
+    }
+    assert_int_equal(lipsc_spots_look(&s, SPOTS, spots), LIPSC_OK);
+    assert_int_equal(s.evaluations, 7 + SPOTS);
+    s.evaluations = 7;
+    for (size_t i = 0; i < SPOTS; i++) {
+        lipsc_view view;
+        assert_int_equal(lipsc_view_open(&s, spots[i]->y, LIPSC_LOOK_FRESH, NULL, &view),
+                         LIPSC_OK);
+        assert_true(view.sigma[0] > 0.0);
+        assert_memory_equal(&view.sigma[0], &spots[i]->sigma, sizeof(double));
+        assert_memory_equal(s.v, spots[i]->v, s.in * sizeof *s.v);
+        lipsc_view_close(&view);
+        lipsc_spot_free(spots[i]);
+    }
+    lipsc_search_close(&s);
+    lipsc_head_facts_free(&layer.facts);
+}
+
+static void test_batches(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++)
+        for (size_t masses = 0; masses <= 1; masses++) {
+            judged_in_batches(LIPSC_F32, threads, masses);
+            judged_in_batches(LIPSC_F64, threads, masses);
+        }
+}
+
 /* ---- A solve begun near an older answer -------------------------------------------------
  */
 
@@ -356,6 +407,7 @@ int main(void) {
                                        cmocka_unit_test(test_stop),
                                        cmocka_unit_test(test_large_scores),
                                        cmocka_unit_test(test_repeats),
+                                       cmocka_unit_test(test_batches),
                                        cmocka_unit_test(test_near_start)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
