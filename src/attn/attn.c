@@ -125,6 +125,17 @@ static lipsc_status open_states(size_t count, lipsc_attn *const *attn, lipsc_err
     return status;
 }
 
+/* The state of a long input is made when it is first asked for: a solve may begin in
+ * another precision, and two of them may not fit into a device's memory. */
+static int waits(const lipsc_attn *attn) {
+    const size_t half = lipsc_device_table(attn->device)->half;
+    return half && attn->dtype == LIPSC_F32 && attn->input.n >= LIPSC_LONG * half;
+}
+
+static lipsc_status ready(lipsc_attn *attn) {
+    return attn->state ? LIPSC_OK : open_states(1, &attn, NULL);
+}
+
 /* Everything of a handle but its state. */
 static lipsc_status prepare(lipsc_attn *attn, const lipsc_input *input, lipsc_error *err) {
     lipsc_arena a = {0};
@@ -222,7 +233,8 @@ lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, s
     for (size_t i = 0; i < count; i++) out[i] = NULL;
     for (size_t i = 0; !status && i < count; i++)
         status = new_handle(packed, mask, &inputs[i], dtype, device, &out[i], err);
-    if (!status && count) status = open_states(count, out, err);
+    if (!status && count && (count > 1 || !waits(out[0])))
+        status = open_states(count, out, err);
     for (size_t i = 0; status && i < count; i++) {
         lipsc_attn_free(out[i]);
         out[i] = NULL;
@@ -275,6 +287,8 @@ static size_t output_length(const lipsc_attn *attn) {
 
 static lipsc_status linop_apply(void *ctx, int trans, size_t k, const void *x, void *y) {
     lipsc_attn *attn = ctx;
+    const lipsc_status status = ready(attn);
+    if (status) return status;
     return lipsc_device_table(attn->device)
         ->product(attn->device, attn->state, trans, k, x, y);
 }
@@ -292,11 +306,12 @@ lipsc_status lipsc_attn_products(int trans, size_t count, const lipsc_product *p
     if (!ops->products) return status;
     if (count > FEW && !(of_states = lipsc_alloc(count, sizeof *of_states)))
         return LIPSC_E_NOMEM;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !status; i++) {
+        status = ready(product[i].of);
         of_states[i] = product[i];
         of_states[i].of = ((const lipsc_attn *)product[i].of)->state;
     }
-    status = ops->products(device, trans, count, of_states);
+    if (!status) status = ops->products(device, trans, count, of_states);
     if (of_states != few) lipsc_release(of_states);
     return status;
 }
@@ -416,10 +431,11 @@ lipsc_op lipsc_attn_op(lipsc_attn *attn) {
 lipsc_status lipsc_attn_output(lipsc_attn *attn, double *y) {
     if (!attn || !y) return LIPSC_E_ARG;
     const lipsc_device_ops *ops = lipsc_device_table(attn->device);
+    lipsc_status status = ops->output ? ready(attn) : LIPSC_OK;
+    if (status) return status;
     if (ops->output) return ops->output(attn->device, attn->state, y);
     lipsc_attn own;
-    lipsc_status status =
-        lipsc_attn_as(attn, attn->dtype, lipsc_device_cpu(attn->device), &own);
+    status = lipsc_attn_as(attn, attn->dtype, lipsc_device_cpu(attn->device), &own);
     if (!status) status = lipsc_attn_output(&own, y);
     lipsc_attn_close(&own);
     return status;
@@ -434,5 +450,7 @@ lipsc_status lipsc_attn_projections(const lipsc_attn *attn, size_t h, double *q,
 }
 
 size_t lipsc_attn_bytes(const lipsc_attn *attn) {
-    return attn ? lipsc_device_table(attn->device)->bytes(attn->device, attn->state) : 0;
+    return attn && attn->state
+               ? lipsc_device_table(attn->device)->bytes(attn->device, attn->state)
+               : 0;
 }

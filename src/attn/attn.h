@@ -30,9 +30,12 @@ struct lipsc_attn {
     void *storage;     /* arrays of input and rows                            */
     lipsc_dtype dtype;
     const lipsc_device *device;
-    void *state;      /* of the device, in dtype */
+    void *state;      /* of the device, in dtype; NULL: not made yet */
     lipsc_attn *twin; /* NULL, or itself in f64: lipsc_attns_keep */
 };
+
+/* Inputs of so many times the tokens from which on a device has LIPSC_F16 are long. */
+#define LIPSC_LONG 16
 
 /* How many threads of the CPU are worth their start for work of its size. */
 static inline int lipsc_attn_threads(const lipsc_attn *attn) {

@@ -169,6 +169,7 @@ void lipsc_device_fill(lipsc_device *device, const lipsc_device_ops *ops,
             (lipsc_space){.ops = space,
                           .device = device,
                           .dtype = (lipsc_dtype)t,
+                          .room = ops->room,
                           .item = t == LIPSC_F32 ? sizeof(float) : sizeof(double)};
 }
 

@@ -71,6 +71,8 @@ struct lipsc_space {
     const lipsc_device *device; /* NULL: the CPU with the threads that OpenMP gives */
     lipsc_dtype dtype;
     size_t item; /* bytes of one element */
+    size_t room; /* bytes beyond which a solve keeps only the vectors that it must; 0: none
+                  * are too many                                                        */
 };
 
 /* Vectors in host memory; a vector of host doubles is one of the f64 space as it stands. */

@@ -115,16 +115,28 @@ static lipsc_status add_positions(lipsc_model *m, size_t n, const uint32_t *ids,
     return status;
 }
 
+/* Where each id stood last, plus one; NULL: the text is too short to ask. */
+static size_t *new_places(const lipsc_config *c, size_t n) {
+    enum { LONG = 4096 };
+    return n < LONG ? NULL : lipsc_alloc_zero(c->vocab, sizeof(size_t));
+}
+
 static lipsc_status sum_rows(lipsc_model *m, size_t n, const uint32_t *ids, double *x,
                              lipsc_error *err) {
     const lipsc_config *c = &m->config;
+    size_t *place = new_places(c, n);
     const double factor = c->embed_factor * dropout_factor(c, n, ids);
     double *scratch = lipsc_alloc(c->embed_width, sizeof *scratch);
-    if (!scratch) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a token");
     lipsc_status status = LIPSC_OK;
-    memset(x, 0, n * c->embed_width * sizeof *x);
+    if (!scratch) status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a token");
     for (size_t i = 0; !status && i < n; i++) {
         double *row = x + i * c->embed_width;
+        const size_t before = place ? place[ids[i]] : 0;
+        if (place) place[ids[i]] = i + 1;
+        if (before)
+            memcpy(row, x + (before - 1) * c->embed_width, c->embed_width * sizeof *x);
+        if (before) continue;
+        memset(row, 0, c->embed_width * sizeof *x);
         const int dropped = c->mask_dropout && ids[i] == c->mask_token;
         if (!dropped) status = add_row(m, LIPSC_TOKENS, ids[i], factor, scratch, row, err);
         if (!status) status = add_row(m, LIPSC_TYPES, 0, 1, scratch, row, err);
@@ -133,6 +145,7 @@ static lipsc_status sum_rows(lipsc_model *m, size_t n, const uint32_t *ids, doub
     if (lipsc_tensor_describe(c, LIPSC_TOKENS, 0, &table))
         lipsc_tensors_forget(&m->tensors, &table);
     lipsc_release(scratch);
+    lipsc_release(place);
     if (!status && !c->family->position_last)
         status = add_positions(m, n, ids, c->embed_width, x, err);
     return status;

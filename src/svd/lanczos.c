@@ -33,6 +33,10 @@
  * Simon and Zha 2000, Barlow 2013): B^T B is V^T A^T A V up to eps |A|^2, and with it theta
  * and q, of which the answer v = V q is made.
  *
+ * Where memory is short (run->lean) U is not kept then: its last vector is all that the
+ * next step needs, and a full basis is left for its best Ritz vector, from which the space
+ * begins anew.
+ *
  * Squares of lengths are formed: singular values between 1e-150 and 1e150. */
 #include <math.h>
 #include <string.h>
@@ -58,8 +62,9 @@ typedef struct lipsc_lanczos {
     size_t cap;   /* most columns of V before a restart */
     size_t block; /* most columns of V_next             */
     void *V;      /* cap + block vectors: V, V_next     */
-    void *U;      /* cap vectors                        */
+    void *U;      /* cap vectors; lean: the last two, the newest in the second place    */
     size_t jv, ju, next;
+    size_t newest; /* lean: column of U in the second place */
 
     double *B;        /* cap x cap, zero outside ju x jv                           */
     double *S;        /* block x cap; columns before s_from are zero               */
@@ -84,12 +89,24 @@ typedef struct lipsc_lanczos {
 } lipsc_lanczos;
 typedef lipsc_lanczos lanczos;
 
+/* Vectors that a solve has which keeps all of the smallest basis, and the basis of one that
+ * does not. */
+enum { LEAST_VECTORS = 26, LEAN_BASIS = 12 };
+
+int lipsc_lanczos_lean(const lipsc_svd_run *run) {
+    const lipsc_linop *op = run->op;
+    const double longest = (double)max_size(op->m, op->n) * (double)run->space->item;
+    return run->set.method == LIPSC_LANCZOS && run->set.count == 1 && run->set.block == 1 &&
+           run->space->room && longest * LEAST_VECTORS > (double)run->space->room;
+}
+
 /* Enough that a typical solve (10 to 40 steps) never restarts, within 1 GiB; never so
  * little that a restart could not keep the values and add two blocks. */
 static size_t choose_basis(const lipsc_svd_run *run) {
     const size_t count = run->set.count, block = run->set.block;
     const size_t least = count + max_size(8, 2 * block + 2);
     size_t basis = run->set.basis;
+    if (run->lean) return min_size(basis ? max_size(basis, 2) : LEAN_BASIS, run->op->n);
     if (!basis) {
         const double vector_pair =
             ((double)run->op->m + (double)run->op->n) * (double)run->space->item;
@@ -102,6 +119,11 @@ static size_t choose_basis(const lipsc_svd_run *run) {
 
 static void *column(const lanczos *z, void *vectors, size_t len, size_t i) {
     return lipsc_svd_at(z->run, vectors, len, i);
+}
+
+/* Column i of U; lean: the one before the newest, or that. */
+static void *column_u(const lanczos *z, size_t i) {
+    return column(z, z->U, z->m, z->run->lean ? (i == z->newest) : i);
 }
 
 static void *new_vectors(const lanczos *z, size_t len, size_t k) {
@@ -121,7 +143,7 @@ static lipsc_status open_basis(lanczos *z) {
     const size_t cap = z->cap, block = z->block;
     z->ld = cap + block;
     z->V = new_vectors(z, z->n, cap + block);
-    z->U = new_vectors(z, z->m, cap);
+    z->U = z->run->lean ? z->run->u : new_vectors(z, z->m, cap);
     z->B = new_matrix(cap, cap);
     z->S = new_matrix(block, cap);
     z->P = new_matrix(cap, cap);
@@ -138,7 +160,7 @@ static lipsc_status open_basis(lanczos *z) {
 
 static void close_basis(lanczos *z) {
     lipsc_space_release(z->run->space, z->V);
-    lipsc_space_release(z->run->space, z->U);
+    if (!z->run->lean) lipsc_space_release(z->run->space, z->U);
     lipsc_release(z->B);
     lipsc_release(z->S);
     lipsc_release(z->P);
@@ -199,13 +221,26 @@ static lipsc_status start(lanczos *z) {
  * pass is made over it.  For the largest value alone that is enough (head of this file). */
 static int trusts_u(const lanczos *z) { return z->run->set.count == 1; }
 
+/* Lean: the new vector behind the last one alone, whose coefficient is the only one. */
+static void keep_last(lanczos *z) {
+    const size_t old = min_size(z->ju, 1), gone = z->ju - old;
+    memset(z->coef, 0, gone * sizeof *z->coef);
+    z->orth.q = column(z, z->U, z->m, 1 - old);
+    z->orth.coef += gone;
+    z->orth.j = z->orth.from = old;
+    z->orth.known = 0;
+}
+
 /* From A V_next: columns of B and a new block of U, z->rank its width. */
 static void ask_u(lanczos *z) {
     for (size_t c = 0; c < z->next; c++)
         for (size_t i = z->s_from; i < z->ju; i++)
             z->coef[c * z->ld + i] = z->S[i * z->block + c];
     z->orth = orth_of(z, z->m, z->ju, z->U, z->next, z->s_from, &z->rank);
-    if (trusts_u(z) && !z->run->restarts) z->orth.from = z->ju;
+    if (z->run->lean)
+        keep_last(z);
+    else if (trusts_u(z) && !z->run->restarts)
+        z->orth.from = z->ju;
     z->waits = 1;
 }
 
@@ -306,6 +341,24 @@ static size_t choose_keep(const lanczos *z) {
     return keep;
 }
 
+/* Lean: the best Ritz vector, made in the answer's place, is all that is left. */
+static lipsc_status begin_anew(lanczos *z) {
+    const lipsc_svd_run *run = z->run;
+    lipsc_status status = lipsc_space_combine(run->space, z->n, z->jv, z->V, 1,
+                                              best_right(z, 1), 0.0, run->v);
+    if (!status) status = lipsc_space_copy(run->space, z->n, run->v, z->V);
+    memset(z->S, 0, z->block * z->cap * sizeof *z->S);
+    memset(z->B, 0, z->cap * z->cap * sizeof *z->B);
+    z->jv = z->ju = z->s_from = 0;
+    z->first_over = 1;
+    z->run->restarts++;
+    if (status) return status;
+    lipsc_orth orth = orth_of(z, z->n, 0, z->V, 1, 0, &z->next);
+    double length = 0.0;
+    orth.scale = &length;
+    return lipsc_svd_orth(&orth);
+}
+
 static lipsc_status restart(lanczos *z) {
     const lipsc_space *space = z->run->space;
     const size_t keep = choose_keep(z), j = z->jv, b = z->block;
@@ -381,10 +434,13 @@ static lipsc_status begin_step(lanczos *z) {
     /* one pair per value stays in reserve for the evaluation */
     if (run->products + (long)(z->next + run->set.count) > run->set.max_products)
         return finish(z, LIPSC_E_NOCONV);
-    const lipsc_status status = z->jv + z->next > z->cap ? restart(z) : LIPSC_OK;
+    lipsc_status status = LIPSC_OK;
+    if (z->jv + z->next > z->cap) status = run->lean ? begin_anew(z) : restart(z);
+    if (!status && run->lean && z->ju)
+        status = lipsc_space_copy(run->space, z->m, column(z, z->U, z->m, 1), z->U);
+    z->newest = z->ju;
     z->at = EXTEND_U;
-    lipsc_svd_wish(run, 0, z->next, column(z, z->V, z->n, z->jv),
-                   column(z, z->U, z->m, z->ju));
+    lipsc_svd_wish(run, 0, z->next, column(z, z->V, z->n, z->jv), column_u(z, z->ju));
     return status;
 }
 
@@ -433,7 +489,7 @@ static lipsc_status take_block(lanczos *z) {
     extend_u(z);
     if (z->rank == 0) return end_step(z);
     z->at = EXTEND_V;
-    lipsc_svd_wish(z->run, 1, z->rank, column(z, z->U, z->m, z->s_from),
+    lipsc_svd_wish(z->run, 1, z->rank, column_u(z, z->s_from),
                    column(z, z->V, z->n, z->jv));
     return LIPSC_OK;
 }

@@ -19,7 +19,7 @@ typedef struct {
     /* the answer: set.count values; vectors beyond `found` are zero */
     size_t found;
     double *sigma, *residual;
-    void *u, *v; /* back-end memory */
+    void *u, *v; /* back-end memory; v may be the caller's, u has room for two where lean */
     void *t;     /* set.block vectors of n: after an evaluation, J^T u - sigma v of the
                   * vectors evaluated last */
 
@@ -28,6 +28,7 @@ typedef struct {
     lipsc_product wish;
     size_t group; /* first vector of the group that is evaluated */
 
+    int lean; /* lipsc_lanczos_lean */
     long products;
     double product_seconds, own_seconds; /* in products, and in all else */
     int restarts;
@@ -79,6 +80,10 @@ int lipsc_svd_meets(const lipsc_svd_run *run, lipsc_svd_source source, double to
  * LIPSC_E_STOPPED, or what failed. */
 lipsc_status lipsc_svd_power(lipsc_svd_run *run);
 lipsc_status lipsc_svd_dense(lipsc_svd_run *run);
+
+/* Whether memory is so short that Lanczos keeps V and the last vector of U alone: for one
+ * value, whose U need not be orthogonal (lanczos.c). */
+int lipsc_lanczos_lean(const lipsc_svd_run *run);
 
 /* Lanczos in steps: begin, and next after each wish that was granted, with what
  * became of it, until none is left; where next returns something to be made

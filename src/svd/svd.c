@@ -68,23 +68,29 @@ static lipsc_status new_vectors(const lipsc_space *space, size_t len, size_t k,
     return *out ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
-static lipsc_status run_open(lipsc_svd_run *run) {
+/* v: where the caller wants the vectors, which are made there where nothing is sorted. */
+static lipsc_status run_open(lipsc_svd_run *run, void *v) {
     const lipsc_linop *op = run->op;
     const size_t count = run->set.count;
     run->sigma = lipsc_alloc_zero(count, sizeof *run->sigma);
     run->residual = lipsc_alloc_zero(count, sizeof *run->residual);
     lipsc_status status = run->sigma && run->residual ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) status = new_vectors(run->space, op->m, count, &run->u);
-    if (!status) status = new_vectors(run->space, op->n, count, &run->v);
+    run->lean = lipsc_lanczos_lean(run);
+    if (!status)
+        status = new_vectors(run->space, op->m, count + (size_t)run->lean, &run->u);
+    if (run->lean && v)
+        run->v = v;
+    else if (!status)
+        status = new_vectors(run->space, op->n, count, &run->v);
     if (!status) status = new_vectors(run->space, op->n, run->set.block, &run->t);
     return status;
 }
 
-static void run_close(lipsc_svd_run *run) {
+static void run_close(lipsc_svd_run *run, const void *callers) {
     lipsc_release(run->sigma);
     lipsc_release(run->residual);
     lipsc_space_release(run->space, run->u);
-    lipsc_space_release(run->space, run->v);
+    if (run->v != callers) lipsc_space_release(run->space, run->v);
     lipsc_space_release(run->space, run->t);
 }
 
@@ -107,7 +113,7 @@ static lipsc_status hand_over(lipsc_svd_run *run, const size_t *order, double *s
         if (u)
             status = lipsc_space_copy(run->space, m, lipsc_svd_at(run, run->u, m, order[i]),
                                       lipsc_svd_at(run, u, m, i));
-        if (v && !status)
+        if (v && v != run->v && !status)
             status = lipsc_space_copy(run->space, n, lipsc_svd_at(run, run->v, n, order[i]),
                                       lipsc_svd_at(run, v, n, i));
     }
@@ -167,7 +173,7 @@ void lipsc_svd_batch(size_t count, lipsc_svd_task *task, const lipsc_svd_setting
         if (status) break;
         run->set.seed += task[i].seed;
         run->eps = run->space->dtype == LIPSC_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
-        status = run_open(run);
+        status = run_open(run, task[i].v);
     }
     if (!status && set->method == LIPSC_LANCZOS)
         lipsc_svd_lockstep(count, runs, products, threads);
@@ -176,7 +182,7 @@ void lipsc_svd_batch(size_t count, lipsc_svd_task *task, const lipsc_svd_setting
     for (size_t i = 0; i < count; i++) {
         task[i].status = status ? status : runs[i].status;
         if (is_answer(task[i].status)) task[i].status = answer(&runs[i], &task[i]);
-        if (runs && runs[i].op) run_close(&runs[i]);
+        if (runs && runs[i].op) run_close(&runs[i], task[i].v);
     }
     lipsc_release(runs);
 }

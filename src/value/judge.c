@@ -179,14 +179,18 @@ static void share_time(court *b, double seconds) {
 }
 
 /* The directions in double, of length one; behind them a probe where it is needed. */
-static lipsc_status fetch(const lipsc_linop *op, const lipsc_svd_settings *set, answer *a) {
+static lipsc_status fetch(const lipsc_sigma_task *task, const lipsc_svd_settings *set,
+                          answer *a) {
+    const lipsc_linop *op = task->op;
     const lipsc_space *space = op->space;
     const size_t count = set->count;
     lipsc_status status = lipsc_vectors_download(space, op->n, count, a->found_v, a->v);
     lipsc_space_release(space, a->found_v); /* room for the operator in double */
     a->found_v = NULL;
     for (size_t i = 0; !status && i < count; i++) normalise(op->n, a->v + i * op->n);
-    a->probed = space->dtype == LIPSC_F32 && !isnan(a->found.upper_prob);
+    const int coarse = space->dtype == LIPSC_F32;
+    a->probed = coarse && !task->unprobed && !isnan(a->found.upper_prob);
+    if (coarse && task->unprobed) a->found.upper_prob = NAN;
     if (status || !a->probed) return status;
     a->image = lipsc_alloc(op->m, sizeof *a->image);
     a->w = lipsc_space_alloc(space, op->n);
@@ -279,9 +283,11 @@ static void conclude(court *b) {
         a->judged = !solved || solved == LIPSC_E_NOCONV || solved == LIPSC_E_STOPPED;
         judged += (size_t)a->judged;
         a->found.probability = b->probability;
-        if (a->judged && !status) status = fetch(b->task[i].op, b->used, a);
+        if (a->judged && !status) status = fetch(&b->task[i], b->used, a);
     }
     if (!status) status = probe(b);
+    for (size_t i = 0; i < b->count; i++)
+        if (b->task[i].solved) b->task[i].solved(b->task[i].op->ctx);
     if (!status) status = evaluate(b);
     const double together = (lipsc_seconds() - start) / (double)(judged ? judged : 1);
     for (size_t i = 0; i < b->count; i++) {

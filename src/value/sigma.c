@@ -4,13 +4,24 @@
 #include "core/mem.h"
 #include "value/value.h"
 
+/* Whether an input is so long that a CPU would look at its scores for longer than the
+ * device computes with them. */
+static int is_long(const lipsc_attn *attn) {
+    const size_t half = lipsc_device_table(attn->device)->half;
+    return half && attn->input.n >= LIPSC_LONG * half;
+}
+
 static lipsc_status attn_rounding(void *ctx, double enough, double *eps, char *why,
                                   size_t size) {
-    enum { FEW = 16 }; /* tokens whose scores cost nothing to look at */
+    enum { FEW = 16 };         /* tokens whose scores cost nothing to look at */
+    const double coarse = 1e4; /* times enough, where a look at the scores costs much */
     lipsc_attn *attn = ctx;
     lipsc_rounding rounding;
-    const lipsc_status status = lipsc_attn_rounding_within(
-        attn, LIPSC_F64, attn->rows.n > FEW ? enough : 0.0, &rounding);
+    const double wanted = is_long(attn)        ? coarse * enough
+                          : attn->rows.n > FEW ? enough
+                                               : 0.0;
+    const lipsc_status status =
+        lipsc_attn_rounding_within(attn, LIPSC_F64, wanted, &rounding);
     if (status) return status;
     *eps = rounding.eps;
     if (rounding.undecided) lipsc_rounding_reason(&rounding, why, size);
@@ -30,6 +41,7 @@ static void sharpen(lipsc_attn *attn, const lipsc_svd_settings *set,
     lipsc_attn *refined;
     if (task->status && task->status != LIPSC_E_NOCONV) return;
     if (!info->unknown[0] && info->rounding <= LIPSC_BLURRED * *task->sigma) return;
+    if (is_long(attn) && !info->unknown[0]) return; /* twice the precision is the CPU's */
     if (lipsc_attn_refined(attn, &refined)) return;
     const lipsc_linop op = lipsc_attn_linop(refined);
     const lipsc_judge judge = judge_of(refined);
@@ -74,6 +86,9 @@ static long most_products(lipsc_dtype dtype, const lipsc_svd_settings *set) {
     return all || most > set->max_products ? set->max_products : most;
 }
 
+/* A long input's operator gives its memory to that in double. */
+static void close_solved(void *attn) { lipsc_attn_close(attn); }
+
 /* Solved for with `in`, judged by attn. */
 static lipsc_status solve_with(size_t count, lipsc_attn *const *attn, lipsc_attn *const *in,
                                const lipsc_svd_settings *set, lipsc_sigma_task *task) {
@@ -89,6 +104,9 @@ static lipsc_status solve_with(size_t count, lipsc_attn *const *attn, lipsc_attn
         judge[i] = judge_of(attn[i]);
         task[i].op = &op[i];
         task[i].judge = &judge[i];
+        task[i].unprobed = in[i]->dtype == LIPSC_F16; /* its difference says nothing */
+        task[i].solved =
+            is_long(attn[i]) && in[i]->dtype != LIPSC_F64 ? close_solved : NULL;
     }
     if (!status) lipsc_linops_sigma(count, task, set, lipsc_attn_products, threads);
     lipsc_release(op);

@@ -52,7 +52,11 @@ typedef struct {
     const lipsc_judge *judge;
     double *sigma, *u, *v; /* as above; u, v may be NULL */
     lipsc_svd_info *info;
-    lipsc_status status; /* what became of it */
+    lipsc_status status;       /* what became of it */
+    int unprobed;              /* no look at the difference between op and double, and no
+                                * upper_prob of an op in f32                                  */
+    void (*solved)(void *ctx); /* or NULL; called with op->ctx when op is not needed any
+                                * more, before the judge needs memory                   */
 } lipsc_sigma_task;
 
 /* lipsc_linop_sigma for operators in one precision, solved side by side (svd/solver.h) and

@@ -242,6 +242,52 @@ static void test_f32_vectors(void **state) {
                 }
 }
 
+/* ---- short of memory: V and the last vector of U alone, judged by LAPACK ---- */
+
+static lipsc_status apply_f64(void *ctx, int trans, size_t k, const void *x, void *y) {
+    test_matrix *t = ctx;
+    const size_t in = trans ? t->m : t->n, out = trans ? t->n : t->m;
+    for (size_t j = 0; j < k; j++)
+        matrix_times(t, trans, (const double *)x + j * in, (double *)y + j * out);
+    return LIPSC_OK;
+}
+
+static void test_lean(void **state) {
+    (void)state;
+    const size_t shapes[][2] = {{1, 1},   {1, 9},     {9, 1},    {2, 2},
+                                {12, 40}, {40, 12},   {13, 13},  {50, 50},
+                                {60, 90}, {120, 300}, {300, 120}};
+    int restarts = 0;
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+        for (uint64_t seed = 1; seed <= 5; seed++) {
+            test_matrix t = matrix_random(shapes[k][0], shapes[k][1], seed);
+            double *exact = matrix_values(&t), sigma, square = 0.0;
+            lipsc_space space = *lipsc_space_host(LIPSC_F64);
+            space.room = 1;
+            const lipsc_linop op = {t.m, t.n, &space, apply_f64, &t};
+            lipsc_svd_settings set = settings(1);
+            lipsc_svd_info info;
+            double *v = test_alloc(t.n, sizeof *v), *u = test_alloc(t.m, sizeof *u);
+            double *av = test_alloc(t.m, sizeof *av);
+            set.max_products = 5000;
+            assert_int_equal(lipsc_svd_linop(&op, &set, &sigma, u, v, &info), LIPSC_OK);
+            restarts += info.restarts;
+            /* rounding of two products and their lengths */
+            assert_true(fabs(sigma - exact[0]) <= 1e-13 * exact[0]);
+            matrix_times(&t, 0, v, av);
+            for (size_t i = 0; i < t.m; i++)
+                assert_true(fabs(av[i] - sigma * u[i]) <= 1e-12 * sigma);
+            for (size_t i = 0; i < t.n; i++) square += v[i] * v[i];
+            assert_true(fabs(square - 1.0) < 1e-14);
+            free(u);
+            free(v);
+            free(av);
+            free(exact);
+            matrix_free(&t);
+        }
+    assert_true(restarts > 20);
+}
+
 /* ---- threads ---- */
 
 /* y = values .* x and its transpose: long vectors, no sums, so the solver's own sums are
@@ -356,6 +402,7 @@ int main(void) {
         cmocka_unit_test(test_graded_restarts),
         cmocka_unit_test(test_value_tol),
         cmocka_unit_test(test_f32_vectors),
+        cmocka_unit_test(test_lean),
         cmocka_unit_test(test_same_bits_for_any_threads),
         cmocka_unit_test(test_upper_prob_formula),
         cmocka_unit_test(test_upper_prob_holds),

@@ -420,10 +420,21 @@ static lipsc_status batch_new(lipsc_cuda_weights *weights, size_t inputs,
     const Hold hold(weights->device);
     return weights->batch_new(inputs, rows, dirs, out, err);
 }
+// What a long input had goes back to the GPU: other sizes come next, which would not fit
+// into its pieces.
+static void trim(lipsc_cuda_device *device) {
+    cudaMemPool_t pool;
+    if (cudaStreamSynchronize(device->stream()) == cudaSuccess &&
+        cudaDeviceGetDefaultMemPool(&pool, device->index) == cudaSuccess)
+        cudaMemPoolTrimTo(pool, 0);
+}
 static void batch_free(lipsc_cuda_batch *batch) {
     if (!batch) return;
-    const Hold hold(batch->device);
+    lipsc_cuda_device *device = batch->device;
+    const Hold hold(device);
+    const bool large = batch->memory.bytes > (size_t)1 << 32;
     delete batch;
+    if (large && device->pooled) trim(device);
 }
 static size_t batch_bytes(const lipsc_cuda_batch *batch) { return batch->memory.bytes; }
 static size_t batch_tokens(const lipsc_cuda_batch *batch) { return batch->tokens; }

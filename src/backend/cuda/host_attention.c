@@ -10,10 +10,11 @@
 #include "core/mem.h"
 
 /* Directions of one call of the plugin; more go in turns.  Few tokens take more of them, so
- * that there is enough to do. */
-enum { DIRECTIONS = 4, MOST_DIRECTIONS = 32, ENOUGH_TOKENS = 8192 };
+ * that there is enough to do, and so many that memory is short take one. */
+enum { DIRECTIONS = 4, MOST_DIRECTIONS = 32, ENOUGH_TOKENS = 8192, MANY_TOKENS = 65536 };
 
 static size_t directions(size_t inputs, size_t tokens) {
+    if (inputs == 1 && tokens >= MANY_TOKENS) return 1;
     const size_t wanted = inputs == 1 ? ENOUGH_TOKENS / (tokens ? tokens : 1) : DIRECTIONS;
     return wanted < DIRECTIONS ? DIRECTIONS
                                : (wanted < MOST_DIRECTIONS ? wanted : MOST_DIRECTIONS);
