@@ -155,7 +155,7 @@ static void sweep(const char *name, call *what, const given *g, long most) {
 /* ---- Seeds of the fuzzers
  * ---------------------------------------------------------------- */
 
-static size_t read_whole(const char *path, uint8_t *room, size_t most) {
+static inline size_t read_whole(const char *path, uint8_t *room, size_t most) {
     FILE *from = fopen(path, "rb");
     if (!from) return 0;
     const size_t size = fread(room, 1, most, from);
@@ -163,7 +163,7 @@ static size_t read_whole(const char *path, uint8_t *room, size_t most) {
     return size;
 }
 
-static void sweep_seeds(const char *folder, call *what) {
+static inline void sweep_seeds(const char *folder, call *what) {
     static uint8_t room[1 << 16];
     char path[1024];
     snprintf(path, sizeof path, "%s/../fuzz/corpus/%s", LIPSC_TEST_DATA, folder);
