@@ -113,20 +113,32 @@ typedef struct {
                    .help = "where to compute, as `lipscope devices` lists it, cuda:1 for " \
                            "instance (default auto: the cpu)")
 
-/* Options of every command that prints a sigma; the settings have solver, count and
- * probability. */
-#define CLI_SOLVER_OPTION(settings)                                                      \
-    CLI_OPTION(settings, CHOICE, "solver", "S", solver, .wanted = "lanczos|power|dense", \
+/* Options of every command that prints a sigma, and the members that they fill. */
+#define CLI_SOLVER_OPTION(settings, member)                                              \
+    CLI_OPTION(settings, CHOICE, "solver", "S", member, .wanted = "lanczos|power|dense", \
                .help = "lanczos, power or dense (default lanczos)")
 
-#define CLI_COUNT_OPTION(settings)                                           \
-    CLI_OPTION(settings, SIZE, "count", "K", count, .min = 1, .max = 100000, \
+#define CLI_PRODUCTS_OPTION(settings, member, of)                                 \
+    CLI_OPTION(settings, SIZE, "max-products", "N", member, .min = 1, .max = 1e9, \
+               .help = "pairs of products at most" of " (default 1000)")
+
+#define CLI_COUNT_OPTION(settings, member)                                    \
+    CLI_OPTION(settings, SIZE, "count", "K", member, .min = 1, .max = 100000, \
                .help = "the K largest singular values, as `sigmas`")
 
-#define CLI_PROBABILITY_OPTION(settings)                             \
-    CLI_OPTION(settings, REAL, "probability", "P", probability,      \
+#define CLI_PROBABILITY_OPTION(settings, member)                     \
+    CLI_OPTION(settings, REAL, "probability", "P", member,           \
                .wanted = "a number between 0 and 1", .min = DBL_MIN, \
                .max = 1 - DBL_EPSILON, .help = "of `upper_prob` (default 0.999)")
+
+#define CLI_RELEASED_OPTION(settings, member)               \
+    CLI_OPTION(settings, FLAG, "as-released", NULL, member, \
+               .help = "|J^T f(X)|^(1/2) as well, what the paper's scripts return")
+
+#define CLI_MAX_SIGMA_OPTION(settings, of)                                          \
+    CLI_OPTION(settings, REAL, "max-sigma", "S", max_sigma,                         \
+               .wanted = "a number that is not negative", .min = 0, .max = DBL_MAX, \
+               .help = "exit 4 when " of " is larger")
 
 /* How a layer file is read; the settings have a cli_layer_file `file`. */
 typedef struct {

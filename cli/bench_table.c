@@ -1,4 +1,5 @@
-/* bench_table.c - timings for people: a line as soon as it is measured. */
+/* bench_table.c - timings on standard output: a line for people, or a row, as soon as it is
+ * measured. */
 #include "bench_table.h"
 
 #include "screen.h"
@@ -30,10 +31,8 @@ static const char *percent(double share, char text[CLI_NUMBER]) {
     return text;
 }
 
-void bench_table_row(const lipsc_bench_row *row, int first, unsigned parts,
-                     size_t repeats) {
+static void print_line(const lipsc_bench_row *row, unsigned parts) {
     char pair[CLI_NUMBER], speed[CLI_NUMBER], share[CLI_NUMBER], memory[CLI_NUMBER];
-    if (first) print_head(row, parts, repeats);
     printf("%7zu  %-6s  %-5s  %10s  %8s  %8s  %9s", row->n, row->mask, row->dtype,
            pair_time(row->ms_per_pair, pair), cli_digits(row->gflops, 3, speed),
            percent(row->fraction, share), cli_bytes((double)row->peak_bytes, memory));
@@ -42,4 +41,43 @@ void bench_table_row(const lipsc_bench_row *row, int first, unsigned parts,
         printf("  %5zu  %8s", row->ranks, percent(row->efficiency, share));
     putchar('\n');
     fflush(stdout);
+}
+
+void bench_table_begin(bench_table *t, const cli_command *self, const cli_common *common,
+                       size_t repeats, unsigned parts) {
+    t->people = common->format == LIPSC_FORMAT_TABLE;
+    t->shown = 0;
+    t->repeats = repeats;
+    t->parts = parts;
+    cli_rows_begin(&t->rows, self, common, LIPSC_LAYOUT_WIDE, lipsc_bench_fields(), parts);
+}
+
+void bench_table_row(bench_table *t, const lipsc_bench_row *row) {
+    if (t->people && !t->shown++) print_head(row, t->parts, t->repeats);
+    if (t->people) {
+        print_line(row, t->parts);
+    } else {
+        cli_rows_add(&t->rows, row);
+        lipsc_table_flush(t->rows.table);
+    }
+}
+
+/* Members of the JSON object behind the rows. */
+#define BENCH_LIST(X)                                         \
+    X(isa, TEXT, 0, 0, "", "instruction set of the products") \
+    X(repeats, COUNT, 0, 0, "", "each figure is the median of so many")
+
+typedef struct {
+    BENCH_LIST(LIPSC_FIELD_MEMBER)
+} record;
+static const lipsc_field fields[] = {BENCH_LIST(LIPSC_FIELD_ENTRY)};
+
+int bench_table_end(bench_table *t, int done) {
+    if (t->people || !done) {
+        lipsc_table_free(t->rows.table);
+        return done ? CLI_DONE : CLI_FAILED;
+    }
+    lipsc_table_members(t->rows.table, CLI_FIELDS(fields),
+                        &(record){lipsc_cpu_isa(), t->repeats});
+    return cli_rows_end(&t->rows);
 }

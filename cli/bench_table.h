@@ -1,11 +1,22 @@
-/* bench_table.h - timings for people: a line as soon as it is measured. */
+/* bench_table.h - timings on standard output, each as soon as it is measured. */
 #ifndef LIPSC_CLI_BENCH_TABLE_H
 #define LIPSC_CLI_BENCH_TABLE_H
 
-#include "args.h"
+#include "rows.h"
 
-/* parts: those of LIPSC_BENCH_LIST that the rows have.  What all rows share is said in a
- * sentence above the first one. */
-void bench_table_row(const lipsc_bench_row *row, int first, unsigned parts, size_t repeats);
+typedef struct {
+    cli_rows rows; /* for programs */
+    int people;
+    size_t shown; /* lines so far */
+    size_t repeats;
+    unsigned parts;
+} bench_table;
+
+/* parts: LIPSC_BENCH_ columns; repeats: samples of each figure. */
+void bench_table_begin(bench_table *table, const cli_command *self,
+                       const cli_common *common, size_t repeats, unsigned parts);
+void bench_table_row(bench_table *table, const lipsc_bench_row *row);
+/* Prints the rest, unless the work has failed.  The exit code. */
+int bench_table_end(bench_table *table, int done);
 
 #endif

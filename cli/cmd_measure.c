@@ -40,22 +40,20 @@ static const cli_option options[] = {
     OPTION(REAL, "tol", "T", tol, .wanted = "a positive number", .min = DBL_MIN,
            .max = DBL_MAX,
            .help = "residual to stop at (default 1e-2 in f32, 1e-8 in f64)"),
-    CLI_SOLVER_OPTION(measure_settings),
-    OPTION(SIZE, "max-products", "N", max_products, .min = 1, .max = 1e9,
-           .help = "pairs of products at most, for each cell (default 1000)"),
+    CLI_SOLVER_OPTION(measure_settings, solver),
+    CLI_PRODUCTS_OPTION(measure_settings, max_products, ", for each cell"),
     CLI_PART_OPTION(measure_settings),
     OPTION(SEED, "seed", "N", seed,
            .help = "seed of start vectors, of resampling and of random models (default 1)"),
     CLI_THREADS_OPTION(measure_settings),
 
     {.kind = CLI_GROUP, .name = "What is told"},
-    CLI_COUNT_OPTION(measure_settings),
+    CLI_COUNT_OPTION(measure_settings, count),
     OPTION(FLAG, "upper", NULL, upper,
            .help = "a proved upper bound as well (maps heads and attention)"),
     CLI_CERTIFY_OPTIONS(measure_settings),
-    CLI_PROBABILITY_OPTION(measure_settings),
-    OPTION(FLAG, "as-released", NULL, as_released,
-           .help = "|J^T f(X)|^(1/2) as well, what the paper's scripts return"),
+    CLI_PROBABILITY_OPTION(measure_settings, probability),
+    CLI_RELEASED_OPTION(measure_settings, as_released),
     OPTION(FLAG, "details", NULL, details,
            .help =
                "entropy of the attention, its sink, the token and the pair of tokens that "
@@ -69,8 +67,7 @@ static const cli_option options[] = {
            .help =
                "write the direction that reaches each value: one file, or a folder of them "
                "when there are several cells"),
-    OPTION(REAL, "max-sigma", "S", max_sigma, .wanted = "a number that is not negative",
-           .min = 0, .max = DBL_MAX, .help = "exit 4 when any sigma is larger"),
+    CLI_MAX_SIGMA_OPTION(measure_settings, "any sigma"),
     OPTION(
         TEXT, "run", "FILE", run,
         .help =
