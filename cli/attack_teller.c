@@ -67,3 +67,13 @@ void attack_teller_begin(attack_teller *t, const cli_command *self,
 }
 
 void attack_teller_end(attack_teller *t) { cli_progress_end(&t->line); }
+
+int attack_teller_stopped(const attack_teller *t, const char *run, const lipsc_attacks *a) {
+    char went[80] = "the best input so far is kept";
+    cli_interrupt_done();
+    if (a->missing != LIPSC_NONE)
+        snprintf(went, sizeof went, "no input of length %zu was found before, none is kept",
+                 a->missing);
+    return cli_failure(t->self, "interrupted; %s%s%s", went,
+                       run ? "; the same command continues with " : "", run ? run : "");
+}

@@ -18,5 +18,9 @@ typedef struct {
 void attack_teller_begin(attack_teller *teller, const cli_command *self,
                          const cli_common *common, lipsc_attacks_settings *set);
 void attack_teller_end(attack_teller *teller);
+/* The search was interrupted: what is kept, and in which run file, or NULL.  The exit code.
+ */
+int attack_teller_stopped(const attack_teller *teller, const char *run,
+                          const lipsc_attacks *attacks);
 
 #endif

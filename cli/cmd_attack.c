@@ -5,7 +5,6 @@
 
 #include "attack_table.h"
 #include "attack_teller.h"
-#include "interrupt.h"
 
 typedef struct {
     cli_place from; /* first, for its option tables */
@@ -97,16 +96,6 @@ static int verdict(const cli_command *self, const settings *s, const char *what,
     return code;
 }
 
-static int interrupted(const cli_command *self, const char *run, const lipsc_attacks *a) {
-    char went[80] = "the best input so far is kept";
-    cli_interrupt_done();
-    if (a->missing != LIPSC_NONE)
-        snprintf(went, sizeof went, "no input of length %zu was found before, none is kept",
-                 a->missing);
-    return cli_failure(self, "interrupted; %s%s%s", went,
-                       run ? "; the same command continues with " : "", run ? run : "");
-}
-
 /* ---- Together ------------------------------------------------------------------------ */
 
 static int check(const cli_command *self, const settings *s, const char *what) {
@@ -136,7 +125,7 @@ static int attack(const cli_command *self, settings *s, const char *what,
     attack_teller_end(&teller);
     int code = attack_print(self, &s->from, what, place, &s->set, s->rows, &found);
     if (status == LIPSC_E_STOPPED)
-        code = interrupted(self, s->set.run_file, &found);
+        code = attack_teller_stopped(&teller, s->set.run_file, &found);
     else if (status)
         code = cli_place_failure(self, status, &err);
     else if (code == CLI_DONE)

@@ -72,32 +72,20 @@ static int check(const cli_command *self, const settings *s) {
     return CLI_RUN;
 }
 
-typedef struct {
-    cli_progress line; /* first, for cli_progress_solve */
-    const cli_command *self;
-} watch;
-
-/* The time left is that of the bounds: the solve before them tells its own. */
-static void tell(void *ctx, size_t done, size_t total) {
-    watch *w = ctx;
-    if (!done) w->line.begin = cli_seconds();
-    cli_progress_part(&w->line, w->self, "steps of the bounds", done, total);
-}
-
 static int bound(const cli_command *self, settings *s, const char *what, int of_norm,
                  lipsc_place *place) {
-    watch w = {.self = self};
+    cli_progress line;
     char layer[CLI_PLACE_WORDS];
     lipsc_bounds bounds;
     lipsc_error err = {.text = ""};
-    cli_progress_begin(&w.line, &s->from.common);
+    cli_progress_begin_parts(&line, self, &s->from.common, "steps of the bounds");
     cli_interrupt_begin();
     s->set.stop = cli_interrupted;
     s->set.progress = cli_progress_solve;
-    s->set.steps = tell;
-    s->set.ctx = &w;
+    s->set.steps = cli_progress_part;
+    s->set.ctx = &line;
     const lipsc_status status = lipsc_place_bounds(place, of_norm, &s->set, &bounds, &err);
-    cli_progress_end(&w.line);
+    cli_progress_end(&line);
     if (status == LIPSC_E_REFUSED && of_norm)
         return cli_failure(self, "--radius layernorm: %s", err.text);
     if (status && status != LIPSC_E_NOCONV) return cli_place_failure(self, status, &err);

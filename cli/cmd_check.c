@@ -2,6 +2,7 @@
 #include "args.h"
 #include "certify.h"
 #include "interrupt.h"
+#include "rows.h"
 #include "screen.h"
 #include "source.h"
 
@@ -49,23 +50,15 @@ static void say(const lipsc_check_row *row) {
 }
 
 static int print(const cli_command *self, const settings *s, const lipsc_check_row *row) {
-    enum { MOST = 16 };
-    const lipsc_format format = (lipsc_format)s->common.format;
     const int certified = s->certify.eps > 0.0;
-    lipsc_column columns[MOST];
-    lipsc_error err;
-    const size_t count = lipsc_table_columns(lipsc_check_fields(),
-                                             (s->model ? LIPSC_CHECK_MODEL : 0) |
-                                                 (certified ? LIPSC_CHECK_CERTIFY : 0),
-                                             format, columns);
-    lipsc_table *t =
-        lipsc_table_new(self->name, format, LIPSC_LAYOUT_UPRIGHT, stdout, count, columns);
-    if (!t) return cli_failure(self, "%s", lipsc_strerror(LIPSC_E_NOMEM));
-    if (format == LIPSC_FORMAT_TABLE) say(row);
-    lipsc_table_record(t, lipsc_check_fields(), row);
-    const lipsc_status status = lipsc_table_end(t, &err);
-    lipsc_table_free(t);
-    if (status) return cli_failure(self, "%s", err.text);
+    cli_rows rows;
+    if (s->common.format == LIPSC_FORMAT_TABLE) say(row);
+    cli_rows_begin(&rows, self, &s->common, LIPSC_LAYOUT_UPRIGHT, lipsc_check_fields(),
+                   (s->model ? LIPSC_CHECK_MODEL : 0) |
+                       (certified ? LIPSC_CHECK_CERTIFY : 0));
+    cli_rows_add(&rows, row);
+    const int code = cli_rows_end(&rows);
+    if (code != CLI_DONE) return code;
     if (row->agree) return certified && !row->certified ? CLI_NOT_CONVERGED : CLI_DONE;
     return cli_failure(self, "%s: the stored sigma %.17g is not confirmed: %.17g",
                        row->file, row->stored, row->sigma);

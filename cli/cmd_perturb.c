@@ -52,19 +52,9 @@ static const cli_option options[] = {
     CLI_OUTPUT_OPTIONS(cli_place),
 };
 
-typedef struct {
-    const cli_command *self;
-    cli_progress line;
-} watcher;
-
-static void tell(void *ctx, size_t done, size_t total) {
-    watcher *w = ctx;
-    cli_progress_part(&w->line, w->self, "changes", done, total);
-}
-
 static lipsc_status change(const cli_command *self, settings *s, lipsc_place *place,
                            lipsc_perturbation_rows *rows, lipsc_error *err) {
-    watcher w = {.self = self};
+    cli_progress line;
     lipsc_perturb_settings *set = &s->set;
     set->layers = s->layers.items;
     set->layer_count = s->layers.count;
@@ -73,12 +63,12 @@ static lipsc_status change(const cli_command *self, settings *s, lipsc_place *pl
     set->bounds = !s->no_bounds;
     set->seed = s->from.seed;
     set->stop = cli_interrupted;
-    set->progress = tell;
-    set->ctx = &w;
+    set->progress = cli_progress_part;
+    set->ctx = &line;
     cli_interrupt_begin();
-    cli_progress_begin(&w.line, &s->from.common);
+    cli_progress_begin_parts(&line, self, &s->from.common, "changes");
     const lipsc_status status = lipsc_place_perturb(place, set, rows, err);
-    cli_progress_end(&w.line);
+    cli_progress_end(&line);
     cli_interrupt_end();
     return status;
 }

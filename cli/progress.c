@@ -39,9 +39,17 @@ void cli_progress_say(cli_progress *p, const char *format, ...) {
     p->last = now;
 }
 
-void cli_progress_part(cli_progress *p, const cli_command *self, const char *things,
-                       size_t done, size_t total) {
+void cli_progress_begin_parts(cli_progress *p, const cli_command *self,
+                              const cli_common *common, const char *things) {
+    cli_progress_begin(p, common);
+    p->self = self;
+    p->things = things;
+}
+
+void cli_progress_part(void *ctx, size_t done, size_t total) {
+    cli_progress *p = ctx;
     const double trial = 2.0, long_work = 30.0; /* seconds */
+    if (!done) p->begin = cli_seconds();        /* what came before told its own time */
     const double spent = cli_seconds() - p->begin;
     char text[CLI_NUMBER];
     if (!done || done > total) return;
@@ -50,10 +58,10 @@ void cli_progress_part(cli_progress *p, const cli_command *self, const char *thi
         p->estimated = 1;
         cli_progress_end(p);
         if (!p->quiet && spent + left > long_work)
-            cli_note(self, "%zu %s, about %s in all", total, things,
+            cli_note(p->self, "%zu %s, about %s in all", total, p->things,
                      cli_duration(spent + left, text));
     }
-    cli_progress_say(p, "%zu of %zu %s  %s left", done, total, things,
+    cli_progress_say(p, "%zu of %zu %s  %s left", done, total, p->things,
                      cli_duration(left, text));
 }
 

@@ -10,6 +10,8 @@ typedef struct {
     double last;  /* seconds of the last drawing    */
     double begin; /* of the work                    */
     int quiet, estimated;
+    const cli_command *self; /* of work in parts */
+    const char *things;
 } cli_progress;
 
 double cli_seconds(void); /* of a clock that never goes back */
@@ -22,10 +24,13 @@ __attribute__((format(printf, 2, 3)))
 #endif
 void cli_progress_say(cli_progress *p, const char *format, ...);
 
-/* "12 of 54 changes  40 s left"; of work that takes long an estimate is said once, in a
- * line that stays. */
-void cli_progress_part(cli_progress *p, const cli_command *self, const char *things,
-                       size_t done, size_t total);
+/* The same for work in parts, called `things`.  cli_progress_part then fits
+ * lipsc_perturb_settings.progress and lipsc_bounds_settings.steps: "12 of 54 changes  40 s
+ * left"; of work that takes long an estimate is said once, in a line that stays.  ctx is
+ * the cli_progress. */
+void cli_progress_begin_parts(cli_progress *p, const cli_command *self,
+                              const cli_common *common, const char *things);
+void cli_progress_part(void *ctx, size_t done, size_t total);
 
 /* Fits lipsc_svd_settings.progress; ctx is the cli_progress. */
 void cli_progress_solve(void *ctx, long products, double sigma, double residual);

@@ -254,12 +254,72 @@ static void test_refusals(void **state) {
     assert_int_equal(lipsc_gauss_push(&layer, &two, y, NULL, NULL, &err), LIPSC_E_ARG);
 }
 
+/* Width one by hand: N(m, S) goes to N(V (m + S (A m + c)), (V S A)^2 S), and W_2 of two is
+ * the length of the differences of means and deviations. */
+static void test_ratio(void **state) {
+    (void)state;
+    const double A = -0.7, V = 1.3, c = 0.25, mean[] = {0.4, -1.1}, cov[] = {0.3, 1.7};
+    lipsc_layer layer;
+    lipsc_ratio found;
+    double to[2], deviation[2];
+    lipsc_layer_defaults(&layer);
+    layer.d = layer.key_dim = layer.value_dim = 1;
+    layer.Q = &A;
+    layer.V = &V;
+    layer.bq = &c;
+    const lipsc_gauss a = {.parts = 1, .d = 1, .mean = &mean[0], .cov = &cov[0]},
+                      b = {.parts = 1, .d = 1, .mean = &mean[1], .cov = &cov[1]};
+    for (int k = 0; k < 2; k++) {
+        to[k] = V * (mean[k] + cov[k] * (A * mean[k] + c));
+        deviation[k] = fabs(V * cov[k] * A) * sqrt(cov[k]);
+    }
+    const double before = hypot(mean[0] - mean[1], sqrt(cov[0]) - sqrt(cov[1])),
+                 after = hypot(to[0] - to[1], deviation[0] - deviation[1]);
+    assert_int_equal(lipsc_gauss_ratio(&layer, &a, &b, &found, NULL), LIPSC_OK);
+    assert_true(fabs(found.before - before) <= 1e-12 * before);
+    assert_true(fabs(found.after - after) <= 1e-12 * after);
+    assert_true(fabs(found.ratio - after / before) <= 1e-12 * found.ratio);
+    assert_int_equal(lipsc_gauss_ratio(&layer, &a, &a, &found, NULL), LIPSC_OK);
+    assert_true(isnan(found.ratio)); /* the same measure has no ratio */
+}
+
+/* What is written is read back to the last bit. */
+static void test_files(void **state) {
+    (void)state;
+    const double mean[] = {0.1, -2.0 / 3.0}, cov[] = {1.0 / 3.0, 0.1, 0.1, 0.7};
+    const double weights[] = {0.25, 0.75}, times[] = {0.5, 1.0};
+    const lipsc_gauss g = {.parts = 1, .d = 2, .mean = mean, .cov = cov},
+                      two = {.parts = 2, .d = 1, .mean = mean, .cov = cov};
+    const lipsc_measure mu = {2, 2, cov, weights, times};
+    lipsc_gauss_file gauss;
+    lipsc_measure_file file;
+    assert_int_equal(lipsc_gauss_file_write("gauss.st", &g, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_gauss_file_read("gauss.st", &gauss, NULL), LIPSC_OK);
+    assert_memory_equal(gauss.gauss.mean, mean, sizeof mean);
+    assert_memory_equal(gauss.gauss.cov, cov, sizeof cov);
+    lipsc_gauss_file_free(&gauss);
+    assert_int_equal(lipsc_gauss_file_write("two.st", &two, NULL), LIPSC_E_ARG);
+    assert_int_equal(lipsc_measure_file_write("mu.st", &mu, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_measure_file_read("mu.st", 0, &file, NULL), LIPSC_OK);
+    assert_memory_equal(file.measure.points, cov, sizeof cov);
+    assert_memory_equal(file.measure.weights, weights, sizeof weights);
+    assert_memory_equal(file.measure.times, times, sizeof times);
+    lipsc_measure_file_free(&file);
+    assert_int_equal(lipsc_gauss_file_sample("gauss.st", 5, 3, &file, NULL), LIPSC_OK);
+    assert_int_equal(file.measure.n, 5);
+    lipsc_measure_file_free(&file);
+    assert_int_not_equal(lipsc_gauss_file_sample("absent.st", 5, 3, &file, NULL), LIPSC_OK);
+    remove("gauss.st");
+    remove("mu.st");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quadrature), cmocka_unit_test(test_finite_law),
         cmocka_unit_test(test_rate),       cmocka_unit_test(test_image),
         cmocka_unit_test(test_bures),      cmocka_unit_test(test_images_apart),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_ratio),
+        cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

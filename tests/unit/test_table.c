@@ -247,11 +247,29 @@ static void test_mistakes(void **state) {
     }
 }
 
+/* A table that could not be made takes everything, and its end says so. */
+static void test_no_table(void **state) {
+    (void)state;
+    const lipsc_fields none = {0, NULL};
+    const double one = 1.0;
+    lipsc_error err;
+    lipsc_table_row(NULL);
+    lipsc_table_string(NULL, "a", "b");
+    lipsc_table_reals(NULL, "a", 1, &one);
+    lipsc_table_record(NULL, none, &one);
+    lipsc_table_object(NULL, "a", none, NULL);
+    lipsc_table_list(NULL, "a", none, 0, 0, NULL);
+    lipsc_table_flush(NULL);
+    assert_int_equal(lipsc_table_end(NULL, &err), LIPSC_E_NOMEM);
+    assert_string_equal(err.text, lipsc_strerror(LIPSC_E_NOMEM));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tsv),     cmocka_unit_test(test_table),
         cmocka_unit_test(test_hostile), cmocka_unit_test(test_json),
         cmocka_unit_test(test_utf8),    cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_many),    cmocka_unit_test(test_sides)};
+        cmocka_unit_test(test_many),    cmocka_unit_test(test_sides),
+        cmocka_unit_test(test_no_table)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
