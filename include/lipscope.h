@@ -47,31 +47,43 @@
 #ifndef LIPSCOPE_H
 #define LIPSCOPE_H
 
-#include "lipscope/status.h"    /* status, error, precision                           */
-#include "lipscope/device.h"    /* where numbers are computed                         */
-#include "lipscope/ranks.h"     /* several processes that share a work                */
+/* What everything else is made of. */
+#include "lipscope/status.h" /* status, error, precision                              */
+#include "lipscope/device.h" /* where numbers are computed                            */
+#include "lipscope/ranks.h"  /* several processes that share a work                   */
+#include "lipscope/row.h"    /* a row of results: a struct and its list of fields     */
+#include "lipscope/table.h"  /* rows on a screen, as TSV or as JSON                   */
+
+/* One layer in memory. */
 #include "lipscope/layer.h"     /* an attention layer, its Jacobian at an input       */
 #include "lipscope/sigma.h"     /* singular values of an operator, certificates       */
 #include "lipscope/bound.h"     /* proved upper bounds                                */
-#include "lipscope/construct.h" /* explicit worst cases of a head                      */
+#include "lipscope/construct.h" /* explicit worst cases of a head                     */
+#include "lipscope/attack.h"    /* the worst input that a search finds                */
+
+/* Files and models. */
+#include "lipscope/file.h"      /* layer files                                        */
+#include "lipscope/layer_row.h" /* sigma of a layer at an input: `layer`              */
+#include "lipscope/check.h"     /* a stored value, confirmed without the solver       */
 #include "lipscope/model.h"     /* checkpoints, activations, the maps of a model      */
 #include "lipscope/tokens.h"    /* text to token ids                                  */
-#include "lipscope/row.h"       /* a row of results: a struct and its list of fields  */
-#include "lipscope/table.h"     /* rows on a screen, as TSV or as JSON                */
-#include "lipscope/run.h"       /* run files: rows that are kept                      */
-#include "lipscope/fit.h"       /* growth laws                                        */
 #include "lipscope/source.h"    /* texts, ids, images, and windows of them            */
-#include "lipscope/study.h"     /* sigma of every layer at every window: `measure`    */
-#include "lipscope/compare.h"   /* two sets of rows against each other                */
-#include "lipscope/report.h"    /* a page of run files                                */
-#include "lipscope/attack.h"    /* the worst input                                    */
-#include "lipscope/place.h"     /* a layer of a file or a model: its bounds, attacks  */
-#include "lipscope/perturb.h"   /* what finite changes do, beside sigma              */
-#include "lipscope/file.h"      /* layer files                                        */
-#include "lipscope/claims.h"    /* what is claimed, computed and judged               */
-#include "lipscope/trial.h"     /* this build on this machine: correct, fast          */
-#include "lipscope/layer_row.h" /* sigma of a layer at an input, and all beside it     */
-#include "lipscope/check.h"     /* a stored value, confirmed without the solver       */
+#include "lipscope/perturb.h"   /* what finite changes do, beside sigma               */
+#include "lipscope/place.h"     /* a layer of a file or a model, and an input: its
+                                 * bounds, attacks, finite changes                    */
+
+/* Many cells. */
+#include "lipscope/study.h"   /* sigma of every layer at every window: `measure`      */
+#include "lipscope/run.h"     /* run files: rows that are kept                        */
+#include "lipscope/fit.h"     /* growth laws                                          */
+#include "lipscope/compare.h" /* two sets of rows against each other                  */
+#include "lipscope/report.h"  /* a page of run files, or of finite changes            */
+
+/* Sequences without a length. */
 #include "lipscope/meanfield.h" /* measures, their distances, attention on them       */
+
+/* What is known, and what this machine does. */
+#include "lipscope/claims.h" /* what is claimed, computed and judged: `reproduce`     */
+#include "lipscope/trial.h"  /* this build on this machine: correct, fast             */
 
 #endif

@@ -1,5 +1,5 @@
 /* place.h - one attention layer, from a layer file or a model, and inputs for it: what
- * bounds and attacks begin with.
+ * bounds, attacks and finite changes begin with.
  *
  *     lipsc_place_options of;
  *     lipsc_place_defaults(&of);
@@ -8,7 +8,7 @@
  *     of.layer = 3;
  *     lipsc_place *place;
  *     lipsc_place_open(&of, &place, &err);
- *     lipsc_place_bounds(place, &set, &bounds, &err);
+ *     lipsc_place_bounds(place, 0, &set, &bounds, &err);
  *     lipsc_place_close(place); */
 #ifndef LIPSCOPE_PLACE_H
 #define LIPSCOPE_PLACE_H
