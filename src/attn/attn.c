@@ -317,11 +317,13 @@ lipsc_status lipsc_attn_products(int trans, size_t count, const lipsc_product *p
 }
 
 lipsc_linop lipsc_attn_linop(lipsc_attn *attn) {
+    const double n = (double)attn->input.n, d = (double)attn->layer.d;
     return (lipsc_linop){.m = output_length(attn),
                          .n = input_length(attn),
                          .space = lipsc_device_space(attn->device, attn->dtype),
                          .apply = linop_apply,
-                         .ctx = attn};
+                         .ctx = attn,
+                         .work = 8.0 * n * d * (n + d)};
 }
 
 lipsc_status lipsc_attn_apply(lipsc_attn *attn, int trans, size_t k, const double *x,

@@ -1,5 +1,8 @@
 /* certify.c - the ladder of a certificate: which rung is expected to close first, its
- * price, and the climb (docs/maths.md 7.8). */
+ * price, and the climb (docs/maths.md 7.8).
+ *
+ * Rungs are chosen by counted work, never by the clock, so that the same operator has the
+ * same bound every time; the clock only tells the price, and refuses what is too long. */
 #include "certify/certify.h"
 
 #include <math.h>
@@ -17,15 +20,15 @@ enum {
     SMALL_SIDE = 512,   /* up to here the assembled matrix costs next to nothing */
     FIRST_VECTORS = 16, /* Ritz vectors to begin with                            */
     MOST_VECTORS = 256,
-    CLOCKLESS_SIDE = 2048, /* up to here it is tried first, whatever the clock says, so that
-                            * the same row has the same bound every time              */
-    RATE_ORDER = 384       /* of the product that tells how fast dense work is */
+    RATE_ORDER = 384 /* of the product that tells how fast dense work is */
 };
 
 /* A rung is taken when the moment is expected to leave this much of its room. */
 static const double expected_room = 0.5;
 /* More vectors are sought as long as that costs less than this part of the rung. */
 static const double search_share = 0.2;
+/* An operation of a product takes about as long as that many of dense work. */
+static const double dense_gain = 4.0;
 
 static const char *const moment_names[LIPSC_MOST_POWER + 1] = {
     NULL,          "frobenius",   "schatten-4",  "schatten-6", "schatten-8",
@@ -109,13 +112,27 @@ static lipsc_certify_plan price_moments(const lipsc_certifier *c, int power) {
                                          sizeof(double)};
 }
 
-static lipsc_certify_plan price_dense(const lipsc_certifier *c, double rate) {
+/* Operations with the assembled matrix. */
+static double dense_work(const lipsc_certifier *c) {
     const double side = (double)c->side;
     const double rows = (double)(c->op->m > c->op->n ? c->op->m : c->op->n);
-    const double work = side * side * rows * 1.1 + side * side * side / 3.0;
+    return side * side * rows * 1.1 + side * side * side / 3.0;
+}
+
+/* Whether it takes less than moments up to a power, by counting: both make the `side`
+ * products that the first moment needs. */
+static int dense_is_less(const lipsc_certifier *c, int power) {
+    const lipsc_linop *op = c->op;
+    const double product = op->work > 0.0 ? op->work : 2.0 * (double)op->m * (double)op->n;
+    return dense_work(c) < dense_gain * (double)c->side * (power - 1) * product;
+}
+
+static lipsc_certify_plan price_dense(const lipsc_certifier *c, double rate) {
+    const double side = (double)c->side;
+    const double seconds = side * vector_seconds(c) + dense_work(c) / rate;
     return (lipsc_certify_plan){.rung = "cholesky",
                                 .products = 0.5 * side,
-                                .seconds = side * vector_seconds(c) + work / rate,
+                                .seconds = seconds,
                                 .bytes = lipsc_dense_proof_bytes(c)};
 }
 
@@ -198,7 +215,7 @@ static int dense_closes(const lipsc_certifier *c) {
            0.5 * c->set->eps * c->goal / (1.0 + c->set->eps);
 }
 
-/* The rungs that are expected to close, the faster one first; or the one that is asked for.
+/* The rungs that are expected to close, that of less work first; or what is asked for.
  * o: NULL for the assembled matrix. */
 static size_t choose(const lipsc_certifier *c, const outlook *o, int way, rung rungs[2]) {
     const int power = way > 0 ? way : o ? least_power(c, o) : 0;
@@ -211,8 +228,7 @@ static size_t choose(const lipsc_certifier *c, const outlook *o, int way, rung r
     if (power) rungs[count++] = (rung){price_moments(c, power), power};
     if ((dense.plan.bytes <= c->set->max_bytes && dense_closes(c)) || !power)
         rungs[count++] = dense;
-    const int small = power > 1 && c->side <= CLOCKLESS_SIDE;
-    if (count == 2 && (small || rungs[1].plan.seconds < rungs[0].plan.seconds)) {
+    if (count == 2 && dense_is_less(c, power)) {
         const rung swap = rungs[0];
         rungs[0] = rungs[1];
         rungs[1] = swap;

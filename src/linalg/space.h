@@ -148,6 +148,7 @@ typedef struct {
     const lipsc_space *space;
     lipsc_status (*apply)(void *ctx, int trans, size_t k, const void *x, void *y);
     void *ctx;
+    double work; /* operations of a product with one vector, roughly; 0: of a full matrix */
 } lipsc_linop;
 
 /* One of several products that are made together: of is the ctx of its operator. */

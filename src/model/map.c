@@ -328,9 +328,15 @@ static lipsc_status map_apply(void *ctx, int trans, size_t k, const void *x, voi
 
 lipsc_linop lipsc_map_linop(lipsc_map *map) {
     if (map->attn) return lipsc_attn_linop(map->attn);
-    const size_t length = map->n * map->model->config.d;
-    return (lipsc_linop){
-        .m = length, .n = length, .space = space_of(map), .apply = map_apply, .ctx = map};
+    const lipsc_config *config = &map->model->config;
+    const size_t length = map->n * config->d;
+    const double block = 8.0 * (double)(map->n + config->d) + 4.0 * (double)config->ffn;
+    return (lipsc_linop){.m = length,
+                         .n = length,
+                         .space = space_of(map),
+                         .apply = map_apply,
+                         .ctx = map,
+                         .work = (double)map->count * (double)length * block};
 }
 
 double lipsc_map_routing_gap(const lipsc_map *map) {

@@ -49,8 +49,8 @@ static lipsc_status certify(lipsc_attn *attn, const double *v,
     return status;
 }
 
-/* A certificate goes by the clock, by which ranks that share an input would not decide
- * alike: each makes its own, on its CPU. */
+/* Whether a certificate would take too long goes by the clock, by which ranks that share an
+ * input would not decide alike: each makes its own, on its CPU. */
 lipsc_status lipsc_attn_certify(lipsc_attn *attn, const double *v,
                                 const lipsc_certify_settings *set, lipsc_certificate *out,
                                 lipsc_error *err) {

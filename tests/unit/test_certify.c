@@ -1,6 +1,9 @@
 /* test_certify.c - certificates of explicit matrices, judged by LAPACK's singular values:
  * an upper bound is never below them, a certificate is as tight as it says, and what cannot
  * be proved is said. */
+#define _POSIX_C_SOURCE 200809L
+#include <time.h>
+
 #include "core/extreme.h"
 #include "svd_answer.h"
 
@@ -236,6 +239,42 @@ static void test_ends(void **state) {
     matrix_free(&t);
 }
 
+/* One large value above many equal ones: moments need the third power to prove it. */
+typedef struct {
+    size_t side;
+    int pauses; /* that many first calls take long */
+} diagonal;
+
+static int apply_diagonal(void *ctx, int trans, size_t k, const double *x, double *y) {
+    diagonal *t = ctx;
+    const struct timespec pause = {0, 20000000};
+    (void)trans;
+    for (size_t i = 0; i < k * t->side; i++) y[i] = (i % t->side ? 0.2 : 1.0) * x[i];
+    if (t->pauses-- > 0) nanosleep(&pause, NULL);
+    return 0;
+}
+
+/* Fast or slow, alone or beside others: the same operator has the same certificate. */
+static void test_clockless(void **state) {
+    (void)state;
+    enum { SIDE = 2200 }; /* both ways are expected to close */
+    diagonal t[2] = {{SIDE, 0}, {SIDE, 60}};
+    double *v = test_calloc(SIDE, sizeof *v);
+    lipsc_certificate got[2];
+    lipsc_certify_settings set;
+    lipsc_certify_defaults(&set);
+    set.rounding = 2.0 * DBL_EPSILON;
+    v[0] = 1.0;
+    for (int i = 0; i < 2; i++) {
+        const lipsc_op op = {.m = SIDE, .n = SIDE, .apply = apply_diagonal, .ctx = &t[i]};
+        assert_int_equal(lipsc_certify(&op, v, &set, &got[i], NULL), LIPSC_OK);
+        assert_true(got[i].lower <= 1.0 && got[i].upper >= 1.0);
+    }
+    assert_string_equal(got[0].rung, got[1].rung);
+    assert_true(got[0].upper == got[1].upper && got[0].products == got[1].products);
+    test_free(v);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_below),
@@ -243,6 +282,7 @@ int main(void) {
         cmocka_unit_test(test_wrong_direction),
         cmocka_unit_test(test_zero),
         cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_clockless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
