@@ -3,7 +3,7 @@
 # inside (SPDX), checksums, and their signature where a key is given.
 # Two runs of one commit give the same bytes.
 #     release.sh FOLDER [deb|wheel|all]      KEY=id of a gpg key
-#                                            LAST=folder of the last release: its ABI is kept
+#                                            ABI=take: its ABI is kept from now on (tools/abi.sh)
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=$1 what=${2:-all}
@@ -43,20 +43,11 @@ debs() {
 }
 
 # What a program was linked with before must still be there, and mean the same.
+# ABI=take: this release is the last one from now on, and its description is to be committed.
 abi() {
-    if [ -z "${LAST:-}" ]; then
-        echo "ABI not compared: no LAST release was given"
-        return
-    fi
-    for side in "$LAST" "$out"; do
-        rm -rf "$work/abi" && mkdir "$work/abi"
-        for deb in "$side"/liblipscope0_*.deb "$side"/liblipscope0-dbgsym_*.deb; do
-            [ ! -f "$deb" ] || dpkg-deb -x "$deb" "$work/abi"
-        done
-        abidw --debug-info-dir "$work/abi/usr/lib/debug" "$work"/abi/usr/lib/*/liblipscope.so.0 >"$work/abi-$([ "$side" = "$out" ] && echo new || echo old)"
-    done
-    abidiff --no-added-syms "$work/abi-old" "$work/abi-new"
-    echo "the ABI of the last release is kept"
+    mkdir "$work/abi"
+    for deb in "$out"/liblipscope0_*.deb "$out"/liblipscope0-dbgsym_*.deb; do dpkg-deb -x "$deb" "$work/abi"; done
+    "$root/tools/abi.sh" "${ABI:-check}" "$(ls "$work"/abi/usr/lib/*/liblipscope.so.0)" "$work/abi/usr/lib/debug"
 }
 
 wheel() {
