@@ -92,9 +92,11 @@ static const cli_option options[] = {
 
 /* An interrupted or failed study prints what it has as well. */
 static int conclude(const cli_command *self, const measure_settings *s, unsigned parts,
-                    lipsc_study *study, lipsc_status status, const lipsc_error *err) {
+                    const char *model, lipsc_study *study, lipsc_status status,
+                    const lipsc_error *err) {
     const size_t have = measure_finished(study), all = lipsc_study_count(study);
-    int code = have || !status ? measure_print(self, s, parts, study) : CLI_DONE;
+    measure_tally tally = {.above = 0};
+    int code = have || !status ? measure_print(self, s, parts, study, &tally) : CLI_DONE;
     if (status == LIPSC_E_STOPPED) {
         cli_interrupt_done();
         return s->run
@@ -106,7 +108,7 @@ static int conclude(const cli_command *self, const measure_settings *s, unsigned
     }
     if (status)
         return cli_failure(self, "%s; %zu of %zu cells finished", err->text, have, all);
-    return code == CLI_DONE ? measure_verdict(self, s, study) : code;
+    return code == CLI_DONE ? measure_verdict(self, s, model, study, &tally) : code;
 }
 
 static int measure(const cli_command *self, const measure_settings *s,
@@ -130,7 +132,8 @@ static int measure(const cli_command *self, const measure_settings *s,
         return CLI_DONE;
     }
     if (s->timing) measure_say_times(self, study, before, set->device);
-    const int code = conclude(self, s, lipsc_study_parts(set), study, status, &err);
+    const int code =
+        conclude(self, s, lipsc_study_parts(set), set->model, study, status, &err);
     lipsc_study_close(study);
     return code;
 }
@@ -146,6 +149,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (code == CLI_RUN) {
         asked.set.model = argv[0];
         asked.set.command_line = line;
+        asked.set.rows_stay = measure_prints_rows(&s);
         code = measure(self, &s, &asked.set);
     }
     measure_asked_free(&asked);

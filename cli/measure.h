@@ -51,13 +51,22 @@ void measure_asked_free(measure_asked *asked);
 lipsc_status measure_table(const measure_settings *set, unsigned parts, lipsc_study *study,
                            const lipsc_growths *laws);
 
-/* measure_print.c: the finished rows, with these parts, and the laws fitted to them.
+/* What was seen while the rows went by. */
+typedef struct {
+    size_t above, loose, open; /* beyond --max-sigma, not converged, not certified */
+    size_t worst;              /* cell of the largest sigma above                  */
+    double worst_sigma;
+} measure_tally;
+
+/* measure_print.c: whether every row is printed, and none need stay in memory. */
+int measure_prints_rows(const measure_settings *set);
+/* The finished rows, with these parts, and the laws fitted to them; *tally begins with 0.
  * CLI_DONE or the exit code. */
 int measure_print(const cli_command *self, const measure_settings *set, unsigned parts,
-                  lipsc_study *study);
+                  lipsc_study *study, measure_tally *tally);
 /* Whether a limit is exceeded or something did not converge: the exit code. */
-int measure_verdict(const cli_command *self, const measure_settings *set,
-                    lipsc_study *study);
+int measure_verdict(const cli_command *self, const measure_settings *set, const char *model,
+                    const lipsc_study *study, const measure_tally *tally);
 size_t measure_finished(const lipsc_study *study);
 
 /* For --timing; before: cells that were finished before. */

@@ -51,41 +51,72 @@ static size_t choose_columns(const measure_settings *s, unsigned parts,
     return lipsc_table_columns(lipsc_row_fields(), parts, format, columns);
 }
 
-/* Every row, and the fits. */
+/* What is done with every row: counted, and printed where rows are. */
+typedef struct {
+    measure_tally *tally;
+    double max_sigma;
+    lipsc_table *table; /* NULL: it is only counted */
+} row_reader;
+
+static void read_row(void *ctx, size_t cell, const lipsc_row *row) {
+    const row_reader *r = ctx;
+    measure_tally *t = r->tally;
+    if (row->sigma > r->max_sigma && (!t->above++ || row->sigma > t->worst_sigma)) {
+        t->worst = cell;
+        t->worst_sigma = row->sigma;
+    }
+    t->loose += row->converged != 1;
+    t->open += row->certified == 0;
+    if (r->table) lipsc_table_record(r->table, lipsc_row_fields(), row);
+}
+
+/* Every row as it comes, and the fits. */
 static lipsc_status print_rows(const cli_command *self, const measure_settings *s,
-                               unsigned parts, lipsc_study *study,
-                               const lipsc_growths *laws, lipsc_error *err) {
+                               unsigned parts, lipsc_study *study, measure_tally *tally,
+                               lipsc_error *err) {
     const lipsc_format format = (lipsc_format)s->common.format;
+    lipsc_growths laws = {.count = 0};
     lipsc_column columns[MOST];
-    size_t row_count;
-    const lipsc_row *const *rows = lipsc_study_rows(study, &row_count);
     const size_t count = choose_columns(s, parts, columns);
     lipsc_table *t =
         lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
-    lipsc_status status = t && rows ? LIPSC_OK : LIPSC_E_NOMEM;
-    for (size_t i = 0; i < row_count && !status; i++)
-        lipsc_table_record(t, lipsc_row_fields(), rows[i]);
+    if (!t) return LIPSC_E_NOMEM;
+    row_reader reader = {tally, s->max_sigma, t};
+    lipsc_status status = lipsc_study_each(study, read_row, &reader, &laws, err);
     if (!status) {
-        lipsc_table_list(t, "fits", lipsc_growth_fields(), laws->count, sizeof *laws->at,
-                         laws->at);
+        lipsc_table_list(t, "fits", lipsc_growth_fields(), laws.count, sizeof *laws.at,
+                         laws.at);
         status = lipsc_table_end(t, err);
     }
-    if (!status && format == LIPSC_FORMAT_TABLE && laws->count)
-        status = print_fits(self, laws, err);
+    if (!status && format == LIPSC_FORMAT_TABLE && laws.count)
+        status = print_fits(self, &laws, err);
     lipsc_table_free(t);
+    lipsc_growths_free(&laws);
     return status;
 }
 
-int measure_print(const cli_command *self, const measure_settings *s, unsigned parts,
-                  lipsc_study *study) {
-    lipsc_error err = {.text = "out of memory"};
+/* Medians by layer and length. */
+static lipsc_status print_medians(const measure_settings *s, unsigned parts,
+                                  lipsc_study *study, measure_tally *tally,
+                                  lipsc_error *err) {
     lipsc_growths laws = {.count = 0};
-    lipsc_status status = lipsc_study_fits(study, &laws, &err);
-    if (!status)
-        status = s->common.format == LIPSC_FORMAT_TABLE && !s->rows
-                     ? measure_table(s, parts, study, &laws)
-                     : print_rows(self, s, parts, study, &laws, &err);
+    row_reader reader = {tally, s->max_sigma, NULL};
+    lipsc_status status = lipsc_study_each(study, read_row, &reader, &laws, err);
+    if (!status) status = measure_table(s, parts, study, &laws);
     lipsc_growths_free(&laws);
+    return status;
+}
+
+int measure_prints_rows(const measure_settings *s) {
+    return s->common.format != LIPSC_FORMAT_TABLE || s->rows;
+}
+
+int measure_print(const cli_command *self, const measure_settings *s, unsigned parts,
+                  lipsc_study *study, measure_tally *tally) {
+    lipsc_error err = {.text = "out of memory"};
+    const lipsc_status status = measure_prints_rows(s)
+                                    ? print_rows(self, s, parts, study, tally, &err)
+                                    : print_medians(s, parts, study, tally, &err);
     return status ? cli_failure(self, "%s", err.text) : CLI_DONE;
 }
 
@@ -94,44 +125,32 @@ int measure_print(const cli_command *self, const measure_settings *s, unsigned p
 size_t measure_finished(const lipsc_study *study) {
     size_t count = 0;
     for (size_t i = 0; i < lipsc_study_count(study); i++)
-        count += lipsc_study_cell(study, i).row != NULL;
+        count += lipsc_study_cell(study, i).finished != 0;
     return count;
 }
 
 /* One line for all cells above --max-sigma, with the worst of them. */
-static void say_above(const cli_command *self, const measure_settings *s,
-                      const lipsc_study *study, size_t above, size_t worst) {
+static void say_above(const cli_command *self, const measure_settings *s, const char *model,
+                      const lipsc_study *study, const measure_tally *t) {
     char key[LIPSC_CELL_KEY];
-    const lipsc_row *row = lipsc_study_cell(study, worst).row;
-    lipsc_study_key(study, worst, key);
+    lipsc_study_key(study, t->worst, key);
     cli_failure(self, "%s: sigma %.17g exceeds --max-sigma %.17g (%s; %zu of %zu cells do)",
-                row->model, row->sigma, s->max_sigma, key, above, lipsc_study_count(study));
+                model, t->worst_sigma, s->max_sigma, key, t->above,
+                lipsc_study_count(study));
 }
 
-int measure_verdict(const cli_command *self, const measure_settings *s,
-                    lipsc_study *study) {
+int measure_verdict(const cli_command *self, const measure_settings *s, const char *model,
+                    const lipsc_study *study, const measure_tally *t) {
     const size_t all = lipsc_study_count(study);
-    const char *spec = "";
-    size_t above = 0, loose = 0, open = 0, worst = 0;
-    for (size_t i = 0; i < all; i++) {
-        const lipsc_row *row = lipsc_study_cell(study, i).row;
-        if (!row) continue;
-        spec = row->model;
-        if (row->sigma > s->max_sigma &&
-            (!above++ || row->sigma > lipsc_study_cell(study, worst).row->sigma))
-            worst = i;
-        loose += row->converged != 1;
-        open += row->certified == 0;
-    }
-    if (above) {
-        say_above(self, s, study, above, worst);
+    if (t->above) {
+        say_above(self, s, model, study, t);
         return CLI_ABOVE_LIMIT;
     }
-    if (!loose && !open) return CLI_DONE;
-    if (loose && !s->common.quiet)
-        cli_failure(self, "%s: %zu of %zu cells did not converge", spec, loose, all);
-    if (open && !s->common.quiet)
-        cli_failure(self, "%s: %zu of %zu cells have no certificate", spec, open, all);
+    if (!t->loose && !t->open) return CLI_DONE;
+    if (t->loose && !s->common.quiet)
+        cli_failure(self, "%s: %zu of %zu cells did not converge", model, t->loose, all);
+    if (t->open && !s->common.quiet)
+        cli_failure(self, "%s: %zu of %zu cells have no certificate", model, t->open, all);
     return CLI_NOT_CONVERGED;
 }
 

@@ -86,6 +86,8 @@ typedef struct {
     /* where rows are kept: */
     const char *run_file; /* a file that is made or continued; NULL: none               */
     lipsc_run *run;       /* or one that is open and stays the caller's                 */
+    int rows_stay; /* rows stay in the file, not in memory: cells of lipsc_study_cell have
+                    * none, and lipsc_study_each hands them out.  Default 0            */
     const char *command_line; /* told in the run file, for people; or NULL              */
     const char *experiment;   /* told in keys and rows; or NULL                         */
 
@@ -122,7 +124,8 @@ typedef struct {
     size_t head;  /* LIPSC_NONE: all heads together                  */
     size_t n, window;
     size_t start;         /* its first token in the text             */
-    const lipsc_row *row; /* NULL: not finished                      */
+    const lipsc_row *row; /* NULL: not finished, or in the run file  */
+    int finished;
 } lipsc_cell;
 
 enum { LIPSC_CELL_KEY = 128 };
@@ -197,8 +200,17 @@ LIPSC_API lipsc_study_times lipsc_study_spent(const lipsc_study *study);
 /* ---- What came out ---------------------------------------------------------------- */
 
 /* The finished rows by layer, head, length and window; valid until the next run or the end.
- * NULL when memory is short. */
+ * NULL when memory is short, or the run file that has them cannot be read. */
 LIPSC_API const lipsc_row *const *lipsc_study_rows(lipsc_study *study, size_t *count);
+
+/* Hands out the same rows in this order, one at a time, each with the number of its cell:
+ * where they stay in the run file only one of them is in memory.  It ends with the first
+ * failure, which may be of the file.  laws: NULL, or their growth laws, as from
+ * lipsc_study_fits. */
+LIPSC_API lipsc_status lipsc_study_each(lipsc_study *study,
+                                        void (*row)(void *ctx, size_t cell,
+                                                    const lipsc_row *row),
+                                        void *ctx, lipsc_growths *laws, lipsc_error *err);
 
 /* The growth laws of these rows (fit.h); free them before the study is closed. */
 LIPSC_API lipsc_status lipsc_study_fits(lipsc_study *study, lipsc_growths *out,

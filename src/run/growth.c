@@ -34,15 +34,17 @@ void lipsc_growth_set(lipsc_growth *out, const lipsc_fit *fit, const double *slo
 
 /* ---- One curve ---------------------------------------------------------------------- */
 
-/* What is fitted to which of the rows. */
+/* What a curve keeps of a row. */
+struct lipsc_growth_seen {
+    size_t n, start, text; /* text: number of it */
+    double radius, sigma;
+};
+
+/* The curve that a fitter has, and room for one fit. */
 typedef struct {
-    size_t count;
-    const lipsc_row *const *rows; /* of one layer and head            */
-    size_t *text;                 /* (count) number of the text of each */
-    size_t texts;
-    const char **hashes; /* (texts) */
-    lipsc_fit_point *points;
-    double *slopes;
+    const lipsc_fitter *of;
+    lipsc_fit_point *points; /* (count) */
+    double *slopes;          /* (count) */
 } curve;
 
 static lipsc_growth *add(lipsc_growths *out) {
@@ -60,22 +62,21 @@ static lipsc_growth *add(lipsc_growths *out) {
 }
 
 /* Of text number `text`, or of all with LIPSC_NONE. */
-static lipsc_status fit_against(const curve *c, size_t text, int radius, uint64_t seed,
-                                lipsc_growths *out) {
+static lipsc_status fit_against(const curve *c, size_t text, int radius) {
+    lipsc_growths *out = c->of->out;
     lipsc_fit fit;
     size_t used = 0;
-    for (size_t i = 0; i < c->count; i++) {
-        const lipsc_row *row = c->rows[i];
-        if (row->n == LIPSC_NONE || (text != LIPSC_NONE && text != c->text[i])) continue;
-        c->points[used++] =
-            (lipsc_fit_point){.n = row->n,
-                              .start = row->start == LIPSC_NONE ? 0 : row->start,
-                              .text = c->text[i],
-                              .x = radius ? row->radius_rms : (double)row->n,
-                              .y = row->sigma};
+    for (size_t i = 0; i < c->of->count; i++) {
+        const struct lipsc_growth_seen *seen = &c->of->seen[i];
+        if (text != LIPSC_NONE && text != seen->text) continue;
+        c->points[used++] = (lipsc_fit_point){.n = seen->n,
+                                              .start = seen->start,
+                                              .text = seen->text,
+                                              .x = radius ? seen->radius : (double)seen->n,
+                                              .y = seen->sigma};
     }
     const lipsc_status status =
-        lipsc_fit_power(used, c->points, seed, &fit, c->slopes, NULL);
+        lipsc_fit_power(used, c->points, c->of->seed, &fit, c->slopes, NULL);
     if (status == LIPSC_E_NOMEM) return status;
     if (status && (status != LIPSC_E_REFUSED || fit.lengths < 3)) return LIPSC_OK;
     char reason[96];
@@ -86,52 +87,95 @@ static lipsc_status fit_against(const curve *c, size_t text, int radius, uint64_
     const double *slopes =
         status ? NULL : lipsc_pool_reals(&out->pool, fit.lengths - 1, c->slopes);
     if (!law || !(refused || slopes)) return LIPSC_E_NOMEM;
-    law->layer = c->rows[0]->layer;
-    law->head = c->rows[0]->head;
-    law->map = c->rows[0]->map;
-    law->text = text == LIPSC_NONE ? NULL : c->hashes[text];
+    law->layer = c->of->layer;
+    law->head = c->of->head;
+    law->map = c->of->map;
+    law->text = text == LIPSC_NONE ? NULL : c->of->hashes[text];
     law->against = radius ? "radius" : "n";
     lipsc_growth_set(law, &fit, slopes, refused);
     return LIPSC_OK;
 }
 
-static lipsc_status fit_text(const curve *c, size_t text, uint64_t seed,
-                             lipsc_growths *out) {
-    const lipsc_status status = fit_against(c, text, 0, seed, out);
-    return status ? status : fit_against(c, text, 1, seed, out);
+static lipsc_status fit_text(const curve *c, size_t text) {
+    const lipsc_status status = fit_against(c, text, 0);
+    return status ? status : fit_against(c, text, 1);
 }
 
-static void find_texts(curve *c) {
-    for (size_t i = 0; i < c->count; i++) {
-        const char *hash = c->rows[i]->text_hash ? c->rows[i]->text_hash : "";
-        size_t t = 0;
-        while (t < c->texts && strcmp(c->hashes[t], hash)) t++;
-        if (t == c->texts) c->hashes[c->texts++] = hash;
-        c->text[i] = t;
-    }
-}
-
-/* One layer and head. */
-static lipsc_status fit_curve(size_t count, const lipsc_row *const *rows, uint64_t seed,
-                              lipsc_growths *out) {
-    curve c = {.count = count,
-               .rows = rows,
-               .text = lipsc_alloc(count, sizeof *c.text),
-               .hashes = lipsc_alloc(count, sizeof *c.hashes),
-               .points = lipsc_alloc(count, sizeof *c.points),
-               .slopes = lipsc_alloc(count, sizeof *c.slopes)};
-    lipsc_status status =
-        c.text && c.hashes && c.points && c.slopes ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) {
-        find_texts(&c);
-        status = fit_text(&c, LIPSC_NONE, seed, out);
-    }
-    for (size_t t = 0; t < c.texts && c.texts > 1 && !status; t++)
-        status = fit_text(&c, t, seed, out);
-    lipsc_release(c.text);
-    lipsc_release(c.hashes);
+/* The laws of one layer and head: of all texts, and of each where there are several. */
+static lipsc_status fit_curve(const lipsc_fitter *f) {
+    curve c = {.of = f,
+               .points = lipsc_alloc(f->count, sizeof *c.points),
+               .slopes = lipsc_alloc(f->count, sizeof *c.slopes)};
+    lipsc_status status = c.points && c.slopes ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = fit_text(&c, LIPSC_NONE);
+    for (size_t t = 0; t < f->texts && f->texts > 1 && !status; t++)
+        status = fit_text(&c, t);
     lipsc_release(c.points);
     lipsc_release(c.slopes);
+    return status;
+}
+
+/* ---- One row after the other -------------------------------------------------------- */
+
+/* Room for one more of `count`; NULL: as it was. */
+static void *grown(void *old, size_t count, size_t *room, size_t size) {
+    const size_t larger = *room ? 2 * *room : 16;
+    if (count < *room) return old;
+    void *made = larger > SIZE_MAX / size ? NULL : realloc(old, larger * size);
+    if (made) *room = larger;
+    return made;
+}
+
+/* Its number; LIPSC_NONE when memory is short. */
+static size_t find_text(lipsc_fitter *f, const char *hash) {
+    size_t t = 0;
+    while (t < f->texts && strcmp(f->hashes[t], hash)) t++;
+    if (t < f->texts) return t;
+    const char **larger = grown(f->hashes, f->texts, &f->text_room, sizeof *larger);
+    if (!larger) return LIPSC_NONE;
+    f->hashes = larger;
+    larger[t] = lipsc_pool_text(&f->out->pool, hash);
+    if (!larger[t]) return LIPSC_NONE;
+    f->texts++;
+    return t;
+}
+
+/* Another layer or head: the curve of the last one is whole. */
+static lipsc_status turn(lipsc_fitter *f, const lipsc_row *row) {
+    const lipsc_status status = f->count ? fit_curve(f) : LIPSC_OK;
+    if (status) return status;
+    f->count = f->texts = 0;
+    f->layer = row->layer;
+    f->head = row->head;
+    f->map = row->map ? lipsc_pool_text(&f->out->pool, row->map) : NULL;
+    return row->map && !f->map ? LIPSC_E_NOMEM : LIPSC_OK;
+}
+
+lipsc_status lipsc_fitter_add(lipsc_fitter *f, const lipsc_row *row) {
+    if (row->n == LIPSC_NONE) return LIPSC_OK;
+    if (!f->count || row->layer != f->layer || row->head != f->head) {
+        const lipsc_status status = turn(f, row);
+        if (status) return status;
+    }
+    struct lipsc_growth_seen *larger = grown(f->seen, f->count, &f->room, sizeof *larger);
+    if (!larger) return LIPSC_E_NOMEM;
+    f->seen = larger;
+    const size_t text = find_text(f, row->text_hash ? row->text_hash : "");
+    if (text == LIPSC_NONE) return LIPSC_E_NOMEM;
+    larger[f->count++] =
+        (struct lipsc_growth_seen){.n = row->n,
+                                   .start = row->start == LIPSC_NONE ? 0 : row->start,
+                                   .text = text,
+                                   .radius = row->radius_rms,
+                                   .sigma = row->sigma};
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_fitter_end(lipsc_fitter *f) {
+    const lipsc_status status = f->count ? fit_curve(f) : LIPSC_OK;
+    free(f->seen);
+    free(f->hashes);
+    *f = (lipsc_fitter){.out = f->out};
     return status;
 }
 
@@ -139,16 +183,14 @@ static lipsc_status fit_curve(size_t count, const lipsc_row *const *rows, uint64
 
 lipsc_status lipsc_rows_fit(size_t count, const lipsc_row *const *rows, uint64_t seed,
                             lipsc_growths *out) {
+    lipsc_fitter fitter = {.out = out, .seed = seed};
     lipsc_status status = LIPSC_OK;
     *out = (lipsc_growths){0};
-    for (size_t at = 0, length; !status && at < count; at += length) {
-        for (length = 1; at + length < count; length++)
-            if (rows[at + length]->layer != rows[at]->layer ||
-                rows[at + length]->head != rows[at]->head)
-                break;
-        status = fit_curve(length, rows + at, seed, out);
-    }
-    return status;
+    for (size_t i = 0; !status && i < count; i++)
+        status = lipsc_fitter_add(&fitter, rows[i]);
+    if (status) fitter.count = 0;
+    const lipsc_status last = lipsc_fitter_end(&fitter);
+    return status ? status : last;
 }
 
 void lipsc_growths_free(lipsc_growths *laws) {

@@ -393,18 +393,29 @@ lipsc_status lipsc_run_cell(lipsc_run *run, const char *key, const unsigned char
                       key ? key : "");
 }
 
-lipsc_status lipsc_run_get(lipsc_run *run, const char *key, json_t **row,
-                           lipsc_error *err) {
+/* *found: whether there is such a cell; *row, or NULL to leave it unread. */
+static lipsc_status find(lipsc_run *run, const char *key, int *found, json_t **row,
+                         lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
-    *row = NULL;
     const int bad = bind_text(run->get, 1, key);
     const int step = bad ? bad : sqlite3_step(run->get);
-    if (step == SQLITE_ROW) {
+    *found = step == SQLITE_ROW;
+    if (*found && row)
         status = lipsc_run_cell(run, key, sqlite3_column_text(run->get, 0), row, err);
-    } else if (step != SQLITE_DONE) {
+    else if (!*found && step != SQLITE_DONE)
         status = lipsc_run_fail(run, "read", err);
-    }
     sqlite3_reset(run->get);
     sqlite3_clear_bindings(run->get);
     return status;
+}
+
+lipsc_status lipsc_run_get(lipsc_run *run, const char *key, json_t **row,
+                           lipsc_error *err) {
+    int found;
+    *row = NULL;
+    return find(run, key, &found, row, err);
+}
+
+lipsc_status lipsc_run_has(lipsc_run *run, const char *key, int *there, lipsc_error *err) {
+    return find(run, key, there, NULL, err);
 }

@@ -39,6 +39,8 @@ lipsc_status lipsc_run_put(lipsc_run *run, const char *key, const json_t *row,
 
 /* *row is the stored row (json_decref it), or NULL when there is no such cell. */
 lipsc_status lipsc_run_get(lipsc_run *run, const char *key, json_t **row, lipsc_error *err);
+/* Whether it is there, without reading it. */
+lipsc_status lipsc_run_has(lipsc_run *run, const char *key, int *there, lipsc_error *err);
 
 /* All that a run file holds at one moment, for somebody who only looks: no lock is taken,
  * and another process may be writing.  *head is an object with version, created, command,

@@ -57,7 +57,7 @@ static void find_stretches(lead *l) {
     const study_cell *before = NULL;
     for (size_t i = 0; i < study->cell_count; i++) {
         study_cell *cell = &study->cells[i];
-        if (cell->row) {
+        if (lipsc_cell_done(cell)) {
             before = NULL;
             continue;
         }
@@ -160,8 +160,8 @@ static void take_row(lead *l, const lipsc_message *word) {
     if (word->bytes >= sizeof head) {
         memcpy(&head, word->at, sizeof head);
         if (head.cell < study->cell_count && study->cells[head.cell].elsewhere &&
-            !study->cells[head.cell].row) {
-            study->cells[head.cell].passing = (int)head.passing;
+            !lipsc_cell_done(&study->cells[head.cell])) {
+            study->cells[head.cell].passing = head.passing != 0;
             lipsc_sweep_take(l->sweep, &study->cells[head.cell], word->at + sizeof head);
             return;
         }

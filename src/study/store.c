@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/mem.h"
+#include "run/rows_file.h"
 #include "study/study.h"
 
 static const char command[] = "measure";
@@ -93,12 +94,29 @@ lipsc_status lipsc_study_take_stride(lipsc_study *study, lipsc_error *err) {
 
 /* ---- Rows ---------------------------------------------------------------------------- */
 
+lipsc_status lipsc_study_fetch(lipsc_study *study, const study_cell *cell, lipsc_pool *pool,
+                               lipsc_row *row, lipsc_error *err) {
+    char key[LIPSC_CELL_KEY];
+    int there = 0;
+    lipsc_study_cell_key(study, cell, key);
+    const lipsc_status status = lipsc_run_get_row(study->run, key, pool, &there, row, err);
+    if (!status && !there)
+        return lipsc_fail(err, LIPSC_E_FORMAT, "a stored cell is gone: %s", key);
+    return status;
+}
+
 /* The row that an earlier run has stored, if there is one. */
 static lipsc_status restore(lipsc_study *study, study_cell *cell, lipsc_error *err) {
     lipsc_row *row = &study->rows[cell - study->cells];
     char key[LIPSC_CELL_KEY];
     json_t *stored;
     lipsc_study_cell_key(study, cell, key);
+    if (study->set.rows_stay) {
+        int there = 0;
+        const lipsc_status status = lipsc_run_has(study->run, key, &there, err);
+        cell->stored = there != 0;
+        return status;
+    }
     lipsc_status status = lipsc_run_get(study->run, key, &stored, err);
     if (status || !stored) return status;
     status = lipsc_row_read(stored, &study->pool, row, err);

@@ -4,9 +4,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/error.h"
 #include "core/mem.h"
+#include "run/growth.h"
 #include "study/team.h"
 
 void lipsc_study_defaults(lipsc_study_settings *set) {
@@ -133,7 +135,8 @@ lipsc_cell lipsc_study_cell(const lipsc_study *study, size_t i) {
                         .n = cell->n,
                         .window = cell->window,
                         .start = cell->start,
-                        .row = cell->row};
+                        .row = cell->row,
+                        .finished = lipsc_cell_done(cell)};
 }
 
 void lipsc_study_key(const lipsc_study *study, size_t i, char key[LIPSC_CELL_KEY]) {
@@ -142,23 +145,81 @@ void lipsc_study_key(const lipsc_study *study, size_t i, char key[LIPSC_CELL_KEY
 
 lipsc_study_times lipsc_study_spent(const lipsc_study *study) { return study->times; }
 
+/* Of what stayed in the run file. */
+static lipsc_status fetch_all(lipsc_study *study, lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < study->cell_count && !status; i++) {
+        study_cell *cell = &study->cells[i];
+        if (cell->row || !cell->stored) continue;
+        status = lipsc_study_fetch(study, cell, &study->pool, &study->rows[i], err);
+        if (!status) cell->row = &study->rows[i];
+    }
+    return status;
+}
+
 const lipsc_row *const *lipsc_study_rows(lipsc_study *study, size_t *count) {
+    lipsc_error err;
     *count = 0;
     if (!study->sorted)
         study->sorted = lipsc_alloc(study->cell_count, sizeof *study->sorted);
     if (!study->sorted) return NULL;
+    if (fetch_all(study, &err)) {
+        lipsc_study_remark(study, "%s", err.text);
+        return NULL;
+    }
     for (size_t i = 0; i < study->cell_count; i++)
         if (study->cells[i].row) study->sorted[(*count)++] = study->cells[i].row;
     lipsc_rows_sort(*count, study->sorted);
     return study->sorted;
 }
 
+/* As lipsc_rows_sort has their rows. */
+static int by_place(const void *a, const void *b) {
+    const study_cell *x = *(const study_cell *const *)a, *y = *(const study_cell *const *)b;
+    int o = lipsc_place_order(x->layer, y->layer);
+    if (!o) o = lipsc_place_order(x->head, y->head);
+    if (!o) o = lipsc_place_order(x->n, y->n);
+    return o ? o : lipsc_place_order(x->window, y->window);
+}
+
+typedef void row_teller(void *ctx, size_t cell, const lipsc_row *row);
+
+static lipsc_status tell_one(lipsc_study *study, const study_cell *cell, row_teller *tell,
+                             void *ctx, lipsc_fitter *fitter, lipsc_error *err) {
+    lipsc_pool pool = {NULL};
+    lipsc_row own;
+    const lipsc_row *row = cell->row ? cell->row : &own;
+    lipsc_status status =
+        cell->row ? LIPSC_OK : lipsc_study_fetch(study, cell, &pool, &own, err);
+    if (!status && tell) tell(ctx, (size_t)(cell - study->cells), row);
+    if (!status && fitter->out) {
+        status = lipsc_fitter_add(fitter, row);
+        if (status) lipsc_fail(err, status, "out of memory for the laws of a study");
+    }
+    lipsc_pool_free(&pool);
+    return status;
+}
+
+lipsc_status lipsc_study_each(lipsc_study *study, row_teller *tell, void *ctx,
+                              lipsc_growths *laws, lipsc_error *err) {
+    const study_cell **sorted = lipsc_alloc(study->cell_count, sizeof *sorted);
+    lipsc_fitter fitter = {.out = laws, .seed = study->set.seed};
+    lipsc_status status = LIPSC_OK;
+    size_t count = 0;
+    if (laws) *laws = (lipsc_growths){.count = 0};
+    if (!sorted) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a study");
+    for (size_t i = 0; i < study->cell_count; i++)
+        if (lipsc_cell_done(&study->cells[i])) sorted[count++] = &study->cells[i];
+    if (count) qsort(sorted, count, sizeof *sorted, by_place);
+    for (size_t i = 0; i < count && !status; i++)
+        status = tell_one(study, sorted[i], tell, ctx, &fitter, err);
+    lipsc_release(sorted);
+    if (status) fitter.count = 0;
+    const lipsc_status last = lipsc_fitter_end(&fitter);
+    if (status || !last) return status;
+    return lipsc_fail(err, last, "out of memory for the laws of a study");
+}
+
 lipsc_status lipsc_study_fits(lipsc_study *study, lipsc_growths *out, lipsc_error *err) {
-    size_t count;
-    const lipsc_row *const *rows = lipsc_study_rows(study, &count);
-    *out = (lipsc_growths){.count = 0};
-    const lipsc_status status =
-        rows ? lipsc_rows_fit(count, rows, study->set.seed, out) : LIPSC_E_NOMEM;
-    return status ? lipsc_fail(err, status, "out of memory for the laws of a study")
-                  : LIPSC_OK;
+    return lipsc_study_each(study, NULL, NULL, out, err);
 }

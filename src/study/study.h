@@ -29,10 +29,11 @@ typedef struct {
     size_t layer; /* LIPSC_NONE: no layer  */
     size_t head;  /* LIPSC_NONE: all heads */
     size_t n, window, start;
-    double cost;          /* floating-point operations of a pair of products, roughly */
-    const lipsc_row *row; /* of lipsc_study.rows; NULL: not finished                   */
-    int passing;   /* the row is told but not stored: its certificate was refused       */
-    int elsewhere; /* another rank has it, or nobody yet                              */
+    double cost;           /* floating-point operations of a pair of products, roughly */
+    const lipsc_row *row;  /* of lipsc_study.rows; NULL: not finished, or stored         */
+    unsigned char stored;  /* finished, its row is in the run file alone (rows_stay)   */
+    unsigned char passing; /* told but not stored: its certificate was refused        */
+    unsigned char elsewhere; /* another rank has it, or nobody yet                      */
 } study_cell;
 
 typedef struct study_team study_team; /* team.h */
@@ -56,6 +57,10 @@ struct lipsc_study {
     lipsc_study_times times;
 };
 
+static inline int lipsc_cell_done(const study_cell *cell) {
+    return cell->row || cell->stored;
+}
+
 /* study.c */
 int lipsc_study_stopped(const lipsc_study *study);
 /* To whoever listens, one at a time. */
@@ -78,6 +83,9 @@ lipsc_status lipsc_study_take_stride(lipsc_study *study, lipsc_error *err);
 lipsc_status lipsc_study_open_run(lipsc_study *study, lipsc_error *err);
 lipsc_status lipsc_study_store(lipsc_study *study, const study_cell *cell,
                                lipsc_error *err);
+/* The row of a stored cell, which the run file must have; its texts go into the pool. */
+lipsc_status lipsc_study_fetch(lipsc_study *study, const study_cell *cell, lipsc_pool *pool,
+                               lipsc_row *row, lipsc_error *err);
 
 /* words.c: before its first cell is stored. */
 lipsc_status lipsc_study_store_words(lipsc_study *study, const study_cell *cell,

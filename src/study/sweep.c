@@ -81,10 +81,19 @@ static void tell_progress(const sweep *s) {
     if (study->set.progress) study->set.progress(study->set.ctx, &now);
 }
 
+/* Whether a row is forgotten as soon as it is handed on. */
+static int stays(const lipsc_study *study, const study_cell *cell) {
+    return study->set.rows_stay && study->run && lipsc_team_leads(study) && !cell->passing;
+}
+
 /* Keeps the row with what stands in its room. */
 static lipsc_status keep(lipsc_study *study, study_cell *cell, const lipsc_row *row,
                          lipsc_error *err) {
     lipsc_row *kept = &study->rows[cell - study->cells];
+    if (stays(study, cell)) {
+        cell->row = row; /* for as long as it is handed on */
+        return LIPSC_OK;
+    }
     *kept = *row;
     if (row->rounding) kept->rounding = lipsc_pool_text(&study->pool, row->rounding);
     if (row->sigmas.at)
@@ -107,7 +116,7 @@ static void add_times(lipsc_study_times *sum, const lipsc_study_times *times) {
 }
 
 /* A row that is kept is stored, or sent to who stores, and told. */
-static lipsc_status hand_on(sweep *s, const study_cell *cell, lipsc_error *err) {
+static lipsc_status hand_on(sweep *s, study_cell *cell, lipsc_error *err) {
     lipsc_study *study = s->study;
     lipsc_status status = LIPSC_OK;
     if (!lipsc_team_leads(study))
@@ -115,6 +124,10 @@ static lipsc_status hand_on(sweep *s, const study_cell *cell, lipsc_error *err) 
     else if (study->run && !cell->passing)
         status = lipsc_study_store(study, cell, err);
     if (!status && study->set.row) study->set.row(study->set.ctx, cell->row);
+    if (stays(study, cell)) {
+        cell->row = NULL;
+        cell->stored = !status;
+    }
     s->done++;
     s->done_cost += cell->cost;
     tell_progress(s);
@@ -136,14 +149,16 @@ static void finish(sweep *s, study_cell *cell, const lipsc_row *row,
 
 void lipsc_sweep_take(study_sweep *s, study_cell *cell, const char *text) {
     lipsc_study *study = s->study;
-    lipsc_row *row = &study->rows[cell - study->cells];
+    const int passes = stays(study, cell);
+    lipsc_pool own_pool = {NULL}, *pool = passes ? &own_pool : &study->pool;
+    lipsc_row own, *row = passes ? &own : &study->rows[cell - study->cells];
     json_t *object = json_loads(text, 0, NULL);
     lipsc_error err;
     lipsc_status status;
 #pragma omp critical(study_finish)
     {
         status = object
-                     ? lipsc_row_read(object, &study->pool, row, &err)
+                     ? lipsc_row_read(object, pool, row, &err)
                      : lipsc_fail(&err, LIPSC_E_FORMAT, "a row of another rank is no row");
         if (!status) {
             cell->row = row;
@@ -151,6 +166,7 @@ void lipsc_sweep_take(study_sweep *s, study_cell *cell, const char *text) {
         }
     }
     json_decref(object);
+    lipsc_pool_free(&own_pool);
     if (status) fail(s, status, &err);
 }
 
@@ -235,7 +251,7 @@ static void compute_cells(sweep *s, size_t count, study_job *job, int threads) {
 }
 
 static int is_open(const study_cell *cell, span at) {
-    return !cell->elsewhere && !cell->row &&
+    return !cell->elsewhere && !lipsc_cell_done(cell) &&
            (cell->layer == LIPSC_NONE || (cell->layer >= at.from && cell->layer < at.to));
 }
 
@@ -385,7 +401,7 @@ static size_t find_groups(const lipsc_study *study, group *groups) {
         for (count = 0; at + count < study->cell_count; count++) {
             const study_cell *cell = &first[count];
             if (cell->n != first->n || cell->window != first->window) break;
-            if (cell->elsewhere || cell->row) continue;
+            if (cell->elsewhere || lipsc_cell_done(cell)) continue;
             open = 1;
             if (cell->layer != LIPSC_NONE && cell->layer > g.last) g.last = cell->layer;
         }
@@ -548,7 +564,7 @@ static sweep begin(lipsc_study *study) {
                         .dtype = study->set.dtype,
                         .threads = study->threads}};
     for (size_t i = 0; i < study->cell_count; i++)
-        if (!study->cells[i].row) {
+        if (!lipsc_cell_done(&study->cells[i])) {
             s.open++;
             s.open_cost += study->cells[i].cost;
         }

@@ -8,7 +8,7 @@
 void lipsc_study_choose_device(lipsc_study *study) {
     double operations = 0.0;
     for (size_t i = 0; i < study->cell_count; i++)
-        if (!study->cells[i].row)
+        if (!lipsc_cell_done(&study->cells[i]))
             operations += lipsc_study_pairs_of_cell * study->cells[i].cost;
     lipsc_device_choose(study->set.device, operations);
     study->threads = lipsc_device_side_by_side(study->set.device);

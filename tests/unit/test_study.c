@@ -140,10 +140,35 @@ static void agrees_with_lapack(void **state) {
     lipsc_study_close(dense);
 }
 
+/* Rows handed out one by one beside those of another study, in their order. */
+typedef struct {
+    const lipsc_row *const *wanted;
+    size_t count;
+} follower;
+
+static void follow(void *ctx, size_t cell, const lipsc_row *row) {
+    follower *f = ctx;
+    const lipsc_row *wanted = f->wanted[f->count++];
+    assert_true(cell < 8);
+    assert_int_equal(row->layer, wanted->layer);
+    assert_int_equal(row->n, wanted->n);
+    assert_int_equal(row->window, wanted->window);
+    assert_memory_equal(&row->sigma, &wanted->sigma, sizeof(double));
+}
+
+static void assert_each(lipsc_study *study, lipsc_study *whole) {
+    size_t count;
+    lipsc_growths laws;
+    follower f = {.wanted = lipsc_study_rows(whole, &count)};
+    assert_int_equal(lipsc_study_each(study, follow, &f, &laws, NULL), LIPSC_OK);
+    assert_int_equal(f.count, count);
+    assert_int_equal(laws.count, 0); /* two lengths */
+    lipsc_growths_free(&laws);
+}
+
 /* Stopped behind three rows, or what was computed together with the third; continued from
- * the file: as if in one go. */
-static void stops_and_continues(void **state) {
-    (void)state;
+ * the file: as if in one go.  stay: the rows are in the file alone. */
+static void stop_and_continue(int stay) {
     char path[] = "study_test_XXXXXX";
     const int fd = mkstemp(path);
     listener l = {.limit = 3}, other = {.limit = 0};
@@ -153,6 +178,7 @@ static void stops_and_continues(void **state) {
     close(fd);
     assert_int_equal(unlink(path), 0);
     s.run_file = path;
+    s.rows_stay = stay;
     lipsc_device *one;
     assert_int_equal(lipsc_device_open(NULL, 1, &one, &err), LIPSC_OK);
     s.device = one;
@@ -166,8 +192,13 @@ static void stops_and_continues(void **state) {
     assert_int_equal(lipsc_study_needs(study).cells, left);
     run(study);
     assert_int_equal(l.rows, 8);
+    for (size_t i = 0; i < 8; i++) {
+        assert_true(lipsc_study_cell(study, i).finished);
+        assert_int_equal(lipsc_study_cell(study, i).row == NULL, stay);
+    }
     lipsc_study *whole = opened(&plain);
     run(whole);
+    assert_each(study, whole);
     assert_same(study, whole);
     lipsc_study_close(study);
     s.tol = 1e-3;
@@ -179,6 +210,12 @@ static void stops_and_continues(void **state) {
     char lock[64];
     snprintf(lock, sizeof lock, "%s-lock", path);
     unlink(lock);
+}
+
+static void stops_and_continues(void **state) {
+    (void)state;
+    stop_and_continue(0);
+    stop_and_continue(1);
 }
 
 /* The parts of a study are the whole of it, each cell once. */
