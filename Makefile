@@ -9,7 +9,8 @@
 #   make faults     every k-th allocation, write, sync, rename and map of whole commands fails,
 #                   under the sanitizers;  make kills: KILLS times (1000) without warning;
 #                   make power: the disk after every write of a sweep;  make load: a run of
-#                   ROWS cells (a million)
+#                   ROWS cells (a million);  make day: CELLS of them (those of 24 hours), whose
+#                   memory and descriptors are watched
 #   make tsan       many handles in many threads under ThreadSanitizer (clang)
 #   make fuzz       every parser against random bytes, FUZZ_SECONDS each
 #   make fuzz-api   the calls of the library on random layers, FUZZ_SECONDS
@@ -43,6 +44,8 @@
 # CC=clang chooses the compiler, WERROR=1 makes warnings errors, OPTS goes to cmake.
 BUILD  ?= build
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+# tests that kill, time out, start ranks or drive a browser mostly wait: one more than cores
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
 FUZZ_LONG ?= 3600
@@ -68,7 +71,7 @@ demo: all
 
 test: configure
 	@cmake --build $(BUILD) -j $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE 'real|long'
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) -LE 'real|long'
 
 test-real: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -96,17 +99,18 @@ test-travel:
 	@tools/travel.sh build-travel
 
 # Most of the time of asan goes into the tests and the random layers that asan-short leaves out,
-# which compute with what the others reach.  Open MPI never frees some of its memory, so its
+# which compute with what the others reach: whole commands by fault.sweep, products, solvers and
+# bounds by the unit tests that stay.  Open MPI never frees some of its memory, so its
 # ranks are watched for everything but leaks, in asan-ranks.
 ASAN_WITHOUT = cli\.ranks.*|ranks\..*
-asan-short: ASAN_WITHOUT = cli\.(gpu|reproduce|demo|layer_file|measure|measure_run|screens.*|ranks.*)|ranks\..*|repo\..*|unit\.coverage
+asan-short: ASAN_WITHOUT = cli\.(attack|bench|compare|gpu|reproduce|demo|layer_file|measure|measure_run|merge|models|perturb|screens.*|ranks.*|terminal|windows)|ranks\..*|repo\..*|examples\..*|unit\.(construct|coverage|slopes|threads|upper)|model\.(layer_fixtures|perturb)
 asan-short: export LIPSCOPE_FEWER = 8
 asan asan-short:
 	@tools/deps.sh build test
 	@$(CONFIGURE) -B build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	    -DLIPSCOPE_SANITIZE=address,undefined >/dev/null
 	@cmake --build build-asan -j $(JOBS)
-	@ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE 'real|long' -E '^($(ASAN_WITHOUT))$$'
+	@ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS) -LE 'real|long' -E '^($(ASAN_WITHOUT))$$'
 
 asan-ranks: asan
 	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -R '^(cli\.ranks|ranks\.shared_.)$$'
@@ -173,11 +177,16 @@ power: fault-program
 tsan:
 	@tools/tsan.sh build-tsan $(OPTS)
 
+# 24 hours of cells, 60 a minute, as fast as tiny ones go
+CELLS ?= 86400
+day: fault-program
+	@python3 -B tests/fault/day.py $(BUILD)/lipscope_faults $(BUILD)/day $(CELLS)
+
 load: fault-program
 	@python3 -B tests/fault/load.py $(BUILD)/lipscope_faults $(BUILD)/load $(ROWS)
 
 # Each in its turn, to the end, whatever the others say; .ci/run does the rest.
-NIGHTLY = test-long asan-ranks faults kills power load tsan test-aarch64 fuzz-bounds fuzz-api fuzz-afl fuzz-long intervals coverage release-test
+NIGHTLY = test-long asan-ranks faults kills power load day tsan test-aarch64 fuzz-bounds fuzz-api fuzz-afl fuzz-long intervals coverage release-test
 nightly:
 	@bad=; for target in $(NIGHTLY); do start=$$(date +%s); $(MAKE) $$target || bad="$$bad $$target"; \
 	    echo "== $$target: $$(($$(date +%s) - start)) s"; done; \
@@ -258,5 +267,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short asan-ranks faults fault-program kills power load tsan nightly fuzz fuzz-programs fuzz-api fuzz-afl fuzz-long fuzz-merge fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short asan-ranks faults fault-program kills power load day tsan nightly fuzz fuzz-programs fuzz-api fuzz-afl fuzz-long fuzz-merge fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

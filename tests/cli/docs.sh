@@ -46,14 +46,15 @@ awk '!seen[$0]++' lines >once
 while read -r line; do
     more= long=1
     case $line in
-    "lipscope demo"*) more=--quick ;;
+    "lipscope demo"*) [ -n "${LONG-}" ] || continue ;; # cli.demo runs it, at 80 columns too
     "lipscope reproduce"*"--only "*) more=--quick ;;
     "lipscope reproduce"*) [ -n "${LONG-}" ] || continue ;;
     "lipscope attack"*) more="--restarts 1 --iterations 2" ;;
     "lipscope split --search"*) more="--search 1 --atoms 2" ;;
     "lipscope bench"*--lengths*) more="--lengths 8:16:x2" ;;
-    "lipscope measure"*"--lengths 16:512:x2"*) more="--lengths 16:128:x2" ;;
-    "lipscope perturb builtin:gpt2-nano --text builtin:lighthouse") more="--length 16 --layers 0,3" ;;
+    "lipscope measure"*"--lengths 16:512:x2"*) more="--lengths 16:64:x2" ;;
+    "lipscope perturb"*"--layers 3"*) more="--length 16" ;;
+    "lipscope perturb"*"--text "*) more="--length 16 --layers 0,3" ;;
     *) long= ;;
     esac
     if [ -n "${LONG-}" ]; then
