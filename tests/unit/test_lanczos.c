@@ -218,7 +218,11 @@ static void test_f32_vectors(void **state) {
                     test_matrix t = matrix_random(shapes[k][0], shapes[k][1], seed);
                     double *exact = matrix_values(&t), sigma[3];
                     const size_t rank = t.m < t.n ? t.m : t.n;
-                    lipsc_linop op = {t.m, t.n, lipsc_space_host(LIPSC_F32), apply_f32, &t};
+                    lipsc_linop op = {.m = t.m,
+                                      .n = t.n,
+                                      .space = lipsc_space_host(LIPSC_F32),
+                                      .apply = apply_f32,
+                                      .ctx = &t};
                     lipsc_svd_settings set = settings(count);
                     lipsc_svd_info info;
                     float *v = test_alloc(t.n * count, sizeof *v);
@@ -264,7 +268,8 @@ static void test_lean(void **state) {
             double *exact = matrix_values(&t), sigma, square = 0.0;
             lipsc_space space = *lipsc_space_host(LIPSC_F64);
             space.room = 1;
-            const lipsc_linop op = {t.m, t.n, &space, apply_f64, &t};
+            const lipsc_linop op = {
+                .m = t.m, .n = t.n, .space = &space, .apply = apply_f64, .ctx = &t};
             lipsc_svd_settings set = settings(1);
             lipsc_svd_info info;
             double *v = test_alloc(t.n, sizeof *v), *u = test_alloc(t.m, sizeof *u);
