@@ -24,6 +24,7 @@ struct lipsc_ranks {
     cpu_set_t own, machine; /* cores: its own, and those of all ranks of the machine */
     int threads;
     int used, busy;
+    struct lipsc_dealing *dealing;
 };
 
 /* ---- Who started us ------------------------------------------------------------------ */
@@ -193,6 +194,14 @@ void lipsc_ranks_busy(lipsc_ranks *ranks, int busy) {
     ranks->used = 1;
 }
 
+void lipsc_ranks_set_dealing(lipsc_ranks *ranks, struct lipsc_dealing *dealing) {
+    ranks->dealing = dealing;
+}
+
+struct lipsc_dealing *lipsc_ranks_dealing(const lipsc_ranks *ranks) {
+    return ranks ? ranks->dealing : NULL;
+}
+
 /* ---- Messages ------------------------------------------------------------------------ */
 
 void lipsc_ranks_rest(unsigned *quiet) {
@@ -239,8 +248,6 @@ lipsc_status lipsc_ranks_take(lipsc_ranks *ranks, int *there, lipsc_message *out
     return status;
 }
 
-enum { TELL = 100 }; /* above all tags of others */
-
 static lipsc_status hear(lipsc_ranks *ranks, size_t bytes, void *word) {
     lipsc_message heard;
     unsigned quiet = 0;
@@ -250,7 +257,7 @@ static lipsc_status hear(lipsc_ranks *ranks, size_t bytes, void *word) {
         if (status) return status;
         if (!there) lipsc_ranks_rest(&quiet);
     }
-    const int good = heard.tag == TELL && heard.bytes == bytes;
+    const int good = heard.tag == LIPSC_RANKS_TELL && heard.bytes == bytes;
     if (good) memcpy(word, heard.at, bytes);
     lipsc_release(heard.at);
     return good ? LIPSC_OK : LIPSC_E_IO;
@@ -260,7 +267,7 @@ lipsc_status lipsc_ranks_tell(lipsc_ranks *ranks, size_t bytes, void *word) {
     lipsc_status status = LIPSC_OK;
     if (ranks->number) return hear(ranks, bytes, word);
     for (size_t r = 1; r < ranks->count && !status; r++)
-        status = lipsc_ranks_send(ranks, r, TELL, bytes, word);
+        status = lipsc_ranks_send(ranks, r, LIPSC_RANKS_TELL, bytes, word);
     return status;
 }
 

@@ -31,6 +31,7 @@ lipsc_status lipsc_ranks_exchange(lipsc_ranks *ranks, const int *bytes_out, cons
                                   const int *bytes_in, void *in);
 
 /* bytes of rank 0's word to everybody, who sleep until it comes: their cores are free. */
+enum { LIPSC_RANKS_TELL = 100 }; /* its tag, above all others */
 lipsc_status lipsc_ranks_tell(lipsc_ranks *ranks, size_t bytes, void *word);
 /* The cores of all ranks of the machine for this one, or its own again: threads that begin
  * meanwhile may use them. */
@@ -41,5 +42,10 @@ void lipsc_ranks_rest(unsigned *quiet);
 
 /* A work that is shared has begun, or ended: what lipsc_ranks_awaited says. */
 void lipsc_ranks_busy(lipsc_ranks *ranks, int busy);
+
+/* What is dealt at the moment (deal.h), or NULL. */
+struct lipsc_dealing;
+void lipsc_ranks_set_dealing(lipsc_ranks *ranks, struct lipsc_dealing *dealing);
+struct lipsc_dealing *lipsc_ranks_dealing(const lipsc_ranks *ranks);
 
 #endif
