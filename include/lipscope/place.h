@@ -18,6 +18,7 @@
 #include "lipscope/file.h"
 #include "lipscope/fit.h"
 #include "lipscope/perturb.h"
+#include "lipscope/ranks.h"
 #include "lipscope/source.h"
 
 #ifdef __cplusplus
@@ -41,6 +42,9 @@ typedef struct {
     size_t length; /* tokens of a window.  Default 0: 64, or all of the ids              */
     size_t window; /* its number                                                         */
     lipsc_device *device;
+    lipsc_ranks *ranks; /* who share what is computed there, all with the same options and
+                         * calls: rank 0 alone has results, writes files and run files.
+                         * NULL: nobody                                                  */
 } lipsc_place_options;
 
 LIPSC_API void lipsc_place_defaults(lipsc_place_options *options);

@@ -3,6 +3,7 @@
 #include "study/place.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -13,6 +14,7 @@
 #include "io/builtin.h"
 #include "io/hub.h"
 #include "model/model.h"
+#include "ranks/deal.h"
 #include "study/save.h"
 
 void lipsc_place_defaults(lipsc_place_options *options) {
@@ -79,6 +81,15 @@ static lipsc_status open_model(lipsc_place *p, lipsc_error *err) {
                              p->set.mask_override, &p->given, err);
 }
 
+/* All ranks have read the same, or none goes on. */
+static lipsc_status meet(const lipsc_place *p, lipsc_status status, lipsc_error *err) {
+    char said[256] = "";
+    if (!status && p->info)
+        snprintf(said, sizeof said, "%s %s %s", p->info->hash, p->source.hash,
+                 p->source.ids_hash);
+    return lipsc_ranks_meet(p->set.ranks, status, said, err);
+}
+
 lipsc_status lipsc_place_open(const lipsc_place_options *options, lipsc_place **out,
                               lipsc_error *err) {
     lipsc_place *p = lipsc_alloc_zero(1, sizeof *p);
@@ -98,6 +109,7 @@ lipsc_status lipsc_place_open(const lipsc_place_options *options, lipsc_place **
         if (status)
             status = lipsc_fail(err, LIPSC_E_FORMAT, "%s: %s", p->set.from, why.text);
     }
+    status = meet(p, status, err);
     if (status)
         lipsc_place_close(p);
     else
