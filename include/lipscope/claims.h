@@ -101,6 +101,8 @@ typedef struct {
     void (*progress)(void *ctx, const lipsc_study_progress *progress); /* of the sweep   */
     void (*remark)(void *ctx, const char *sentence);
     void *ctx;
+    lipsc_ranks *ranks; /* who share it, all with the same settings; rank 0 alone keeps the
+                         * run file and has results.  NULL: nobody                       */
 } lipsc_claims_settings;
 
 LIPSC_API void lipsc_claims_defaults(lipsc_claims_settings *set);

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "core/extreme.h"
+#include "core/error.h"
 #include "core/mem.h"
 #include "claims/claims.h"
+#include "ranks/ranks.h"
 
 enum { STEP = 5, MOST_LENGTHS = 20 }; /* n = 2, 7, ..., 97 */
 
@@ -214,17 +216,45 @@ static json_t *compute_length(claims_work *r, const sheet *s, size_t i) {
     return row;
 }
 
+typedef struct {
+    sheet *s;
+    uint64_t known[MOST_LENGTHS]; /* to rank 0, which says so                    */
+    uint64_t together;            /* lengths of a piece: as many as rank 0 has threads */
+} lengths;
+
 /* Products of so few tokens are too small for several threads: each has a length. */
-static void compute_lengths(claims_work *r, const sheet *s, json_t **rows) {
+static void compute_some(claims_work *r, void *ctx, size_t piece) {
+    const lengths *l = ctx;
+    const size_t first = piece * (size_t)l->together;
+    const size_t left = l->s->count - first;
+    const size_t count = left < l->together ? left : (size_t)l->together;
 #pragma omp parallel num_threads(r->threads)
     {
         omp_set_num_threads(1); /* of regions inside */
 #pragma omp for schedule(dynamic)
-        for (size_t i = 0; i < s->count; i++) { /* the longest first */
-            const size_t k = s->count - 1 - i;
-            if (!rows[k]) rows[k] = compute_length(r, s, k);
+        for (size_t i = 0; i < count; i++) { /* the longest first */
+            const size_t k = l->s->count - 1 - first - i;
+            if (!l->known[k]) json_decref(compute_length(r, l->s, k));
         }
     }
+}
+
+/* Rank 0 knows which are there, and tells. */
+static void compute_lengths(claims_work *r, sheet *s) {
+    lengths l = {.s = s, .together = (uint64_t)r->threads};
+    char key[160];
+    lipsc_error err;
+    for (size_t i = 0; r->run && i < s->count; i++) {
+        key_of(s, length_of(s, i), key);
+        json_t *row = claims_get(r, key);
+        l.known[i] = row != NULL;
+        json_decref(row);
+    }
+    if (!claims_together(r)) return;
+    if (lipsc_ranks_count(r->set->ranks) > 1 &&
+        lipsc_ranks_tell(r->set->ranks, sizeof l.known + sizeof l.together, l.known))
+        claims_fail(r, lipsc_fail(&err, LIPSC_E_IO, "another rank is out of reach"), &err);
+    claims_deal(r, (s->count + l.together - 1) / l.together, NULL, compute_some, &l);
 }
 
 /* ---- One figure ---------------------------------------------------------------------- */
@@ -324,30 +354,21 @@ static void figure_lines(claims_work *r, const sheet *s, const points *p,
     figure_line(r, s, "adversarial-defined", origin, exponent[0], root[0], 0, NULL);
 }
 
-static void restore(claims_work *r, const sheet *s, json_t **rows) {
-    for (size_t i = 0; i < s->count && !r->status; i++) {
+/* p stays empty where rank 0 has the rows. */
+static void draw_lengths(claims_work *r, sheet *s, points *p) {
+    compute_lengths(r, s);
+    for (size_t i = 0; i < s->count && !r->status && r->run; i++) {
         char key[160];
-        lipsc_error err;
         key_of(s, length_of(s, i), key);
-        const lipsc_status status = lipsc_run_get(r->run, key, &rows[i], &err);
-        if (status) claims_fail(r, status, &err);
-    }
-}
-
-static void draw_lengths(claims_work *r, const sheet *s, points *p) {
-    json_t *rows[MOST_LENGTHS] = {NULL};
-    restore(r, s, rows);
-    if (!r->status) compute_lengths(r, s, rows);
-    for (size_t i = 0; i < s->count; i++) {
-        if (rows[i]) {
-            r->out->loose += !json_is_true(json_object_get(rows[i], "converged"));
+        json_t *row = claims_get(r, key);
+        if (row) {
+            r->out->loose += !json_is_true(json_object_get(row, "converged"));
             p->ln_n[p->count] = log((double)length_of(s, i));
-            p->ln[0][p->count] = log(json_number_value(json_object_get(rows[i], "sigma")));
-            p->ln[1][p->count] =
-                log(json_number_value(json_object_get(rows[i], "released")));
+            p->ln[0][p->count] = log(json_number_value(json_object_get(row, "sigma")));
+            p->ln[1][p->count] = log(json_number_value(json_object_get(row, "released")));
             p->count++;
         }
-        json_decref(rows[i]);
+        json_decref(row);
     }
 }
 

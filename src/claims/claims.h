@@ -2,6 +2,7 @@
  * that measure them, and the verdicts.
  *
  *     run.c              what is worked on, the run file, which computations run
+ *     share.c            ranks that share computations, and rows on their way to rank 0
  *     results.c          the run file to lines, curves and worst cases
  *     claims.c           THE TABLE: whose claim, what it says, how it is judged, by whom
  *     judge.c            promised against measured, in one place
@@ -50,9 +51,12 @@ typedef struct {
         lipsc_model *model;
     } kept[3]; /* the models that were given, open: their files are hashed once         */
     int threads;
-    lipsc_run *run;
-    size_t order; /* of the line that comes next                                      */
-    int spoiled;  /* the line to be spoilt has come                                   */
+    lipsc_run *run; /* NULL: that of another rank                                       */
+    json_t *held;   /* rows of a computation, by key, that rank 0 will store; or NULL    */
+    int told;       /* the titles of parts up to this have been told                     */
+    int agreed;     /* all ranks know of the status                                      */
+    size_t order;   /* of the line that comes next                                      */
+    int spoiled;    /* the line to be spoilt has come                                   */
     lipsc_status status;
     lipsc_error err;
 } claims_work;
@@ -148,6 +152,19 @@ void claims_record_add(claims_record *record, const lipsc_zoo_case *z,
 /* Not judged where the bound was refused though its hypotheses hold, or at every input. */
 void claims_record_say(claims_work *r, const claims_line *line,
                        const claims_record *record);
+
+/* ---- Ranks: share.c ------------------------------------------------------------------ */
+
+int claims_leads(const claims_work *r);
+/* Whether rank 0 goes on: all ranks ask together, wherever one of them could have ended. */
+int claims_together(claims_work *r);
+/* Makes rows by claims_store, for rank 0 to store. */
+typedef void claims_piece(claims_work *r, void *ctx, size_t piece);
+/* Every piece that is not known, by one of the ranks; known is rank 0's. */
+void claims_deal(claims_work *r, size_t count, const char *known, claims_piece *compute,
+                 void *ctx);
+/* A stored row, or NULL; of rank 0. */
+json_t *claims_get(claims_work *r, const char *key);
 
 /* ---- What came out: results.c -------------------------------------------------------- */
 

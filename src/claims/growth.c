@@ -73,6 +73,7 @@ static void fill_settings(claims_work *r, const claims_curve *c, curve *out) {
     set->run = r->run;
     set->experiment = c->name;
     set->device = r->set->device;
+    set->ranks = r->set->ranks;
     set->stop = r->set->stop;
     set->progress = r->set->progress;
     set->remark = r->set->remark;
@@ -92,6 +93,7 @@ static void sweep(claims_work *r, const claims_curve *c, curve *out) {
     if (!status) {
         set->lengths =
             (lipsc_sizes){fill_lengths(r, c, longest, out->lengths), out->lengths};
+        r->agreed = 1; /* whatever comes now, all ranks know */
         status = lipsc_study_open(set, &out->study, &err);
     }
     if (!status) {
@@ -99,7 +101,10 @@ static void sweep(claims_work *r, const claims_curve *c, curve *out) {
         status = lipsc_study_run(out->study, &err);
         if (r->set->doing) r->set->doing(r->set->ctx, NULL);
     }
-    if (status) claims_fail(r, status, &err);
+    if (status)
+        claims_fail(r, status, &err);
+    else
+        r->agreed = 0;
 }
 
 static void curve_free(claims_work *r, curve *c) {
@@ -215,8 +220,8 @@ static outcome draw_curve(claims_work *r, const claims_curve *c) {
         snprintf(title, sizeof title, "%s (%s)", c->name, c->spec);
         r->set->part(r->set->ctx, title);
     }
-    sweep(r, c, &drawn);
-    if (!r->status) {
+    if (claims_together(r)) sweep(r, c, &drawn);
+    if (!r->status && claims_leads(r)) { /* which has the rows */
         const lipsc_study *study = drawn.study;
         const size_t middle = lipsc_study_model(study)->layers / 2;
         for (size_t i = 0; i < lipsc_study_count(study); i++)

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/extreme.h"
 #include "claims/claims.h"
+#include "ranks/deal.h"
 
 /* A spoilt line makes a promise so much stronger. */
 static const double spoil_factor = 1000.0;
@@ -23,7 +24,7 @@ void claims_fail(claims_work *r, lipsc_status status, const lipsc_error *err) {
 
 int claims_stopped(claims_work *r) {
     const lipsc_claims_settings *set = r->set;
-    if (!r->status && set->stop && set->stop(set->ctx))
+    if (!r->status && ((set->stop && set->stop(set->ctx)) || lipsc_deal_over(set->ranks)))
         claims_fail(r, LIPSC_E_STOPPED, NULL);
     return r->status != LIPSC_OK;
 }
@@ -41,7 +42,11 @@ void claims_doing(claims_work *r, const char *what, ...) {
 void claims_store(claims_work *r, const char *key, json_t *row) {
     lipsc_error err = {.text = ""};
     lipsc_status status = LIPSC_OK;
-    if (!r->status) status = row ? lipsc_run_put(r->run, key, row, &err) : LIPSC_E_NOMEM;
+    if (!r->status && !row) status = LIPSC_E_NOMEM;
+    if (!r->status && row && r->held)
+        status = json_object_set(r->held, key, row) ? LIPSC_E_NOMEM : LIPSC_OK;
+    else if (!r->status && row && r->run)
+        status = lipsc_run_put(r->run, key, row, &err);
     if (status) claims_fail(r, status, &err);
     json_decref(row);
 }
@@ -52,11 +57,8 @@ static void key_of(const char *name, char *key, size_t room) {
 
 int claims_known(claims_work *r, const char *name) {
     char key[160];
-    json_t *row = NULL;
-    lipsc_error err;
     key_of(name, key, sizeof key);
-    const lipsc_status status = lipsc_run_get(r->run, key, &row, &err);
-    if (status) claims_fail(r, status, &err);
+    json_t *row = r->held ? json_incref(json_object_get(r->held, key)) : claims_get(r, key);
     const int known = row != NULL;
     json_decref(row);
     return known;

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/sha256.h"
 #include "lipscope/tokens.h"
+#include "ranks/deal.h"
 #include "study/window.h"
 
 enum { KEPT = sizeof((claims_work *)0)->kept / sizeof((claims_work *)0)->kept[0] };
@@ -154,23 +155,80 @@ static void compute(claims_work *r, const claims_entry *claim) {
     r->order = 1000 * (size_t)(claim - claims_table);
     claim->compute(r);
     omp_set_num_threads(threads);
-    if (!claims_stopped(r)) check_reported(r, claim);
     if (r->set->doing) r->set->doing(r->set->ctx, NULL);
 }
 
-/* Every computation of the table once, in its order. */
-static void run_claims(claims_work *r) {
-    int told = -1;
-    for (size_t c = 0; c < claims_count && !claims_stopped(r); c++) {
+/* The first claim of the next computation of these parts; NULL: there is none. */
+static const claims_entry *next_computation(const claims_work *r, const claims_entry *last,
+                                            int cells) {
+    for (size_t c = last ? (size_t)(last - claims_table) + 1 : 0; c < claims_count; c++) {
         const claims_entry *claim = &claims_table[c];
         if (c && claim[-1].compute == claim->compute) continue;
         if (r->set->only >= 0 && r->set->only != (int)claim->part) continue;
-        if (!keeps_cells(claim) && computed(r, claim)) continue;
-        if (told != (int)claim->part && r->set->part)
-            r->set->part(r->set->ctx, claims_part_title(claim->part));
-        told = (int)claim->part;
-        compute(r, claim);
+        if (keeps_cells(claim) == cells) return claim;
     }
+    return NULL;
+}
+
+static void say_part(claims_work *r, const claims_entry *claim) {
+    if (r->told != (int)claim->part && r->set->part)
+        r->set->part(r->set->ctx, claims_part_title(claim->part));
+    r->told = (int)claim->part;
+}
+
+typedef struct {
+    size_t count;
+    const claims_entry **at;
+    char *known;
+} computations;
+
+static void compute_piece(claims_work *r, void *ctx, size_t piece) {
+    const claims_entry *claim = ((const computations *)ctx)->at[piece];
+    say_part(r, claim);
+    compute(r, claim);
+    if (!claims_stopped(r)) check_reported(r, claim);
+}
+
+/* Each by one rank. */
+static void run_dealt(claims_work *r) {
+    computations all = {0, lipsc_alloc(claims_count, sizeof *all.at),
+                        lipsc_alloc_zero(claims_count, 1)};
+    const claims_entry *claim = NULL;
+    if (!all.at || !all.known) claims_fail(r, LIPSC_E_NOMEM, NULL);
+    while (!r->status && (claim = next_computation(r, claim, 0))) {
+        all.known[all.count] = (char)(claims_leads(r) && computed(r, claim));
+        all.at[all.count++] = claim;
+    }
+    claims_deal(r, all.count, all.known, compute_piece, &all);
+    lipsc_release(all.at);
+    lipsc_release(all.known);
+}
+
+/* Every computation of the table once; those that keep cells, which stand last, share them
+ * among the ranks. */
+static void run_claims(claims_work *r) {
+    const claims_entry *claim = NULL;
+    r->told = -1;
+    run_dealt(r);
+    while (!claims_stopped(r) && (claim = next_computation(r, claim, 1))) {
+        say_part(r, claim);
+        compute(r, claim);
+        if (claims_leads(r) && !claims_stopped(r)) check_reported(r, claim);
+    }
+}
+
+/* All ranks have read the same, or none goes on. */
+static lipsc_status meet(const claims_work *r, const json_t *all, lipsc_status status,
+                         lipsc_error *err) {
+    char *text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS), hash[65] = "";
+    lipsc_sha256 sha;
+    if (text) {
+        lipsc_sha256_begin(&sha);
+        lipsc_sha256_add(&sha, text, strlen(text));
+        lipsc_sha256_end(&sha, hash);
+    }
+    lipsc_release(text);
+    return lipsc_ranks_meet(r->set->ranks, status, hash, err);
 }
 
 static lipsc_status open_run(claims_work *r, lipsc_error *err) {
@@ -189,7 +247,9 @@ static lipsc_status open_run(claims_work *r, lipsc_error *err) {
                                    .fields = fields};
     lipsc_status status = all && absent ? gather(r, all, err)
                                         : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory");
-    if (!status) status = lipsc_run_open(r->set->run_file, &how, &r->run, err);
+    if (!status && claims_leads(r))
+        status = lipsc_run_open(r->set->run_file, &how, &r->run, err);
+    status = meet(r, all, status, err);
     json_decref(all);
     json_decref(absent);
     return status;
@@ -203,19 +263,42 @@ static void check_spoilt(claims_work *r) {
     claims_fail(r, LIPSC_E_ARG, &err);
 }
 
+/* Rank 0 speaks for all. */
+static lipsc_claims_settings quietly(const lipsc_claims_settings *set) {
+    lipsc_claims_settings own = *set;
+    if (!lipsc_ranks_number(set->ranks)) return own;
+    own.part = own.doing = NULL;
+    own.sweep = NULL;
+    own.progress = NULL;
+    own.remark = NULL;
+    return own;
+}
+
+/* All ranks end together; one that fails by itself stays awaited. */
+static void end_together(claims_work *r) {
+    if (!r->agreed) claims_together(r);
+    if (claims_leads(r) || r->agreed || !r->status) {
+        if (r->set->ranks) lipsc_ranks_busy(r->set->ranks, 0);
+        if (!claims_leads(r)) r->status = LIPSC_OK;
+    }
+}
+
 lipsc_status lipsc_claims_run(const lipsc_claims_settings *set, lipsc_claims *out,
                               lipsc_error *err) {
     *out = (lipsc_claims){0};
-    claims_work r = {.set = set, .out = out, .threads = lipsc_device_threads(set->device)};
+    const lipsc_claims_settings own = quietly(set);
+    claims_work r = {.set = &own, .out = out, .threads = lipsc_device_threads(set->device)};
     if (!set->run_file)
         return lipsc_fail(err, LIPSC_E_ARG, "claims are kept in a run file: name one");
     lipsc_status status = open_run(&r, err);
     if (!status) {
         run_claims(&r);
-        check_spoilt(&r);
+        if (claims_leads(&r)) check_spoilt(&r);
+        end_together(&r);
         lipsc_run_close(r.run);
-        status = r.status ? lipsc_fail(err, r.status, "%s", r.err.text)
-                          : claims_results_read(set->run_file, out, err);
+        if (r.status) status = lipsc_fail(err, r.status, "%s", r.err.text);
+        if (!status && claims_leads(&r))
+            status = claims_results_read(set->run_file, out, err);
     }
     for (size_t k = 0; k < KEPT; k++) lipsc_model_free(r.kept[k].model);
     return status;
