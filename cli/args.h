@@ -57,8 +57,8 @@ typedef struct {
         .offset = offsetof(settings, member), __VA_ARGS__       \
     }
 
-/* What the ranks of mpirun share of a command: cells of a study, or the rows of one input,
- * by the device that cli_parse opens. */
+/* What the ranks of mpirun share of a command: cells of a study and other pieces, or the
+ * rows of one input, by the device that cli_parse opens. */
 enum { CLI_SHARES_NOTHING = 0, CLI_SHARES_CELLS, CLI_SHARES_ROWS };
 
 typedef struct cli_command {

@@ -5,6 +5,7 @@
 
 #include "attack_table.h"
 #include "attack_teller.h"
+#include "ranks.h"
 
 typedef struct {
     cli_place from; /* first, for its option tables */
@@ -123,8 +124,12 @@ static int attack(const cli_command *self, settings *s, const char *what,
     attack_teller_begin(&teller, self, &s->from.common, &s->set);
     const lipsc_status status = lipsc_place_attack(place, &s->set, &found, &err);
     attack_teller_end(&teller);
-    int code = attack_print(self, &s->from, what, place, &s->set, s->rows, &found);
-    if (status == LIPSC_E_STOPPED)
+    int code = cli_ranks_leads()
+                   ? attack_print(self, &s->from, what, place, &s->set, s->rows, &found)
+                   : CLI_RUN;
+    if (code == CLI_RUN)
+        code = cli_ranks_followed();
+    else if (status == LIPSC_E_STOPPED)
         code = attack_teller_stopped(&teller, s->set.run_file, &found);
     else if (status)
         code = cli_place_failure(self, status, &err);
@@ -179,4 +184,5 @@ const cli_command cli_cmd_attack = {
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,
+    .shares = CLI_SHARES_CELLS,
 };

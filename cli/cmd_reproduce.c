@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "interrupt.h"
+#include "ranks.h"
 #include "reproduce.h"
 #include "teller.h"
 
@@ -57,7 +58,9 @@ static int reproduce(const cli_command *self, reproduce_settings *s) {
     cli_interrupt_begin();
     const lipsc_status status = lipsc_claims_run(&s->set, &found, &err);
     cli_teller_end(&teller);
-    if (status == LIPSC_E_STOPPED) {
+    if (!cli_ranks_leads() && !status) {
+        code = cli_ranks_followed();
+    } else if (status == LIPSC_E_STOPPED) {
         cli_interrupt_done();
         code = cli_failure(self, "interrupted; the same command continues from %s",
                            s->set.run_file);
@@ -80,15 +83,17 @@ static int run(const cli_command *self, int argc, char **argv) {
         if (!strcmp(s.texts.items[t], "-"))
             code = cli_wrong_use(self, "a text that is read several times cannot come from "
                                        "standard input");
-    if (code == CLI_RUN) code = reproduce_folder(self, s.out);
+    if (code == CLI_RUN && cli_ranks_leads()) code = reproduce_folder(self, s.out);
     if (code == CLI_RUN) {
         snprintf(inside, sizeof inside, "%s/run.db", s.out);
         if (!s.set.run_file) s.set.run_file = inside;
         s.set.texts = (lipsc_claim_texts){s.texts.count, s.texts.items};
         s.set.device = s.common.device;
+        s.set.ranks = cli_ranks();
         s.set.command_line = line;
         code = reproduce(self, &s);
-        if (code == CLI_FAILED) rmdir(s.out); /* where nothing came into it */
+        if (code == CLI_FAILED && cli_ranks_leads())
+            rmdir(s.out); /* where nothing came into it */
     }
     free(line);
     return code;
@@ -112,4 +117,5 @@ const cli_command cli_cmd_reproduce = {
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,
+    .shares = CLI_SHARES_CELLS,
 };

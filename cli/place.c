@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ranks.h"
+
 lipsc_layer_options cli_layer_file_how(const cli_layer_file *file, int need_input) {
     return (lipsc_layer_options){.heads = file->num_heads,
                                  .kv_heads = file->kv_heads,
@@ -74,7 +76,9 @@ int cli_place_open(const cli_command *self, const cli_place *s, const char *from
     if (code == CLI_RUN) code = read_head(self, s->head, &of.head);
     if (code != CLI_RUN) return code;
     of.device = s->common.device;
+    if (self->shares) of.ranks = cli_ranks();
     const lipsc_status status = lipsc_place_open(&of, out, &err);
+    if (status && !cli_ranks_leads()) return CLI_DONE; /* rank 0 says why */
     if (status) return cli_place_failure(self, status, &err);
     if (!s->common.quiet) cli_source_say(self, lipsc_place_source(*out));
     return CLI_RUN;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interrupt.h"
+
 static lipsc_ranks *joined;
 
 lipsc_ranks *cli_ranks(void) { return joined; }
@@ -31,6 +33,11 @@ int cli_ranks_run(const cli_command *command, int argc, char **argv) {
     }
     const int code = join(command);
     return code == CLI_RUN ? command->run(command, argc, argv) : code;
+}
+
+int cli_ranks_followed(void) {
+    cli_interrupt_done();
+    return CLI_DONE;
 }
 
 void cli_ranks_end(int code) {

@@ -13,6 +13,9 @@ void cli_ranks_end(int code);
 lipsc_ranks *cli_ranks(void); /* NULL: the only one           */
 int cli_ranks_leads(void);    /* whether this one has the word */
 
+/* The exit code of one that has not: what rank 0 was told is rank 0's to say. */
+int cli_ranks_followed(void);
+
 /* Threads that this rank takes where none are asked for: a core is not for two.  0: as many
  * as OpenMP gives. */
 int cli_ranks_threads(void);

@@ -31,7 +31,8 @@ static void tell_share(void *ctx, double done) {
 /* By whoever asks, or because another rank has failed. */
 static int interrupted(void *ctx) {
     const attacks *a = ctx;
-    return (a->set->stop && a->set->stop(a->set->ctx)) || lipsc_deal_over(a->place->set.ranks);
+    return (a->set->stop && a->set->stop(a->set->ctx)) ||
+           lipsc_deal_over(a->place->set.ranks);
 }
 
 static int stopped(void *ctx) {

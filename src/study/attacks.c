@@ -127,7 +127,8 @@ static int asked_to_stop(void *ctx) {
 
 static lipsc_status deal_lengths(attacks *a, lipsc_error *err) {
     const lipsc_deal deal = {.count = a->out->count,
-                             .cost = lipsc_ranks_count(a->place->set.ranks) > 1 ? a->cost : NULL,
+                             .cost = lipsc_ranks_count(a->place->set.ranks) > 1 ? a->cost
+                                                                                : NULL,
                              .open = is_open,
                              .compute = compute,
                              .take = take,

@@ -3,21 +3,10 @@
 . "$(dirname "$0")/begin.sh"
 command -v mpirun >/dev/null && [ -e "$(dirname "$bin")/liblipscope_mpi.so" ] ||
     { echo "skipped: no MPI"; exit 77; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# any number of ranks on any machine; no network but the loopback
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-export OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
-export OMPI_MCA_btl_vader_single_copy_mechanism=none
+. "$(dirname "$0")/mpirun.sh"
 
 rows() { # FILE: TSV without the seconds
     awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "seconds") c = i } { $c = ""; print }' "$1"
-}
-ranks() { # CODE K ARGS...
-    want=$1 k=$2
-    shift 2
-    mpirun -n "$k" "$bin" "$@" >out 2>err </dev/null
-    code=$?
-    [ $code = "$want" ] || { fail "exit $code, not $want: $k ranks, $*"; sed 's/^/    /' err; }
 }
 stored() { sqlite3 "$1" 'SELECT key, row FROM cells ORDER BY key' 2>/dev/null; } # FILE
 # cells of ./before that ./after does not have, with their seconds: computed again, or gone

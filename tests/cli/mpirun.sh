@@ -1,0 +1,13 @@
+# mpirun.sh - the program on several ranks, for tests that have sourced begin.sh.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# any number of ranks on any machine; no network but the loopback
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+ranks() { # CODE K ARGS...
+    want=$1 k=$2
+    shift 2
+    mpirun -n "$k" "$bin" "$@" >out 2>err </dev/null
+    code=$?
+    [ $code = "$want" ] || { fail "exit $code, not $want: $k ranks, $*"; sed 's/^/    /' err; }
+}

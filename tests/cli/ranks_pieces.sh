@@ -1,0 +1,47 @@
+# mpirun -n K lipscope attack, reproduce, bounds: pieces that the ranks share, the same output
+# and files as one process, whoever ends.
+. "$(dirname "$0")/begin.sh"
+command -v mpirun >/dev/null && [ -e "$(dirname "$bin")/liblipscope_mpi.so" ] ||
+    { echo "skipped: no MPI"; exit 77; }
+. "$(dirname "$0")/mpirun.sh"
+export OMP_NUM_THREADS=1
+
+# ---- attack: lengths
+"$make" multi layer.safetensors
+attack="attack layer.safetensors --num-heads 2 --kv-heads 1 --radius 1 --iterations 6 --restarts 4"
+mkdir -p one two
+run 0 $attack --lengths 2:6 --format tsv -o one/in.safetensors
+sed 's|one/in|two/in|' out >want
+for k in 2 3; do
+    rm -f two/* a.db
+    ranks 0 $k $attack --lengths 2:6 --format tsv -o two/in.safetensors --run a.db
+    cmp -s out want || fail "$k ranks attack otherwise: $(diff out want)"
+    diff -r one two >/dev/null || fail "$k ranks write other inputs"
+done
+[ "$(grep -c 'read it with' err)" = 5 ] || fail "not said once for each length: $(cat err)"
+ranks 0 2 $attack --lengths 2:8 --format tsv -o two/in.safetensors --run a.db -q # two more lengths
+[ "$(sqlite3 a.db 'SELECT count(*) FROM cells')" = 7 ] || fail "a run of attacks was not extended"
+head -6 out | cmp -s - want || fail "rows of the run file are others"
+ranks 0 2 $attack --lengths 2:6 --seconds 0.2 --format tsv -o two/late.safetensors
+[ "$(wc -l <out)" = 6 ] || fail "a time limit: $(cat out err)"
+# what is wrong is said once
+ranks 1 2 attack nowhere.safetensors --length 4 --radius 1
+[ "$(grep -c 'nowhere' err)" = 1 ] || fail "not said once: $(cat err)"
+ranks 2 2 $attack --length 4 --domain around --radius 1 --atoms 2
+[ "$(grep -c 'leave out' err)" -le 1 ] || fail "not said once: $(cat err)"
+ranks 1 2 $attack --lengths 2:6 -o nowhere/in.safetensors
+[ "$(grep -c 'cannot write files' err)" = 1 ] || fail "not said once: $(cat err)"
+
+# ---- reproduce: computations, sweeps, adversarial inputs
+for part in lemmas text adversarial; do
+    k=2
+    [ $part = text ] && k=3
+    run 0 reproduce --quick --only $part --out alone.$part -q
+    ranks 0 $k reproduce --quick --only $part --out shared.$part -q
+    for table in alone.$part/*.tsv; do
+        cmp -s "$table" "shared.$part/${table##*/}" || fail "$k ranks: another ${table##*/} of $part"
+    done
+done
+ranks 1 2 reproduce --quick --only lemmas --gpt2 nowhere --out bad -q
+[ "$(grep -c 'nowhere' err)" = 1 ] || fail "not said once: $(cat err)"
+finish
