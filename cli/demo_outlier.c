@@ -17,18 +17,6 @@ static void bar(const cli_screen *s, double value, double most) {
     puts(s->plain);
 }
 
-/* X (n) with the layer and the input that it belongs to. */
-static void make_outlier(size_t n, double R, double *X, lipsc_layer *layer,
-                         lipsc_input *input) {
-    static const double minus_one = -1.0, one = 1.0;
-    for (size_t i = 0; i < n; i++) X[i] = i ? R : -R;
-    lipsc_layer_defaults(layer);
-    layer->d = layer->key_dim = layer->value_dim = 1;
-    layer->Q = &minus_one;
-    layer->V = &one;
-    *input = (lipsc_input){.n = n, .X = X};
-}
-
 lipsc_status demo_outlier(const cli_screen *s, lipsc_error *err) {
     static const size_t lengths[] = {2, 10, 30, 100, 300, 1000};
     static double X[LARGEST];
@@ -49,7 +37,7 @@ lipsc_status demo_outlier(const cli_screen *s, lipsc_error *err) {
         lipsc_svd_info info;
         lipsc_upper upper;
         double sigma;
-        make_outlier(n, 1.5, X, &layer, &input);
+        lipsc_known_outlier(n, 1.5, X, &layer, &input);
         lipsc_svd_defaults(&set);
         set.stop = cli_interrupted;
         lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, err);

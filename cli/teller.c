@@ -80,11 +80,11 @@ static void say_sweep(void *ctx, lipsc_study *study) {
 
 void cli_teller_claims(cli_teller *t, const cli_command *self, const cli_common *common,
                        lipsc_claims_settings *set) {
-    *t = (cli_teller){.self = self, .common = common};
-    cli_progress_begin(&t->progress, common);
-    set->stop = cli_interrupted;
-    set->progress = show;
-    set->remark = say;
+    lipsc_study_settings told = {.model = NULL};
+    cli_teller_begin(t, self, common, &told);
+    set->stop = told.stop;
+    set->progress = told.progress;
+    set->remark = told.remark;
     set->part = say_part;
     set->doing = say_doing;
     set->sweep = say_sweep;

@@ -76,6 +76,12 @@ LIPSC_API lipsc_status lipsc_worst_reach(const lipsc_layer *layer, const lipsc_w
 /* The tokens one by one, (n, d).  LIPSC_E_ARG for a measure. */
 LIPSC_API lipsc_status lipsc_worst_tokens(const lipsc_worst *worst, double *X);
 
+/* The smallest of them, without a search: one outlier at -R, n - 1 tokens at +R, one
+ * dimension, scores -x_i x_j (docs/maths.md 5.1).  X (n) is the caller's, the input points
+ * to it. */
+LIPSC_API void lipsc_known_outlier(size_t n, double R, double *X, lipsc_layer *layer,
+                                   lipsc_input *input);
+
 #ifdef __cplusplus
 }
 #endif

@@ -20,6 +20,7 @@
 #include "bound/psd.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 enum { SQUARINGS = 6 }; /* of lipsc_psd_norm, for all heads */
@@ -59,14 +60,6 @@ static size_t place(const lipsc_joint *j, lipsc_joint_head *h, double *base) {
         used += sizes[a];
     }
     return used;
-}
-
-static void subtract_mean(size_t n, size_t width, double *y) {
-    for (size_t c = 0; c < width; c++) {
-        double mean = 0.0;
-        for (size_t i = 0; i < n; i++) mean += y[i * width + c] / (double)n;
-        for (size_t i = 0; i < n; i++) y[i * width + c] -= mean;
-    }
 }
 
 static void squares(size_t n, size_t width, const double *y, double *square) {
@@ -131,8 +124,8 @@ static lipsc_status make_head(const lipsc_joint *j, size_t h, const lipsc_head_a
         lipsc_dense_gemm(0, 0, dv, n, k, 1.0, FVK, dv, from->q, k, 0.0, head->cross, dv);
         for (size_t i = 0; i < n; i++)
             head->length[i] = lipsc_head_pull(from, head->q + i * k);
-        subtract_mean(n, dv, head->y);
-        subtract_mean(n, k, head->kappa);
+        lipsc_subtract_mean(n, dv, head->y);
+        lipsc_subtract_mean(n, k, head->kappa);
         squares(n, dv, head->y, head->y_square);
         squares(n, k, head->kappa, head->k_square);
         head->y_unit = unit_of(n * dv, head->y);

@@ -43,15 +43,8 @@ static lipsc_status column_new(const lipsc_joint *j, column *c) {
     const size_t sizes[] = {H * dv * d,     H * k * d,     H * dv * H * dv,
                             H * dv * H * k, H * k * H * k, H * n * dv,
                             H * m * d,      d * d,         d * d};
-    size_t total = 0;
-    for (size_t a = 0; a < sizeof sizes / sizeof sizes[0]; a++) total += sizes[a];
-    c->storage = lipsc_alloc_zero(total, sizeof *c->storage);
+    c->storage = lipsc_alloc_arrays(sizeof sizes / sizeof *sizes, arrays, sizes);
     if (!c->storage) return LIPSC_E_NOMEM;
-    double *at = c->storage;
-    for (size_t a = 0; a < sizeof sizes / sizeof sizes[0]; a++) {
-        *arrays[a] = at;
-        at += sizes[a];
-    }
     return LIPSC_OK;
 }
 

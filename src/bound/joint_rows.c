@@ -46,15 +46,8 @@ static lipsc_status room_new(const lipsc_joint *j, room *r) {
                                &r->square, &r->work,     &r->cov,  &r->tau2};
     const size_t sizes[] = {n * TILE, n * TILE, k * TILE, dv * TILE,
                             m * m,    m * m,    m * m,    TILE};
-    size_t total = 0;
-    for (size_t a = 0; a < sizeof sizes / sizeof sizes[0]; a++) total += sizes[a];
-    r->storage = lipsc_alloc_zero(total, sizeof *r->storage);
+    r->storage = lipsc_alloc_arrays(sizeof sizes / sizeof *sizes, arrays, sizes);
     if (!r->storage) return LIPSC_E_NOMEM;
-    double *at = r->storage;
-    for (size_t a = 0; a < sizeof sizes / sizeof sizes[0]; a++) {
-        *arrays[a] = at;
-        at += sizes[a];
-    }
     r->coarse = n >= COARSE_TOKENS && dv * m < INT_MAX && n < INT_MAX;
     return LIPSC_OK;
 }

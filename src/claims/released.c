@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/mem.h"
+#include "lipscope/construct.h"
 #include "trial/known.h"
 #include "claims/claims.h"
 

@@ -27,4 +27,16 @@ void *lipsc_alloc_zero(size_t count, size_t size) {
     return p;
 }
 
+double *lipsc_alloc_arrays(size_t count, double **const *arrays, const size_t *sizes) {
+    size_t total = 0;
+    for (size_t a = 0; a < count; a++) total += sizes[a];
+    double *const storage = lipsc_alloc_zero(total, sizeof *storage);
+    double *at = storage;
+    for (size_t a = 0; storage && a < count; a++) {
+        *arrays[a] = at;
+        at += sizes[a];
+    }
+    return storage;
+}
+
 void lipsc_release(void *p) { free(p); }

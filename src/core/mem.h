@@ -12,6 +12,10 @@
 void *lipsc_alloc(size_t count, size_t size);
 void *lipsc_alloc_zero(size_t count, size_t size);
 
+/* One block of zeros for `count` arrays of doubles: *arrays[k] has sizes[k] of them.  The
+ * block, or NULL when memory is short. */
+double *lipsc_alloc_arrays(size_t count, double **const *arrays, const size_t *sizes);
+
 /* 1 and *product = a * b, or 0 when that overflows. */
 int lipsc_mul_size(size_t a, size_t b, size_t *product);
 

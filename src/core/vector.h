@@ -35,6 +35,15 @@ static inline double lipsc_scaled_length(size_t count, const double *x) {
     return largest * sqrt(sum);
 }
 
+/* Takes the mean of n tokens off them. */
+static inline void lipsc_subtract_mean(size_t n, size_t d, double *X) {
+    for (size_t c = 0; c < d; c++) {
+        double mean = 0.0;
+        for (size_t i = 0; i < n; i++) mean += X[i * d + c] / (double)n;
+        for (size_t i = 0; i < n; i++) X[i * d + c] -= mean;
+    }
+}
+
 /* The length of the longest of n tokens; no square overflows. */
 static inline double lipsc_longest_token(size_t n, size_t d, const double *X) {
     double longest = 0.0;

@@ -10,6 +10,7 @@
 #include "attn/rounding.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 #include <float.h>
@@ -46,11 +47,7 @@ static double longest_of(size_t n, size_t width, const double *x) {
 
 /* How far n vectors are from their mean, which is taken off them. */
 static double spread_of(size_t n, size_t width, double *x) {
-    for (size_t c = 0; c < width; c++) {
-        double mean = 0.0;
-        for (size_t i = 0; i < n; i++) mean += x[i * width + c] / (double)n;
-        for (size_t i = 0; i < n; i++) x[i * width + c] -= mean;
-    }
+    lipsc_subtract_mean(n, width, x);
     return longest_of(n, width, x) * (1.0 + rounds(8.0));
 }
 

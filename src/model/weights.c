@@ -101,21 +101,32 @@ static uint64_t dense_bytes(const lipsc_model *m, size_t in, size_t out,
     return (uint64_t)in * out * lipsc_device_space(m->home, dtype)->item;
 }
 
+/* A dense map of the MLP: which of the file, towards the output or back, and its widths. */
+typedef struct {
+    int what, back;
+    size_t in, out;
+} dense_shape;
+
+static dense_shape shape_of(const lipsc_config *c, lipsc_dense which) {
+    const int back = which >= LIPSC_DENSE_UP_BACK;
+    const int what = back ? (int)which - LIPSC_DENSE_UP_BACK : (int)which;
+    /* towards the output: d -> ffn, or for `down` ffn -> d */
+    const int narrows = (what == LIPSC_DENSE_DOWN) != back;
+    return (dense_shape){what, back, narrows ? c->ffn : c->d, narrows ? c->d : c->ffn};
+}
+
 static lipsc_status make_dense(lipsc_model *m, size_t layer, lipsc_dense which,
                                lipsc_dtype dtype, void **out, lipsc_error *err) {
     const lipsc_config *c = &m->config;
-    const int back = which >= LIPSC_DENSE_UP_BACK;
-    const int what = back ? (int)which - LIPSC_DENSE_UP_BACK : (int)which;
-    const int down = what == LIPSC_DENSE_DOWN;
-    /* towards the output: d -> ffn, or for `down` ffn -> d */
-    const size_t in = down != back ? c->ffn : c->d, output = down != back ? c->d : c->ffn;
+    const dense_shape of = shape_of(c, which);
     double *w = NULL, *b = NULL;
-    lipsc_status status = lipsc_model_load_mlp(m, layer, what, 0, &w, err);
-    if (!status && !back) status = lipsc_model_load_mlp(m, layer, what, 1, &b, err);
+    lipsc_status status = lipsc_model_load_mlp(m, layer, of.what, 0, &w, err);
+    if (!status && !of.back) status = lipsc_model_load_mlp(m, layer, of.what, 1, &b, err);
     if (!status)
-        status = lipsc_device_table(m->home)->linear_new(
-            m->home, in, output, w, c->family->transposed != back, b, dtype, out, err);
-    if (!status) lipsc_model_count(m, layer, dense_bytes(m, in, output, dtype));
+        status = lipsc_device_table(m->home)->linear_new(m->home, of.in, of.out, w,
+                                                         c->family->transposed != of.back,
+                                                         b, dtype, out, err);
+    if (!status) lipsc_model_count(m, layer, dense_bytes(m, of.in, of.out, dtype));
     lipsc_release(w);
     lipsc_release(b);
     return status;
@@ -204,21 +215,17 @@ static lipsc_status make_router(lipsc_model *m, size_t layer, int back, lipsc_dt
 static lipsc_status make_expert(lipsc_model *m, size_t layer, lipsc_dense which,
                                 size_t expert, lipsc_dtype dtype, void **out,
                                 lipsc_error *err) {
-    const lipsc_config *c = &m->config;
-    const int back = which >= LIPSC_DENSE_UP_BACK;
-    const int what = back ? (int)which - LIPSC_DENSE_UP_BACK : (int)which;
-    const int down = what == LIPSC_DENSE_DOWN;
-    const size_t in = down != back ? c->ffn : c->d, output = down != back ? c->d : c->ffn;
+    const dense_shape of = shape_of(&m->config, which);
     double *w = NULL, *b = NULL;
     int transposed = 0, ignored;
     lipsc_status status =
-        lipsc_model_load_expert(m, layer, expert, what, 0, &w, &transposed, err);
-    if (!status && !back)
-        status = lipsc_model_load_expert(m, layer, expert, what, 1, &b, &ignored, err);
+        lipsc_model_load_expert(m, layer, expert, of.what, 0, &w, &transposed, err);
+    if (!status && !of.back)
+        status = lipsc_model_load_expert(m, layer, expert, of.what, 1, &b, &ignored, err);
     if (!status)
         status = lipsc_device_table(m->home)->linear_new(
-            m->home, in, output, w, transposed != back, b, dtype, out, err);
-    if (!status) lipsc_model_count(m, layer, dense_bytes(m, in, output, dtype));
+            m->home, of.in, of.out, w, transposed != of.back, b, dtype, out, err);
+    if (!status) lipsc_model_count(m, layer, dense_bytes(m, of.in, of.out, dtype));
     lipsc_release(w);
     lipsc_release(b);
     return status;

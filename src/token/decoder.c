@@ -251,16 +251,11 @@ static void join_byte_level(const lipsc_strings *tokens, lipsc_strings *out) {
     lipsc_text_free(&bytes);
 }
 
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* <0x41> is the byte 0x41; -1 for another token.  "+4" counts as 4, as it does in Rust. */
 static int byte_token(const char *token, size_t len) {
     if (len != 6 || memcmp(token, "<0x", 3) != 0 || token[5] != '>') return -1;
-    const int high = token[3] == '+' ? 0 : hex_digit(token[3]), low = hex_digit(token[4]);
+    const int high = token[3] == '+' ? 0 : lipsc_hex_digit(token[3]),
+              low = lipsc_hex_digit(token[4]);
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 

@@ -91,18 +91,11 @@ static void read_property(reader *r, lipsc_text *t, int *negated) {
 
 /* ---- Single characters --------------------------------------------------------- */
 
-static int hex_value(int c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 /* Up to `most` hexadecimal digits; counts them. */
 static uint32_t read_hex(reader *r, int most, int *digits) {
     uint32_t value = 0;
-    for (*digits = 0; *digits < most && hex_value(peek(r, 0)) >= 0; ++*digits)
-        value = value << 4 | (uint32_t)hex_value((unsigned char)r->source[r->at++]);
+    for (*digits = 0; *digits < most && lipsc_hex_digit(peek(r, 0)) >= 0; ++*digits)
+        value = value << 4 | (uint32_t)lipsc_hex_digit((unsigned char)r->source[r->at++]);
     return value;
 }
 

@@ -444,3 +444,9 @@ void lipsc_normal_form(lipsc_text *out, const char *bytes, size_t len, lipsc_for
     if (list.failed) out->failed = 1;
     free(list.data);
 }
+
+int lipsc_hex_digit(int c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}

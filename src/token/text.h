@@ -74,4 +74,7 @@ void lipsc_normal_form(lipsc_text *out, const char *bytes, size_t len, lipsc_for
  * Hugging Face's tables are from: it stays, and nothing moves or joins across it. */
 int lipsc_is_inert(uint32_t code);
 
+/* The value of a hexadecimal digit; -1: it is none. */
+int lipsc_hex_digit(int c);
+
 #endif

@@ -4,6 +4,8 @@
  * this program. */
 #include "trial/known.h"
 
+#include "lipscope/construct.h"
+
 #include <math.h>
 #include <string.h>
 

@@ -17,9 +17,4 @@ typedef struct {
 /* Number `which`, below LIPSC_KNOWN_COUNT.  *known must not be copied. */
 void lipsc_known_make(int which, lipsc_known *known);
 
-/* One outlier at -R, n - 1 tokens at +R, one dimension, scores -x_i x_j: the input that
- * makes attention grow like sqrt(n) (docs/maths.md 5.1).  X (n) is the caller's. */
-void lipsc_known_outlier(size_t n, double R, double *X, lipsc_layer *layer,
-                         lipsc_input *input);
-
 #endif
