@@ -32,6 +32,8 @@ compare() { # OLD NEW, of abidw
 
 case ${1-} in
 check)
+    # before the first release there is nothing to keep
+    [ -f "$kept" ] || { echo "ABI not compared: no release has been kept (ABI=take)"; exit 0; }
     describe "$2" "${3-}" >"$scratch/new"
     grep -q '<function-decl' "$scratch/new" || { echo "$2: no debug information, nothing to compare" >&2; exit 1; }
     compare "$kept" "$scratch/new" ;;
