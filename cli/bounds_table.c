@@ -1,6 +1,7 @@
 /* bounds_table.c - bounds on standard output: rows, or for people one sentence, then groups
  * of those that hold for the same inputs; refused ones are counted. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bounds_table.h"
@@ -185,9 +186,88 @@ static int print_records(const cli_command *self, const cli_place *set,
     return cli_rows_end(&rows);
 }
 
-int bounds_print(const cli_command *self, const cli_place *set, const char *what, int rows,
-                 const lipsc_bounds *bounds) {
+/* The same of several layers. */
+typedef struct {
+    size_t layer;
+    lipsc_bound bound;
+} layer_row;
+
+typedef struct {
+    size_t layer;
+    lipsc_regime regime;
+} layer_regime;
+
+typedef struct {
+    size_t layer;
+    lipsc_neighbourhood around;
+} layer_around;
+
+enum { MOST_FIELDS = 24 };
+
+/* layer in front of the fields of a record that stands `shift` behind it. */
+static lipsc_fields behind_layer(lipsc_fields fields, size_t shift,
+                                 lipsc_field room[MOST_FIELDS]) {
+    size_t count = 0;
+    room[count++] =
+        (lipsc_field){"layer", LIPSC_FIELD_COUNT, 0, 0, 1, "", "of the model, from 0"};
+    for (size_t i = 0; i < fields.count && count < MOST_FIELDS; i++) {
+        room[count] = fields.at[i];
+        room[count++].offset += shift;
+    }
+    return (lipsc_fields){count, room};
+}
+
+static void list_layers(cli_rows *rows, const lipsc_layers_bounds *all) {
+    lipsc_field room[MOST_FIELDS];
+    layer_regime *regimes = calloc(all->count, sizeof *regimes);
+    layer_around *arounds = calloc(all->count, sizeof *arounds);
+    size_t count = 0, around = 0;
+    for (size_t i = 0; regimes && arounds && i < all->count; i++) {
+        const lipsc_bounds *b = &all->at[i].bounds;
+        if (b->has_regime) regimes[count++] = (layer_regime){all->at[i].layer, b->regime};
+        if (b->has_around) arounds[around++] = (layer_around){all->at[i].layer, b->around};
+    }
+    lipsc_table_list(
+        rows->table, "regimes",
+        behind_layer(lipsc_regime_fields(), offsetof(layer_regime, regime), room), count,
+        sizeof *regimes, regimes);
+    if (around)
+        lipsc_table_list(rows->table, "arounds",
+                         behind_layer(lipsc_neighbourhood_fields(),
+                                      offsetof(layer_around, around), room),
+                         around, sizeof *arounds, arounds);
+    free(regimes);
+    free(arounds);
+}
+
+static int print_layers(const cli_command *self, const cli_place *set,
+                        const lipsc_layers_bounds *all) {
+    cli_rows rows;
+    lipsc_field room[MOST_FIELDS];
+    const lipsc_bounds *first = &all->at[0].bounds;
+    cli_rows_begin(&rows, self, &set->common, LIPSC_LAYOUT_WIDE,
+                   behind_layer(lipsc_bound_fields(), offsetof(layer_row, bound), room), 0);
+    for (size_t k = 0; k < all->count; k++)
+        for (size_t i = 0; i < all->at[k].bounds.count; i++)
+            cli_rows_add(&rows, &(layer_row){all->at[k].layer, all->at[k].bounds.at[i]});
+    list_layers(&rows, all);
+    lipsc_table_members(rows.table, CLI_FIELDS(case_fields),
+                        &(record){first->n, set->source.special, NAN, first->p});
+    return cli_rows_end(&rows);
+}
+
+int bounds_print(const cli_command *self, const cli_place *set, const char *from,
+                 const lipsc_place *place, int rows, const lipsc_layers_bounds *all) {
+    lipsc_status status = LIPSC_OK;
     if (rows || set->common.format != LIPSC_FORMAT_TABLE)
-        return print_records(self, set, bounds);
-    return print_people(bounds, what) ? cli_failure(self, "out of memory") : CLI_DONE;
+        return all->count > 1 ? print_layers(self, set, all)
+                              : print_records(self, set, &all->at[0].bounds);
+    for (size_t i = 0; i < all->count && !status; i++) {
+        cli_place of = *set;
+        char what[CLI_PLACE_WORDS];
+        of.layer = all->at[i].layer;
+        if (i) putchar('\n');
+        status = print_people(&all->at[i].bounds, cli_place_words(&of, from, place, what));
+    }
+    return status ? cli_failure(self, "out of memory") : CLI_DONE;
 }

@@ -4,9 +4,9 @@
 
 #include "place.h"
 
-/* For people grouped by what they hold for, or as rows.  what: the layer in words.  The
- * exit code. */
-int bounds_print(const cli_command *self, const cli_place *set, const char *what, int rows,
-                 const lipsc_bounds *bounds);
+/* For people grouped by what they hold for, or as rows, which of several layers begin with
+ * theirs.  from: as the place was named.  The exit code. */
+int bounds_print(const cli_command *self, const cli_place *set, const char *from,
+                 const lipsc_place *place, int rows, const lipsc_layers_bounds *all);
 
 #endif

@@ -6,10 +6,12 @@
 #include "interrupt.h"
 #include "place.h"
 #include "progress.h"
+#include "ranks.h"
 
 typedef struct {
     cli_place from; /* first, for its option tables */
     lipsc_bounds_settings set;
+    cli_sizes layers;
     int rows;
 } settings;
 
@@ -20,7 +22,9 @@ static const cli_option options[] = {
     CLI_LAYER_OPTIONS(cli_place),
 
     {.kind = CLI_GROUP, .name = "A model"},
-    CLI_ONE_LAYER_OPTIONS(cli_place),
+    OPTION(SIZES, "layers", "LIST", layers, .min = 0, .max = 1e8,
+           .help = "the layers, from 0: 3, or several such as 0:11 (default 0)"),
+    OPTION(SIZES, "layer", NULL, layers, .min = 0, .max = 1e8),
     CLI_ONE_HEAD_OPTION(cli_place),
     CLI_SOURCE_OPTIONS(cli_place),
     OPTION(SIZE, "length", "N", from.length, .min = 1, .max = 1e8,
@@ -72,32 +76,47 @@ static int check(const cli_command *self, const settings *s) {
     return CLI_RUN;
 }
 
+static int verdict(const cli_command *self, const settings *s, const char *what,
+                   const lipsc_layers_bounds *all) {
+    int code = CLI_DONE;
+    for (size_t i = 0; i < all->count; i++) {
+        const lipsc_svd_info *info = &all->at[i].bounds.info;
+        if (!all->at[i].status) continue;
+        code = CLI_NOT_CONVERGED;
+        if (!s->from.common.quiet)
+            cli_failure(self, "%s: sigma not converged: residual %.2e after %ld products",
+                        what, info->residual, info->products);
+    }
+    return code;
+}
+
 static int bound(const cli_command *self, settings *s, const char *what, int of_norm,
                  lipsc_place *place) {
     cli_progress line;
-    char layer[CLI_PLACE_WORDS];
-    lipsc_bounds bounds;
+    lipsc_layers_bounds all;
     lipsc_error err = {.text = ""};
+    const lipsc_sizes layers = {s->layers.count ? s->layers.count : 1,
+                                s->layers.count ? s->layers.items : &s->from.layer};
     cli_progress_begin_parts(&line, self, &s->from.common, "steps of the bounds");
     cli_interrupt_begin();
     s->set.stop = cli_interrupted;
     s->set.progress = cli_progress_solve;
     s->set.steps = cli_progress_part;
     s->set.ctx = &line;
-    const lipsc_status status = lipsc_place_bounds(place, of_norm, &s->set, &bounds, &err);
+    const lipsc_status status =
+        lipsc_place_layers_bounds(place, layers, of_norm, &s->set, &all, &err);
     cli_progress_end(&line);
-    if (status == LIPSC_E_REFUSED && of_norm)
-        return cli_failure(self, "--radius layernorm: %s", err.text);
-    if (status && status != LIPSC_E_NOCONV) return cli_place_failure(self, status, &err);
-    cli_place_words(&s->from, what, place, layer);
-    int code = bounds_print(self, &s->from, layer, s->rows, &bounds);
-    if (code == CLI_DONE && status) {
-        code = CLI_NOT_CONVERGED;
-        if (!s->from.common.quiet)
-            cli_failure(self, "%s: sigma not converged: residual %.2e after %ld products",
-                        what, bounds.info.residual, bounds.info.products);
-    }
-    lipsc_bounds_free(&bounds);
+    int code = CLI_DONE;
+    if (!cli_ranks_leads())
+        code = cli_ranks_followed();
+    else if (status == LIPSC_E_REFUSED && of_norm)
+        code = cli_failure(self, "--radius layernorm: %s", err.text);
+    else if (status)
+        code = cli_place_failure(self, status, &err);
+    else
+        code = bounds_print(self, &s->from, what, place, s->rows, &all);
+    if (code == CLI_DONE && cli_ranks_leads()) code = verdict(self, s, what, &all);
+    lipsc_layers_bounds_free(&all);
     return code;
 }
 
@@ -108,6 +127,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     lipsc_bounds_defaults(&s.set);
     int code = cli_parse(self, argc, argv, &s, &operands);
     if (code == CLI_RUN) code = check(self, &s);
+    if (s.layers.count) s.from.layer = s.layers.items[0];
     if (code == CLI_RUN)
         code = cli_radius_read(self, &s.from, argv[0], &s.set.radius, &of_norm);
     if (code == CLI_RUN) code = cli_place_open(self, &s.from, argv[0], 1, &place);
@@ -115,6 +135,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         code = cli_wrong_use(self, "give one of --text, --ids and --pixels");
     if (code == CLI_RUN) code = bound(self, &s, argv[0], of_norm, place);
     lipsc_place_close(place);
+    cli_sizes_free(&s.layers);
     return code;
 }
 
@@ -136,4 +157,5 @@ const cli_command cli_cmd_bounds = {
     .option_count = sizeof options / sizeof *options,
     .options = options,
     .run = run,
+    .shares = CLI_SHARES_CELLS,
 };

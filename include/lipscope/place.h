@@ -87,6 +87,28 @@ LIPSC_API lipsc_status lipsc_place_perturb(lipsc_place *place,
                                            const lipsc_perturb_settings *set,
                                            lipsc_perturbation_rows *out, lipsc_error *err);
 
+typedef struct {
+    size_t layer;
+    lipsc_status status; /* LIPSC_OK, or LIPSC_E_NOCONV as above */
+    lipsc_bounds bounds;
+} lipsc_layer_bounds;
+
+typedef struct {
+    size_t count;
+    lipsc_layer_bounds *at; /* in the order asked for */
+    lipsc_pool pool;
+} lipsc_layers_bounds;
+
+/* The same for several layers of the place's model, each by one of the ranks; of a layer
+ * file its only one, whatever its number.  On ranks other than 0 the bounds are empty.
+ * Free it in any case. */
+LIPSC_API lipsc_status lipsc_place_layers_bounds(lipsc_place *place, lipsc_sizes layers,
+                                                 int radius_of_norm,
+                                                 const lipsc_bounds_settings *set,
+                                                 lipsc_layers_bounds *out,
+                                                 lipsc_error *err);
+LIPSC_API void lipsc_layers_bounds_free(lipsc_layers_bounds *all);
+
 /* ---- Attacks ---------------------------------------------------------------------- */
 
 /* One length.  X(member, kind, part, shown, unit, what it says) */

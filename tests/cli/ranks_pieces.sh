@@ -32,6 +32,26 @@ ranks 2 2 $attack --length 4 --domain around --radius 1 --atoms 2
 ranks 1 2 $attack --lengths 2:6 -o nowhere/in.safetensors
 [ "$(grep -c 'cannot write files' err)" = 1 ] || fail "not said once: $(cat err)"
 
+# ---- bounds: layers
+bounds="bounds builtin:gpt2-nano --text builtin:lighthouse --length 8"
+run 0 $bounds --layers 0:2 --format json
+cp out want.json
+for k in 2 3; do
+    ranks 0 $k $bounds --layers 0:2 --format json
+    cmp -s out want.json || fail "$k ranks bound otherwise: $(diff out want.json | head -4)"
+done
+run 0 $bounds --layers 0:2 --format tsv
+[ "$(cut -f1 out | sort -u | tr '\n' ' ')" = "0 1 2 layer " ] || fail "bounds of three layers: $(cut -f1 out | sort -u)"
+awk -F'\t' 'NR > 1 && $1 == 1' out | cut -f2- >several
+run 0 $bounds --layers 1 --format tsv # the layer alone says the same
+tail -n +2 out | cmp -s - several || fail "a layer among others has other bounds"
+run 0 $bounds --layers 0,2
+[ "$(grep -c 'sigma is' out)" = 2 ] || fail "two layers for people: $(cat out)"
+ranks 1 2 $bounds --layers 0,99
+[ "$(grep -c 'layer 99' err)" = 1 ] || fail "not said once: $(cat err)"
+run 2 bounds layer.safetensors --num-heads 2 --kv-heads 1 --layers 0,1
+has err "a layer file has one layer"
+
 # ---- reproduce: computations, sweeps, adversarial inputs
 for part in lemmas text adversarial; do
     k=2
