@@ -92,8 +92,9 @@ typedef struct {
                      * proves nothing, and projections are told in f64 only              */
     size_t half;    /* tokens from which on LIPSC_F16 pays, which weights_new then takes; 0:
                      * it does not                                                       */
-    size_t room;    /* of the vectors of one solve: lipsc_space                           */
-    int raw;        /* inputs may bring their projections (lipsc_rows.raw)               */
+    double speed; /* operations a second in f32, roughly, of a sweep on it; 0: as its CPU */
+    size_t room;  /* of the vectors of one solve: lipsc_space                           */
+    int raw;      /* inputs may bring their projections (lipsc_rows.raw)               */
     int rows_alone; /* a row of what stands in a model (output, linear_apply, rowwise) has
                      * bits that only the rows it sees decide, however many follow        */
     size_t batch_tokens; /* that keep it busy in one batch.  Work is then queued, each

@@ -246,32 +246,61 @@ static lipsc_status make_room(const lipsc_model *m, lipsc_block *block, lipsc_er
     return block->packed && block->out_slices ? LIPSC_OK : no_memory(m, err);
 }
 
-static lipsc_status load_attention(lipsc_model *m, size_t layer, lipsc_error *err) {
+/* The numbers of a layer's attention: *storage, into which *a points. */
+static lipsc_status read_attention(const lipsc_model *m, size_t layer, double **storage,
+                                   arrays *a, lipsc_error *err) {
     const lipsc_config *c = &m->config;
-    lipsc_block *block = &m->blocks[layer];
-    if (block->layer.Q) return LIPSC_OK;
-    if (!block->has_attention)
-        return lipsc_fail(err, LIPSC_E_ARG, "%s: does not hold the attention of layer %zu",
-                          m->shown, layer);
-    arrays a;
-    const size_t count = place(c, NULL, &a);
-    double *storage = lipsc_alloc(count, sizeof *storage);
-    lipsc_status status = make_room(m, block, err);
-    if (!storage) status = no_memory(m, err);
-    if (!status) {
-        place(c, storage, &a);
-        status = load_parts(m, layer, &a, err);
-    }
+    *storage = lipsc_alloc(place(c, NULL, a), sizeof **storage);
+    if (!*storage) return no_memory(m, err);
+    place(c, *storage, a);
+    lipsc_status status = load_parts(m, layer, a, err);
     if (!status && !c->unturned[layer] && c->rope[c->sliding[layer]].dim)
-        status = prepare_rotary(m, &c->rope[c->sliding[layer]], &a, err);
+        status = prepare_rotary(m, &c->rope[c->sliding[layer]], a, err);
+    if (status) lipsc_release(*storage);
+    return status;
+}
+
+/* The lock is held, and the block has no attention yet. */
+static lipsc_status install(lipsc_model *m, size_t layer, double *storage, const arrays *a,
+                            lipsc_error *err) {
+    lipsc_block *block = &m->blocks[layer];
+    arrays sizes;
+    const lipsc_status status = make_room(m, block, err);
     if (status) {
         lipsc_release(storage);
         return status;
     }
     block->storage = storage;
-    lipsc_model_count(m, layer, count * sizeof *storage);
-    fill_layer(c, layer, &a, &block->layer);
+    lipsc_model_count(m, layer, place(&m->config, NULL, &sizes) * sizeof *storage);
+    fill_layer(&m->config, layer, a, &block->layer);
     return LIPSC_OK;
+}
+
+static lipsc_status load_attention(lipsc_model *m, size_t layer, lipsc_error *err) {
+    arrays a;
+    double *storage;
+    if (m->blocks[layer].layer.Q) return LIPSC_OK;
+    if (!m->blocks[layer].has_attention)
+        return lipsc_fail(err, LIPSC_E_ARG, "%s: does not hold the attention of layer %zu",
+                          m->shown, layer);
+    const lipsc_status status = read_attention(m, layer, &storage, &a, err);
+    return status ? status : install(m, layer, storage, &a, err);
+}
+
+void lipsc_attention_warm(lipsc_model *m, size_t layer) {
+    const lipsc_block *block = &m->blocks[layer];
+    arrays a;
+    double *storage;
+    pthread_mutex_lock(&m->lock);
+    const int wanted = block->has_attention && !block->layer.Q;
+    pthread_mutex_unlock(&m->lock);
+    if (!wanted || read_attention(m, layer, &storage, &a, NULL)) return;
+    pthread_mutex_lock(&m->lock);
+    if (block->layer.Q)
+        lipsc_release(storage); /* somebody was faster */
+    else
+        (void)!install(m, layer, storage, &a, NULL);
+    pthread_mutex_unlock(&m->lock);
 }
 
 /* ---- One head -------------------------------------------------------------------------

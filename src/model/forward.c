@@ -201,17 +201,22 @@ static lipsc_acts *new_acts(const lipsc_model *m, lipsc_dtype dtype, size_t n) {
     return NULL;
 }
 
+/* to = from as dtype has it; long inputs by all threads, whose pages are new. */
+static void round_to(lipsc_dtype dtype, size_t count, const double *from, double *to) {
+    enum { MANY = 1 << 24 };
+#pragma omp parallel for schedule(static) if (count >= MANY)
+    for (size_t e = 0; e < count; e++)
+        to[e] = dtype == LIPSC_F32 ? (double)(float)from[e] : from[e];
+}
+
 /* x0 (n, d): the input of block 0, which is rounded to the precision of the run. */
 static lipsc_status begin(lipsc_model *m, lipsc_dtype dtype, size_t n, const double *x0,
                           lipsc_acts **out, lipsc_error *err) {
-    const lipsc_space *space = lipsc_space_host(dtype);
     const size_t count = n * m->config.d;
     lipsc_acts *a = new_acts(m, dtype, n);
-    void *x = lipsc_space_alloc(space, count);
-    lipsc_status status = a && x ? LIPSC_OK : no_memory(m, n, err);
-    if (!status) status = lipsc_space_upload(space, count, x0, x);
-    if (!status) status = keep(m, space, n, x, &a->inputs[0], err);
-    lipsc_space_release(space, x);
+    if (a) a->inputs[0] = lipsc_alloc(count, sizeof(double));
+    const lipsc_status status = a && a->inputs[0] ? LIPSC_OK : no_memory(m, n, err);
+    if (!status) round_to(dtype, count, x0, a->inputs[0]);
     if (status)
         lipsc_acts_free(a);
     else

@@ -100,6 +100,9 @@ lipsc_status lipsc_model_final_norm(lipsc_model *model, lipsc_dtype dtype,
 void lipsc_model_weights_free(lipsc_model *model); /* hold.c */
 
 /* attention.c: layer `layer` with all heads or one; the lock is held. */
+/* Reads the attention of a layer in advance, several layers side by side: the lock is not
+ * held, and what fails is said by who asks for it. */
+void lipsc_attention_warm(lipsc_model *model, size_t layer);
 lipsc_status lipsc_attention_layer(lipsc_model *model, size_t layer, long head,
                                    int with_output, lipsc_layer *out, lipsc_error *err);
 

@@ -115,7 +115,7 @@ static dense_shape shape_of(const lipsc_config *c, lipsc_dense which) {
     return (dense_shape){what, back, narrows ? c->ffn : c->d, narrows ? c->d : c->ffn};
 }
 
-static lipsc_status make_dense(lipsc_model *m, size_t layer, lipsc_dense which,
+static lipsc_status make_dense(const lipsc_model *m, size_t layer, lipsc_dense which,
                                lipsc_dtype dtype, void **out, lipsc_error *err) {
     const lipsc_config *c = &m->config;
     const dense_shape of = shape_of(c, which);
@@ -126,7 +126,6 @@ static lipsc_status make_dense(lipsc_model *m, size_t layer, lipsc_dense which,
         status = lipsc_device_table(m->home)->linear_new(m->home, of.in, of.out, w,
                                                          c->family->transposed != of.back,
                                                          b, dtype, out, err);
-    if (!status) lipsc_model_count(m, layer, dense_bytes(m, of.in, of.out, dtype));
     lipsc_release(w);
     lipsc_release(b);
     return status;
@@ -137,10 +136,31 @@ lipsc_status lipsc_model_dense(lipsc_model *m, size_t layer, lipsc_dense which,
     lipsc_status status = LIPSC_OK;
     pthread_mutex_lock(&m->lock);
     void **slot = &m->blocks[layer].dense[dtype][which];
-    if (!*slot) status = make_dense(m, layer, which, dtype, slot, err);
+    if (!*slot) {
+        status = make_dense(m, layer, which, dtype, slot, err);
+        if (!status)
+            lipsc_model_count(m, layer, dense_bytes(m, m->config.d, m->config.ffn, dtype));
+    }
     *out = *slot;
     pthread_mutex_unlock(&m->lock);
     return status;
+}
+
+/* The same in advance, without the lock while it is made. */
+static void warm_dense(lipsc_model *m, size_t layer, lipsc_dense which, lipsc_dtype dtype) {
+    void **slot = &m->blocks[layer].dense[dtype][which], *made = NULL;
+    pthread_mutex_lock(&m->lock);
+    const int wanted = !*slot;
+    pthread_mutex_unlock(&m->lock);
+    if (!wanted || make_dense(m, layer, which, dtype, &made, NULL)) return;
+    pthread_mutex_lock(&m->lock);
+    if (!*slot) {
+        *slot = made;
+        made = NULL;
+        lipsc_model_count(m, layer, dense_bytes(m, m->config.d, m->config.ffn, dtype));
+    }
+    pthread_mutex_unlock(&m->lock);
+    lipsc_device_table(m->home)->linear_free(m->home, made); /* somebody was faster */
 }
 
 void lipsc_model_warm(lipsc_model *m, size_t layer, int mlp, lipsc_dtype dtype,
@@ -148,12 +168,12 @@ void lipsc_model_warm(lipsc_model *m, size_t layer, int mlp, lipsc_dtype dtype,
     const int gated = lipsc_config_gated(&m->config);
     lipsc_packed *packed;
     const void *made;
+    lipsc_attention_warm(m, layer);
     if (!lipsc_model_packed(m, layer, -1, 1, &packed, NULL) &&
         !lipsc_packed_weights(packed, device, dtype, &made, NULL))
         (void)!lipsc_packed_weights(packed, device, LIPSC_F64, &made, NULL);
     for (int i = LIPSC_DENSE_UP; mlp && !m->config.experts && i < LIPSC_DENSE_UP_BACK; i++)
-        if (gated || i != LIPSC_DENSE_GATE)
-            (void)!lipsc_model_dense(m, layer, (lipsc_dense)i, dtype, &made, NULL);
+        if (gated || i != LIPSC_DENSE_GATE) warm_dense(m, layer, (lipsc_dense)i, dtype);
 }
 
 /* ---- Experts ---------------------------------------------------------------------------

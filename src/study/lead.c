@@ -76,8 +76,10 @@ static void find_stretches(lead *l) {
 /* What a portion shall cost at least. */
 static double least_portion(const lead *l) {
     const lipsc_study *study = l->study;
-    const study_kind kind = {study->model, study->set.map, study->set.dtype,
-                             study->threads};
+    const study_kind kind = {.model = study->model,
+                             .map = study->set.map,
+                             .dtype = study->set.dtype,
+                             .threads = study->threads};
     const double fair = l->total / (double)l->ranks;
     double tokens = 0.0, cost = 0.0;
     if (lipsc_study_layers_ready(&kind) >= study->info->layers) return smallest * fair;

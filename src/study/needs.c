@@ -11,8 +11,8 @@ const double lipsc_study_pairs_of_cell = 12.0;
 
 /* Bytes: of weights that are ready at a time; of those that stay behind (hold.c); of the
  * vectors of all threads side by side; of the program itself with a tokenizer. */
-static const double weights_room = 192e6, idle_room = 268e6, vectors_room = 1e9,
-                    program = 64e6;
+static const double weights_room = 192e6, queued_room = 3e9, idle_room = 268e6,
+                    vectors_room = 1e9, program = 64e6;
 
 /* The model's map needs all layers at once. */
 size_t lipsc_study_layers_ready(const study_kind *kind) {
@@ -20,7 +20,8 @@ size_t lipsc_study_layers_ready(const study_kind *kind) {
     if (kind->map == LIPSC_MAP_MODEL) return layers;
     const double block =
         (double)lipsc_model_block_bytes(kind->model, kind->map, kind->dtype);
-    const double ready = lipsc_max(1.0, weights_room / block);
+    const double room = kind->queued ? queued_room : weights_room;
+    const double ready = lipsc_max(1.0, room / block);
     return ready < (double)layers ? (size_t)ready : layers;
 }
 
@@ -53,7 +54,8 @@ double lipsc_study_sweep_bytes(const study_kind *kind, size_t longest, double st
 
 double lipsc_study_bytes(const lipsc_model *model, lipsc_map_kind map, lipsc_dtype dtype,
                          lipsc_device *device, size_t longest, double windows) {
-    const study_kind kind = {model, map, dtype, lipsc_device_threads(device)};
+    const study_kind kind = {model, map, dtype, lipsc_device_threads(device),
+                             lipsc_device_table(device)->batch_tokens != 0};
     return lipsc_study_sweep_bytes(&kind, longest,
                                    windows * lipsc_study_stream_bytes(model, longest));
 }

@@ -10,6 +10,7 @@ typedef struct {
     lipsc_map_kind map;
     lipsc_dtype dtype;
     int threads;
+    int queued; /* weights lie in the memory of a device that has much of it */
 } study_kind;
 
 /* Bytes of the residual streams of windows that go through the model together; one window

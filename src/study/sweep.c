@@ -477,6 +477,15 @@ static size_t move_through(size_t count, group *groups, span at) {
     return left;
 }
 
+/* The weights of a span, up to layer last, layers side by side: the device waits. */
+static void warm_span(const sweep *s, span at, size_t last) {
+    const lipsc_study *study = s->study;
+    const size_t end = at.to < last + 1 ? at.to : last + 1;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(study->threads)
+    for (size_t l = at.from; l < end; l++)
+        lipsc_model_warm(study->model, l, l < last, study->set.dtype, study->set.device);
+}
+
 /* Windows that go through the model together. */
 static void run_together(sweep *s, size_t count, group *groups) {
     lipsc_model *model = s->study->model;
@@ -485,13 +494,12 @@ static void run_together(sweep *s, size_t count, group *groups) {
     size_t last = 0;
     for (size_t i = 0; i < count; i++)
         if (groups[i].last > last) last = groups[i].last;
-    if (step < layers && !s->beginnings)
+    if ((step < layers || queued) && !s->beginnings)
         qsort(groups, count, sizeof *groups, longest_first);
     for (span at = {0}; at.from <= last; at.from = at.to) {
         at.to = layers - at.from > step ? at.from + step : layers;
         for (size_t l = at.from; l < at.to; l++) lipsc_model_hold(model, l);
-        for (size_t l = at.from; queued && l < at.to && l <= last; l++)
-            lipsc_model_warm(model, l, l < last, s->study->set.dtype, s->study->set.device);
+        if (queued) warm_span(s, at, last);
         count = move_through(count, groups, at);
         run_span(s, count, groups, at);
         for (size_t l = at.from; l < at.to; l++) lipsc_model_let_go(model, l);
@@ -528,9 +536,22 @@ static double forward_cost(const sweep *s, size_t count, const group *groups) {
     return sum;
 }
 
+/* A cell takes its steps, however short it is; f16 is tried where tol allows it. */
+static double on_device(const sweep *s, const lipsc_device_ops *ops, double operations) {
+    const double least_cell = 2e-3, half_gain = 3.0, double_loss = 0.5;
+    const lipsc_study_settings *set = &s->study->set;
+    double speed = ops->speed * (set->dtype == LIPSC_F64 ? double_loss : 1.0);
+    int halves = ops->half && set->tol >= 1e-3 && !set->pinned;
+    for (size_t i = 0; i < s->study->cell_count; i++)
+        halves = halves && s->study->cells[i].n >= ops->half;
+    return operations / (halves ? half_gain * speed : speed) + least_cell * (double)s->open;
+}
+
 static double seconds_of(const sweep *s, double operations) {
     const lipsc_study *study = s->study;
     if (study->set.certify > 0.0) return NAN;
+    const lipsc_device_ops *ops = lipsc_device_table(study->set.device);
+    if (ops->speed > 0.0) return on_device(s, ops, operations);
     if (operations < short_sweep) return operations / short_sweep;
     return operations / (lipsc_study_speed(study->set.dtype) * study->threads *
                          (double)lipsc_ranks_count(study->set.ranks));
@@ -556,13 +577,15 @@ static void teach_allocator(void) { lipsc_release(lipsc_alloc(30 << 20, 1)); }
 
 static sweep begin(lipsc_study *study) {
     const lipsc_source *source = &study->source;
-    sweep s = {.study = study,
-               .beginnings = !source->pixels && !source->after &&
-                             lipsc_model_looks_back(study->model),
-               .kind = {.model = study->model,
-                        .map = study->set.map,
-                        .dtype = study->set.dtype,
-                        .threads = study->threads}};
+    sweep s = {
+        .study = study,
+        .beginnings =
+            !source->pixels && !source->after && lipsc_model_looks_back(study->model),
+        .kind = {.model = study->model,
+                 .map = study->set.map,
+                 .dtype = study->set.dtype,
+                 .threads = study->threads,
+                 .queued = lipsc_device_table(study->set.device)->batch_tokens != 0}};
     for (size_t i = 0; i < study->cell_count; i++)
         if (!lipsc_cell_done(&study->cells[i])) {
             s.open++;
