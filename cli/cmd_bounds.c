@@ -103,6 +103,9 @@ static int bound(const cli_command *self, settings *s, const char *what, int of_
     s->set.progress = cli_progress_solve;
     s->set.steps = cli_progress_part;
     s->set.ctx = &line;
+    const double turns =
+        ceil((double)layers.count / (double)lipsc_ranks_count(cli_ranks()));
+    cli_progress_plan(&line, self, turns * lipsc_place_bounds_seconds(place, &s->set));
     const lipsc_status status =
         lipsc_place_layers_bounds(place, layers, of_norm, &s->set, &all, &err);
     cli_progress_end(&line);

@@ -101,6 +101,12 @@ static int measure(const cli_command *self, settings *s, const char *path,
         s->set.save_direction = NULL;
         s->set.certify = NULL;
     }
+    c.progress.tol = s->set.solve.tol > 0.0      ? s->set.solve.tol
+                     : s->set.dtype == LIPSC_F32 ? 1e-2
+                                                 : 1e-8;
+    if (!s->set.certify) /* which tells its own */
+        cli_progress_plan(&c.progress, self,
+                          lipsc_layer_row_seconds(&file->layer, &file->input, &s->set));
     const lipsc_status status =
         lipsc_layer_row_find(&file->layer, &file->input, &s->set, &found, &err);
     cli_certify_end(&c, found.certificate, &found.why);

@@ -98,5 +98,6 @@ const char *cli_place_words(const cli_place *s, const char *from, const lipsc_pl
 
 int cli_place_failure(const cli_command *self, lipsc_status status,
                       const lipsc_error *err) {
+    if (status == LIPSC_E_STOPPED) return cli_failure(self, "interrupted");
     return (status == LIPSC_E_ARG ? cli_wrong_use : cli_failure)(self, "%s", err->text);
 }

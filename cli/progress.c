@@ -39,6 +39,15 @@ void cli_progress_say(cli_progress *p, const char *format, ...) {
     p->last = now;
 }
 
+static const double long_work = 30.0; /* seconds */
+
+void cli_progress_plan(cli_progress *p, const cli_command *self, double seconds) {
+    char text[CLI_NUMBER];
+    if (p->quiet || !(seconds > long_work && seconds < 1e12) || !cli_ranks_leads()) return;
+    p->estimated = 1;
+    cli_note(self, "about %s", cli_duration(seconds, text));
+}
+
 void cli_progress_begin_parts(cli_progress *p, const cli_command *self,
                               const cli_common *common, const char *things) {
     cli_progress_begin(p, common);
@@ -48,8 +57,8 @@ void cli_progress_begin_parts(cli_progress *p, const cli_command *self,
 
 void cli_progress_part(void *ctx, size_t done, size_t total) {
     cli_progress *p = ctx;
-    const double trial = 2.0, long_work = 30.0; /* seconds */
-    if (!done) p->begin = cli_seconds();        /* what came before told its own time */
+    const double trial = 2.0;            /* seconds */
+    if (!done) p->begin = cli_seconds(); /* what came before told its own time */
     const double spent = cli_seconds() - p->begin;
     char text[CLI_NUMBER];
     if (!done || done > total) return;
@@ -65,12 +74,30 @@ void cli_progress_part(void *ctx, size_t done, size_t total) {
                      cli_duration(left, text));
 }
 
+/* Residuals fall by a factor in equal times, on the whole; NaN: nothing can be said. */
+static double solve_left(cli_progress *p, double residual) {
+    const double now = cli_seconds();
+    if (!(p->tol > 0.0 && residual > 0.0)) return NAN;
+    if (!(p->before > 0.0)) {
+        p->solving = now;
+        p->before = residual;
+    }
+    if (residual <= p->tol) return 0.0;
+    return residual < p->before
+               ? (now - p->solving) * log(residual / p->tol) / log(p->before / residual)
+               : NAN;
+}
+
 void cli_progress_solve(void *ctx, long products, double sigma, double residual) {
+    char text[CLI_NUMBER];
+    const double left = solve_left(ctx, residual);
     if (isnan(residual))
         cli_progress_say(ctx, "%ld products", products);
     else
-        cli_progress_say(ctx, "%ld products  sigma %.6g  residual %.1e", products, sigma,
-                         residual);
+        cli_progress_say(ctx, "%ld products  sigma %.6g  residual %.1e%s%s%s", products,
+                         sigma, residual, isnan(left) ? "" : "  about ",
+                         isnan(left) ? "" : cli_duration(left, text),
+                         isnan(left) ? "" : " left");
 }
 
 void cli_progress_end(cli_progress *p) {

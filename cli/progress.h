@@ -12,6 +12,8 @@ typedef struct {
     int quiet, estimated;
     const cli_command *self; /* of work in parts */
     const char *things;
+    double tol;             /* residual that a solve stops at; 0: not known */
+    double solving, before; /* since when, and the residual then            */
 } cli_progress;
 
 double cli_seconds(void); /* of a clock that never goes back */
@@ -24,6 +26,9 @@ __attribute__((format(printf, 2, 3)))
 #endif
 void cli_progress_say(cli_progress *p, const char *format, ...);
 
+/* What long work will take, in a line that stays; then no other estimate is said. */
+void cli_progress_plan(cli_progress *p, const cli_command *self, double seconds);
+
 /* The same for work in parts, called `things`.  cli_progress_part then fits
  * lipsc_perturb_settings.progress and lipsc_bounds_settings.steps: "12 of 54 changes  40 s
  * left"; of work that takes long an estimate is said once, in a line that stays.  ctx is
@@ -32,7 +37,8 @@ void cli_progress_begin_parts(cli_progress *p, const cli_command *self,
                               const cli_common *common, const char *things);
 void cli_progress_part(void *ctx, size_t done, size_t total);
 
-/* Fits lipsc_svd_settings.progress; ctx is the cli_progress. */
+/* Fits lipsc_svd_settings.progress; ctx is the cli_progress.  With a tol the residual's
+ * fall so far says what is left. */
 void cli_progress_solve(void *ctx, long products, double sigma, double residual);
 
 void cli_progress_end(cli_progress *p); /* clears the line */

@@ -51,6 +51,11 @@ LIPSC_API lipsc_status lipsc_layer_row_find(const lipsc_layer *layer,
                                             lipsc_layer_row *out, lipsc_error *err);
 LIPSC_API void lipsc_layer_row_free(lipsc_layer_row *row);
 
+/* Seconds that the solve will take, roughly: from the sizes, and the speed of a product
+ * that is tried now. */
+LIPSC_API double lipsc_layer_row_seconds(const lipsc_layer *layer, const lipsc_input *input,
+                                         const lipsc_layer_row_settings *set);
+
 #ifdef __cplusplus
 }
 #endif

@@ -78,6 +78,11 @@ LIPSC_API lipsc_status lipsc_place_bounds(lipsc_place *place, int radius_of_norm
                                           const lipsc_bounds_settings *set,
                                           lipsc_bounds *out, lipsc_error *err);
 
+/* Seconds that it will take, within a factor of three or so on an idle machine: from the
+ * sizes, and the speed of a product that is tried now.  NaN: the window is not known. */
+LIPSC_API double lipsc_place_bounds_seconds(const lipsc_place *place,
+                                            const lipsc_bounds_settings *set);
+
 /* ---- Finite changes --------------------------------------------------------------- */
 
 /* lipsc_perturb of the window, through all layers of the model or those of the settings; on

@@ -68,7 +68,7 @@ void claims_embedding(claims_work *r) {
     claims_dice dice = {r->set->seed + 14, 0};
     const size_t trials = r->set->quick ? 20 : 200;
     double off[2] = {0, 0};
-    for (size_t t = 0; t < trials && !claims_stopped(r); t++) {
+    for (size_t t = 0; claims_going(r, t, trials); t++) {
         sequence q;
         const lipsc_status status = draw(&dice, t, &q);
         for (int causal = 0; causal < 2; causal++)

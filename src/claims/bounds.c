@@ -263,7 +263,7 @@ void claims_bounds(claims_work *r) {
     met all = {.rule = lipsc_alloc_zero(lipsc_zoo_count, sizeof *all.rule)};
     drawn *c = lipsc_alloc(1, sizeof *c);
     if (!all.rule || !c) claims_fail(r, LIPSC_E_NOMEM, NULL);
-    for (size_t t = 0; t < trials && !claims_stopped(r); t++) {
+    for (size_t t = 0; claims_going(r, t, trials); t++) {
         lipsc_attn *attn = NULL;
         lipsc_error err = {.text = ""};
         draw(&dice, t, c);
@@ -272,7 +272,6 @@ void claims_bounds(claims_work *r) {
         if (!status) status = try_rules(c, attn, &dice, &all);
         lipsc_attn_free(attn);
         if (status) claims_fail(r, status, &err);
-        claims_doing(r, "bounds: %zu of %zu inputs", t + 1, trials);
     }
     if (!r->status) add_lines(r, &all);
     lipsc_release(all.rule);

@@ -57,6 +57,8 @@ typedef struct {
     int agreed;     /* all ranks know of the status                                      */
     size_t order;   /* of the line that comes next                                      */
     int spoiled;    /* the line to be spoilt has come                                   */
+    const char *part; /* of the table that is computed                                  */
+    double counting;  /* since when trials are counted                                  */
     lipsc_status status;
     lipsc_error err;
 } claims_work;
@@ -130,6 +132,8 @@ void claims_fail(claims_work *r, lipsc_status status, const lipsc_error *err);
 int claims_stopped(claims_work *r); /* failed or interrupted: leave */
 /* What is worked on. */
 void claims_doing(claims_work *r, const char *what, ...) CLAIMS_PRINTF(2);
+/* Whether trial t of so many is made; tells how far they are, and what time is left. */
+int claims_going(claims_work *r, size_t t, size_t trials);
 
 /* The larger, the smaller of what was met; a NaN stays one. */
 void claims_raise(double *most, double value);

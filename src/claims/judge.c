@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/extreme.h"
 #include "claims/claims.h"
@@ -37,6 +38,17 @@ void claims_doing(claims_work *r, const char *what, ...) {
     vsnprintf(text, sizeof text, what, args);
     va_end(args);
     r->set->doing(r->set->ctx, text);
+}
+
+int claims_going(claims_work *r, size_t t, size_t trials) {
+    const double now = lipsc_seconds();
+    if (t >= trials || claims_stopped(r)) return 0;
+    if (!t)
+        r->counting = now;
+    else
+        claims_doing(r, "%s: %zu of %zu trials  %.0f s left", r->part, t, trials,
+                     (now - r->counting) * (double)(trials - t) / (double)t);
+    return 1;
 }
 
 void claims_store(claims_work *r, const char *key, json_t *row) {

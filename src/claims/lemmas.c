@@ -200,7 +200,7 @@ static lipsc_status try_norm(claims_dice *dice, size_t trial, normed *w) {
 void claims_behind_norms(claims_work *r) {
     claims_dice dice = {r->set->seed + 311, 0};
     normed w = {0};
-    for (size_t t = 0; t < (r->set->quick ? 30u : 200u) && !claims_stopped(r); t++) {
+    for (size_t t = 0; claims_going(r, t, r->set->quick ? 30 : 200); t++) {
         const lipsc_status status = try_norm(&dice, t, &w);
         if (status) claims_fail(r, status, NULL);
     }
@@ -220,7 +220,7 @@ void claims_whole_distances(claims_work *r) {
     claims_dice dice = {r->set->seed + 36, 0};
     double worst = 0.0, paper = 0.0;
     const size_t trials = r->set->quick ? 20 : 80;
-    for (size_t t = 0; t < trials && !claims_stopped(r); t++) {
+    for (size_t t = 0; claims_going(r, t, trials); t++) {
         claims_small s;
         const size_t d = claims_among(&dice, 1, 2);
         const double R = 0.5 + claims_uniform(&dice);

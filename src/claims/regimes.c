@@ -101,7 +101,7 @@ void claims_large_radius(claims_work *r) {
     claims_dice dice = {r->set->seed + 6, 0};
     const size_t trials = r->set->quick ? 16 : 60;
     double off = 0.0, root = 0.0, between = 0.0, shown[5] = {0};
-    for (size_t t = 0; t < trials && !claims_stopped(r); t++) {
+    for (size_t t = 0; claims_going(r, t, trials); t++) {
         claims_small s;
         const size_t n = claims_among(&dice, 2, TOKENS), d = claims_among(&dice, 1, WIDTH);
         const int causal = t % 2;

@@ -153,6 +153,7 @@ static void compute(claims_work *r, const claims_entry *claim) {
     const int threads = omp_get_max_threads();
     omp_set_num_threads(1);
     r->order = 1000 * (size_t)(claim - claims_table);
+    r->part = claims_part_title(claim->part);
     claim->compute(r);
     omp_set_num_threads(threads);
     if (r->set->doing) r->set->doing(r->set->ctx, NULL);

@@ -119,7 +119,7 @@ void claims_split_theorem(claims_work *r) {
     claims_dice dice = {r->set->seed, 0};
     const size_t trials = r->set->quick ? 24 : 240;
     worst w = {0};
-    for (size_t t = 0; t < trials && !claims_stopped(r); t++) examine(&dice, t, &w);
+    for (size_t t = 0; claims_going(r, t, trials); t++) examine(&dice, t, &w);
     claims_say(r, "moving", w.move,
                "exact W_2 ratios of small steps differ by at most %.1e", w.move);
     claims_say(r, "splitting-theorem", w.theorem,

@@ -175,7 +175,7 @@ void claims_any_matrix(claims_work *r) {
     claims_dice dice = {r->set->seed + 51, 0};
     extremes e = {INFINITY, 0.0, INFINITY, INFINITY, 0.0, INFINITY};
     const size_t trials = r->set->quick ? 20 : 100;
-    for (size_t t = 0; t < trials && !claims_stopped(r); t++) {
+    for (size_t t = 0; claims_going(r, t, trials); t++) {
         claims_small s;
         lipsc_worst worst;
         const size_t d = claims_among(&dice, 1 + (t % 5 == 3), 3),

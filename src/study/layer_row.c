@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "lipscope/bound.h"
+#include "study/needs.h"
 #include "study/result.h"
 #include "study/save.h"
 
@@ -168,4 +169,10 @@ void lipsc_layer_row_free(lipsc_layer_row *row) {
     lipsc_release(r->v);
     lipsc_release(r);
     row->storage = NULL;
+}
+
+double lipsc_layer_row_seconds(const lipsc_layer *layer, const lipsc_input *input,
+                               const lipsc_layer_row_settings *set) {
+    return lipsc_study_solve_seconds(layer, input->n, set->dtype,
+                                     lipsc_device_threads(set->device));
 }

@@ -62,17 +62,20 @@ double lipsc_study_bytes(const lipsc_model *model, lipsc_map_kind map, lipsc_dty
 
 /* ---- Time ---------------------------------------------------------------------------- */
 
-/* Rows of x through a square matrix, as long as it takes to see a time. */
+/* Rows of x through a square matrix, until some of it was not disturbed by others: the
+ * fastest counts. */
 static double time_products(const lipsc_device *device, const void *linear, size_t rows,
                             size_t d, const void *x, void *y) {
     const double begin = lipsc_seconds();
-    double made = 0.0, seconds;
+    double fastest = 0.0, now = begin;
     do {
+        const double before = now;
         if (lipsc_linear_apply(device, linear, rows, x, 0, 0, y)) return 0.0;
-        made += 2.0 * (double)rows * (double)d * (double)d;
-        seconds = lipsc_seconds() - begin;
-    } while (seconds < 0.01);
-    return made / seconds;
+        now = lipsc_seconds();
+        fastest = lipsc_max(fastest, 2.0 * (double)rows * (double)d * (double)d /
+                                         lipsc_max(now - before, 1e-9));
+    } while (now - begin < 0.01);
+    return fastest;
 }
 
 double lipsc_study_speed(lipsc_dtype dtype) {
@@ -93,4 +96,28 @@ double lipsc_study_speed(lipsc_dtype dtype) {
     lipsc_space_release(space, y);
     lipsc_release(w);
     return speed;
+}
+
+static double share_of(double operations, lipsc_dtype dtype, int threads) {
+    return operations / (lipsc_study_speed(dtype) * lipsc_max(1.0, threads));
+}
+
+/* Of a pair of products with J and its transpose; projections and, in each head, products
+ * as long as the window squared. */
+double lipsc_study_solve_seconds(const lipsc_layer *layer, size_t n, lipsc_dtype dtype,
+                                 int threads) {
+    const double tokens = (double)n, d = (double)layer->d, pairs = 30.0;
+    const double wide = (double)layer->heads * (double)(layer->key_dim + layer->value_dim);
+    return share_of(pairs * 8.0 * tokens * wide * (d + tokens), dtype, threads);
+}
+
+/* In units of a product in double, in each head: eigenvalues of matrices of the width, and
+ * of the tokens what was timed for windows of 64 to 512 tokens of widths 192 and 768. */
+double lipsc_study_bounds_seconds(const lipsc_layer *layer, size_t n, size_t radii,
+                                  int threads) {
+    const double tokens = (double)n, d = (double)layer->d, others = 5.0;
+    const double head =
+        11.0 * d * d * d + 270.0 * tokens * d * d + 220.0 * tokens * tokens * d;
+    return share_of((double)layer->heads * head * (1.0 + (double)radii / others), LIPSC_F64,
+                    threads);
 }

@@ -37,4 +37,12 @@ extern const double lipsc_study_pairs_of_cell;
  * memory is short. */
 double lipsc_study_speed(lipsc_dtype dtype);
 
+/* Seconds of a solve, and of all bounds with those over `radii` neighbourhoods, roughly:
+ * the sizes over the speed of a product, which is tried now.  Infinite when memory is
+ * short. */
+double lipsc_study_solve_seconds(const lipsc_layer *layer, size_t n, lipsc_dtype dtype,
+                                 int threads);
+double lipsc_study_bounds_seconds(const lipsc_layer *layer, size_t n, size_t radii,
+                                  int threads);
+
 #endif

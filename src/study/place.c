@@ -15,6 +15,7 @@
 #include "io/hub.h"
 #include "model/model.h"
 #include "ranks/deal.h"
+#include "study/needs.h"
 #include "study/save.h"
 
 void lipsc_place_defaults(lipsc_place_options *options) {
@@ -276,6 +277,15 @@ lipsc_status lipsc_place_bounds(lipsc_place *p, int radius_of_norm,
     }
     place_point_free(&point);
     return status;
+}
+
+double lipsc_place_bounds_seconds(const lipsc_place *p, const lipsc_bounds_settings *set) {
+    enum { BELOW_RADII = 14 }; /* of a search for the largest one */
+    const size_t n = p->has_file ? place_given(p) : window_length(p);
+    const size_t radii = !isnan(set->below) ? BELOW_RADII : !isnan(set->around);
+    if (!n || !p->layer.d) return NAN;
+    return lipsc_study_bounds_seconds(&p->layer, n, radii,
+                                      lipsc_device_threads(p->set.device));
 }
 
 /* ---- Finite changes ------------------------------------------------------------------ */

@@ -78,4 +78,14 @@ run 4 layer G1 --max-sigma 2.5
 has err "sigma 2.99371624863"
 has err "exceeds --max-sigma 2.5"
 has out "sigma" # the row is printed all the same
+
+# what is left of a solve, as its residual falls
+run 0 export builtin:gpt2-nano --layer 3 --text builtin:lighthouse --length 400 -o long.safetensors -q
+run 0 layer long.safetensors --progress always
+has err "residual"
+has err " left"
+run 0 export builtin:gpt2-nano --layer 3 --text builtin:lighthouse --length 12 -o short.safetensors -q
+run 0 layer short.safetensors --certify --progress always
+has err "certificate ("
+has err " s left"
 finish

@@ -153,6 +153,12 @@ awk 'BEGIN { for (i = 0; i < 400; i++) print "the tide came in and the tide went
 run 1 reproduce --quick --out paper --text tide.txt -q
 has err "paper/run.db: made with another setting: text_hashes is "
 
+# how far the trials are that are no sweep, and what is left
+for part in split bounds; do
+    run 0 reproduce --quick --only $part --out told --progress always
+    has err " s left"
+done
+
 # two texts, and folders in place of what is built in
 nano=$(cd "$(dirname "$bin")/data/gpt2-nano" && pwd)
 run 0 reproduce --quick --only text --out two --text tide.txt --text tide.txt --gpt2 "$nano" -q
