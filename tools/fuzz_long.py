@@ -95,7 +95,7 @@ def fuzz(root, folder, state, target, build, seconds):
     log = (folder / f"fuzz_{target}.log").read_text(errors="replace")
     runs = last(r"number_of_executed_units: *(\d+)", log, last(r"#(\d+)\t", log))
     finding = ""
-    if code:
+    if code and "run interrupted" not in log:
         saved = re.findall(r"Test unit written to (\S+)", log)
         finding = saved[-1] if saved else f"ended with {code}: {folder}/fuzz_{target}.log"
     return Round(target, build, runs, round(used.ru_utime + used.ru_stime, 1), last(r"cov: (\d+)", log), last(r"ft: (\d+)", log), finding)

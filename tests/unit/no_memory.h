@@ -171,7 +171,7 @@ static inline void sweep_seeds(const char *folder, call *what) {
     size_t count = 0;
     assert_non_null(seeds);
     for (const struct dirent *entry; (entry = readdir(seeds));) {
-        if (entry->d_name[0] == '.') continue;
+        if (entry->d_name[0] == '.' || !strncmp(entry->d_name, "found-", 6)) continue;
         snprintf(path, sizeof path, "%s/../fuzz/corpus/%s/%.200s", LIPSC_TEST_DATA, folder,
                  entry->d_name);
         const given g = {.bytes = room, .size = read_whole(path, room, sizeof room)};

@@ -275,6 +275,37 @@ static void test_expression_classes(void **state) {
     }
 }
 
+/* Oniguruma's \h is a hexadecimal digit; PCRE2's is a blank. */
+static void test_hexadecimal_class(void **state) {
+    (void)state;
+    static const char digits[] = "0123456789abcdefABCDEF";
+    lipsc_pattern *pattern;
+    assert_int_equal(
+        lipsc_pattern_compile("\\h", 2, LIPSC_PATTERN_ONIGURUMA, "test", &pattern, NULL),
+        LIPSC_OK);
+    for (int c = 1; c < 128; c++) {
+        const char byte = (char)c;
+        assert_int_equal(lipsc_pattern_begins(pattern, &byte, 1) != 0,
+                         strchr(digits, c) != NULL);
+    }
+    lipsc_pattern_free(pattern);
+}
+
+/* 2^16 characters are the most. */
+static void test_long_expression(void **state) {
+    (void)state;
+    enum { MOST = 1 << 16 };
+    static char expression[MOST + 1];
+    lipsc_pattern *pattern = NULL;
+    lipsc_error err;
+    memset(expression, 'a', sizeof expression);
+    assert_int_equal(lipsc_pattern_compile(expression, MOST + 1, LIPSC_PATTERN_ONIGURUMA,
+                                           "test", &pattern, &err),
+                     LIPSC_E_FORMAT);
+    assert_null(pattern);
+    assert_non_null(strstr(err.text, "is too long"));
+}
+
 /* One word of 2^20 letters.  Merges a+a, aa+aa, ... up to 16 letters: 2^16 tokens, whatever
  * the order; a quadratic method would need hours. */
 static void test_long_word(void **state) {
@@ -430,11 +461,18 @@ static void test_nothing_there(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encodings),      cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_normalizations), cmocka_unit_test(test_malformed_text),
-        cmocka_unit_test(test_classes),        cmocka_unit_test(test_expression_classes),
-        cmocka_unit_test(test_long_word),      cmocka_unit_test(test_lookups),
-        cmocka_unit_test(test_gaps),           cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_encodings),
+        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_normalizations),
+        cmocka_unit_test(test_malformed_text),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_expression_classes),
+        cmocka_unit_test(test_long_word),
+        cmocka_unit_test(test_hexadecimal_class),
+        cmocka_unit_test(test_long_expression),
+        cmocka_unit_test(test_lookups),
+        cmocka_unit_test(test_gaps),
+        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_nothing_there),
     };
     return cmocka_run_group_tests_name("token", tests, NULL, NULL);
