@@ -11,7 +11,7 @@ from .arrays import choose, flag, path_of, positive, whole
 from .layers import MASKS, Attention, layer as layer_at
 from .models import ATTENTION_MAPS, Model, model_of
 from .studies import Source
-from .tables import Table, above
+from .tables import Table, above, below, cell
 
 
 def is_layer_file(model: Any) -> bool:
@@ -54,12 +54,14 @@ class Bounds(Table):
         """Values beyond a double as powers of e, refusals in the place of the source."""
         lines = super()._lines()
         for line, row in zip(lines, self.rows):
-            if row["kind"] == "upper" and row["value"] is not None:
-                line[4] = above(row["value"])
+            side = {"upper": above, "lower": below}.get(row["kind"], cell)
+            for place, name in ((4, "value"), (5, "ratio")):
+                if row[name] is not None:
+                    line[place] = side(row[name])
             if row["value"] is None and row["refused"]:
                 line[4], line[6] = "refused", row["refused"]
             elif row["value"] is None and row["log_value"] is not None:
-                line[4] = f"e^{row['log_value']:.4g}"
+                line[4] = "e^" + side(row["log_value"])
         return lines
 
 

@@ -191,12 +191,17 @@ class Comparison(Table):
     _shown: Sequence[str] = ("layer", "head", "n", "before", "after", "ratio", "ratio_low", "ratio_high", "verdict")
     _left = ("verdict",)
 
-    def __init__(self, out: Any):
+    def __init__(self, out: Any, runs: Sequence[Any] = ()):
+        self._runs = list(runs)  # and what keeps their files
         listed = _c.fields(lib.lipsc_change_fields())
         self.rows = [_c.as_dict(out.changes[i], listed) for i in range(out.count)]
         self.differ = [word.strip() for word in (_c.text(out.differ) or "").split(",") if word.strip()]
         if all(row["head"] is None for row in self.rows):
             self._shown = tuple(name for name in self._shown if name != "head")
+
+    def report(self, path: Union[str, "os.PathLike[str]"] = "lipscope.html") -> pathlib.Path:
+        """One page with both runs, as `lipscope compare -o` writes it."""
+        return report(self._runs, path)
 
     def _title(self) -> List[str]:
         return ["the runs differ in " + (", ".join(self.differ) or "nothing that decides a value")]
@@ -215,7 +220,7 @@ def compare(before: Any, after: Any) -> Comparison:
     out = ffi.new("lipsc_comparison *")
     _c.call(lib.lipsc_runs_compare, first, second, out)
     try:
-        return Comparison(out)
+        return Comparison(out, [before, after])
     finally:
         lib.lipsc_comparison_free(out)
 

@@ -24,11 +24,20 @@ def cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def _toward(value: float, rounding: str) -> str:
+    with decimal.localcontext() as digits:
+        digits.prec, digits.rounding = 4, rounding
+        return f"{float(+decimal.Decimal(value)):.4g}"
+
+
 def above(value: float) -> str:
     """The same of a bound from above, which rounding must not lower."""
-    with decimal.localcontext() as digits:
-        digits.prec, digits.rounding = 4, decimal.ROUND_CEILING
-        return f"{float(+decimal.Decimal(value)):.4g}"
+    return _toward(value, decimal.ROUND_CEILING)
+
+
+def below(value: float) -> str:
+    """And of one from below, which rounding must not raise."""
+    return _toward(value, decimal.ROUND_FLOOR)
 
 
 def said(sentences: Sequence[str]) -> List[str]:
@@ -113,7 +122,7 @@ class Table:
         return []
 
     def _lines(self) -> List[List[str]]:
-        return [[above(row[name]) if name == "upper" and row[name] is not None else cell(row.get(name)) for name in self._shown]
+        return [[above(row[name]) if name in ("upper", "upper_prob") and row[name] is not None else cell(row.get(name)) for name in self._shown]
                 for row in self.rows]
 
     def to_pandas(self) -> Any:

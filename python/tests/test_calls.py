@@ -339,3 +339,17 @@ def test_released(rng):
     X, W = rng.normal(size=(5, 4)), random_layer(rng, 4, 2)
     A, y = complex_step(lambda Z: attention_of(Z, *W, heads=2), X), attention_of(X, *W, heads=2)
     assert ls.attention(X, *W, heads=2).released() == pytest.approx(np.sqrt(np.linalg.norm(A.T @ y.ravel())), rel=1e-12)
+
+
+def test_sides():
+    """A bound is shown on the side on which it holds; a comparison has its page."""
+    bounds = ls.bounds(NANO, layer=0, ids=range(6))
+    for row, line in zip(bounds.rows, bounds._lines()):
+        side = {"upper": 1, "lower": -1}.get(row["kind"], 0)
+        assert all(side * (float(line[place]) - row[name]) >= 0 for place, name in ((4, "value"), (5, "ratio")) if row[name] is not None)
+
+
+def test_comparison_page(tmp_path):
+    some = dict(lengths=[8], windows=1, layers=[0], **TEXT)
+    page = ls.compare(ls.measure(NANO, **some), ls.measure(NANO, mask="none", **some)).report(tmp_path / "both.html")
+    assert "first run" in page.read_text() and page.stat().st_size > 100000
