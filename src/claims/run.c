@@ -5,6 +5,7 @@
 
 #include "claims/claims.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "core/sha256.h"
 #include "lipscope/tokens.h"
@@ -221,7 +222,7 @@ static void run_claims(claims_work *r) {
 /* All ranks have read the same, or none goes on. */
 static lipsc_status meet(const claims_work *r, const json_t *all, lipsc_status status,
                          lipsc_error *err) {
-    char *text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS), hash[65] = "";
+    char *text = lipsc_json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS), hash[65] = "";
     lipsc_sha256 sha;
     if (text) {
         lipsc_sha256_begin(&sha);

@@ -4,6 +4,7 @@
 
 #include "claims/claims.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "ranks/deal.h"
 
@@ -54,7 +55,7 @@ static lipsc_status compute(void *ctx, size_t piece, lipsc_yield *out, lipsc_err
     if (!r->held) claims_fail(r, LIPSC_E_NOMEM, NULL);
     if (!r->status) p->compute(r, p->ctx, piece);
     char *text =
-        r->held ? json_dumps(r->held, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+        r->held ? lipsc_json_dumps(r->held, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     if (!text) claims_fail(r, LIPSC_E_NOMEM, NULL);
     *out = (lipsc_yield){text ? strlen(text) + 1 : 0, text};
     json_decref(r->held);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Around what puts JSON together in many small steps: whether one of them had no memory. */
@@ -47,6 +48,19 @@ static inline json_t *lipsc_json_load(const char *text, size_t size, size_t flag
     }
     errno = before;
     return value;
+}
+
+/* json_dumps, which does not notice where it had no memory for a key: NULL then, too. */
+static inline char *lipsc_json_dumps(const json_t *value, size_t flags) {
+    const int before = errno;
+    errno = 0;
+    char *text = json_dumps(value, flags);
+    if (text && errno == ENOMEM) {
+        free(text);
+        text = NULL;
+    }
+    errno = before;
+    return text;
 }
 
 /* An object without duplicates in a text (NULL: none), or NULL. */

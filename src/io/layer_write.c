@@ -2,6 +2,7 @@
 #include "io/layer_record.h"
 
 #include "core/error.h"
+#include "core/json.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -92,7 +93,7 @@ typedef struct {
 static int real_text(double value, char text[NOTE_ROOM]) {
     json_t *number = json_real(value);
     char *dumped =
-        number ? json_dumps(number, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
+        number ? lipsc_json_dumps(number, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
     if (dumped) snprintf(text, NOTE_ROOM, "%s", dumped);
     free(dumped);
     json_decref(number);

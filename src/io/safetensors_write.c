@@ -1,5 +1,6 @@
 /* safetensors_write.c - named tensors -> a safetensors file, whole or not at all. */
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "core/plain.h"
 #include "io/replace.h"
@@ -130,7 +131,7 @@ static lipsc_status describe_notes(const plan *p, json_t *root, const lipsc_st_n
 }
 
 static lipsc_status render_header(plan *p, const json_t *root, lipsc_error *err) {
-    char *json = json_dumps(root, JSON_COMPACT);
+    char *json = lipsc_json_dumps(root, JSON_COMPACT);
     const size_t length = json ? strlen(json) : 0;
     const size_t padded = (length + ALIGN - 1) / ALIGN * ALIGN;
     p->header = json ? lipsc_alloc(8 + padded, 1) : NULL;

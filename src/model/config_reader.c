@@ -2,6 +2,7 @@
 #include "model/config_reader.h"
 
 #include "core/error.h"
+#include "core/json.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@ void lipsc_read_wrong(lipsc_reader *r, const char *format, ...) {
 
 /* A value as JSON, short. */
 static void show_value(const json_t *value, char shown[LIPSC_SHOWN_NAME]) {
-    char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    char *text = value ? lipsc_json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     lipsc_show_name(text ? text : "?", shown);
     if (text) free(text);
 }
@@ -152,7 +153,7 @@ size_t lipsc_read_token(lipsc_reader *r, const char *names, size_t otherwise) {
 int lipsc_read_is(const lipsc_reader *r, lipsc_condition condition) {
     json_t *value = lipsc_read_field(r, condition.field);
     if (!value) return !strcmp(condition.is, "null");
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *text = lipsc_json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     const int same = text && !strcmp(text, condition.is);
     if (text) free(text);
     return same;

@@ -172,7 +172,7 @@ lipsc_status lipsc_gguf_config(const lipsc_gguf *gguf, char **json, lipsc_error 
     put_scale(&n);
     const lipsc_status status = put_rope(&n, err);
     json_object_set_new(n.root, "model_type", json_string(type));
-    *json = status ? NULL : json_dumps(n.root, JSON_REAL_PRECISION(17));
+    *json = status ? NULL : lipsc_json_dumps(n.root, JSON_REAL_PRECISION(17));
     json_decref(n.root);
     if (!status && lipsc_json_incomplete()) {
         free(*json);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "lipscope/report.h"
 #include "report/made.h"
@@ -14,7 +15,7 @@ static json_t *word(const lipsc_tokenizer *tokenizer, uint32_t id) {
     if (!tokenizer || lipsc_tokenizer_decode(tokenizer, &id, 1, 0, &bytes, &size, NULL))
         return json_sprintf("%lu", (unsigned long)id);
     json_t *text = json_stringn(bytes, size);
-    char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
+    char *quoted = text ? lipsc_json_dumps(text, JSON_ENCODE_ANY) : NULL;
     json_t *shown = quoted ? json_string(quoted) : NULL;
     free(quoted);
     json_decref(text);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "row/row.h"
 #include "run/run.h"
@@ -51,7 +52,7 @@ static lipsc_status read_rows(const char *path, size_t most, storage *s,
     if (status) return status;
     out->count = json_array_size(s->stored);
     out->rows = s->rows = lipsc_alloc(out->count, sizeof *s->rows);
-    s->settings = json_dumps(json_object_get(s->head, "settings"), JSON_COMPACT);
+    s->settings = lipsc_json_dumps(json_object_get(s->head, "settings"), JSON_COMPACT);
     if (!s->rows || !s->settings)
         return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
     for (size_t i = 0; i < out->count && !status; i++) {

@@ -88,7 +88,7 @@ static void now_text(char text[32]) { /* UTC, ISO 8601 */
 
 /* JSON of a value with every digit of its numbers; the caller frees it with free. */
 static char *dump(const json_t *value, size_t flags) {
-    return json_dumps(value, flags | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY);
+    return lipsc_json_dumps(value, flags | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY);
 }
 
 /* ---- A new file -------------------------------------------------------------------- */

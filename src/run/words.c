@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "run/file.h"
 
 /* ---- Writing ----------------------------------------------------------------------- */
@@ -66,7 +67,7 @@ lipsc_status lipsc_run_put_words(lipsc_run *run, const lipsc_run_window *at, siz
                                  size_t after, const json_t *tokens, lipsc_error *err) {
     lipsc_status status = prepare(run, err);
     if (status) return status;
-    char *text = json_dumps(tokens, JSON_COMPACT);
+    char *text = lipsc_json_dumps(tokens, JSON_COMPACT);
     if (!text) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for words");
     int bad = bind_window(run->put_words, at);
     if (!bad) bad = sqlite3_bind_int64(run->put_words, 5, (sqlite3_int64)n);

@@ -100,6 +100,7 @@ static int is_open(void *ctx, size_t i) { return !((const attacks *)ctx)->known[
 static lipsc_status compute(void *ctx, size_t i, lipsc_yield *out, lipsc_error *err) {
     attack_find find;
     lipsc_status status = attack_search(ctx, i, &find, err);
+    if (status == LIPSC_E_NOMEM) lipsc_fail(err, status, "out of memory for an attack");
     if (find.row.n != LIPSC_NONE && pack(&find, out))
         status = lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for an input");
     attack_find_free(&find);

@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 
 int lipsc_team_leads(const lipsc_study *study) {
@@ -188,7 +189,7 @@ lipsc_status lipsc_team_send_row(const lipsc_study *study, const study_cell *cel
                                  lipsc_error *err) {
     const study_sent head = {(uint64_t)(cell - study->cells), (uint64_t)cell->passing};
     json_t *row = lipsc_row_json(cell->row);
-    char *text = row ? json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = row ? lipsc_json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     const size_t length = text ? strlen(text) : 0;
     char *bytes = text ? lipsc_alloc(sizeof head + length, 1) : NULL;
     lipsc_status status = bytes ? LIPSC_OK : LIPSC_E_NOMEM;
