@@ -2,6 +2,7 @@
  * long double, written apart from the library: f(X') - f(X) is computed anew from the
  * weights and the two inputs, the derivative by central differences, sigma by LAPACK from
  * those. */
+#include "core/extreme.h"
 #include "core/rng.h"
 #include "fixture.h"
 #include "linalg/dense.h"
@@ -109,7 +110,7 @@ static void judge(const char *name, const lipsc_perturbed *r, const question *q,
                   int dense) {
     const double ratio = finite_ratio(q), predicted = predicted_ratio(q);
     /* a difference of outputs in double loses what the step is smaller than the input */
-    const double loss = 1e-12 / fmin(1.0, r->step);
+    const double loss = 1e-12 / lipsc_min(1.0, r->step);
     if (!(fabs(r->ratio - ratio) <= loss * ratio))
         fail_msg("%s: layer %zu: ratio %.15g, by the definition %.15g", name, r->layer,
                  r->ratio, ratio);
