@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Optional, Sequence
+import os
+import pathlib
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 from . import _c, machines, errors
 from ._c import NONE, ffi, lib, text as words_of
-from .arrays import flag, numbers, pointer, whole, wholes
-from .models import model_of
+from .arrays import flag, numbers, path_of, pointer, whole, wholes
+from .models import Tokenizer, model_of
 from .studies import Source
 from .tables import Table, above, cell
 
@@ -23,11 +25,30 @@ class Perturbation(Table):
     _left = ("layer", "change", "from", "to")
     _spare = ("others", "first")
 
-    def __init__(self, rows: List[Dict[str, Any]]):
-        self.rows = rows
+    def __init__(self, rows: List[Dict[str, Any]], found: Sequence[Any] = (), told: Any = None):
+        self.rows, self._found, self._told = rows, list(found), told
 
     def _lines(self) -> List[List[str]]:
         return [[_word(name, row[name]) for name in self._shown] for row in self.rows]
+
+    def report(self, path: Union[str, "os.PathLike[str]"] = "lipscope.html") -> pathlib.Path:
+        """One page that needs nothing else, as `lipscope perturb -o` writes it."""
+        told, of, rows = self._told, ffi.new("lipsc_perturbed_of *"), ffi.new("lipsc_perturbation_rows *")
+        at = ffi.new("lipsc_perturbed[]", [dict(one) for one in self._found])
+        kept = [ffi.new("char[]", told["model"]), ffi.new("char[]", told["hash"])]
+        rows.at, rows.count = at, len(self._found)
+        of.model, of.model_hash, of.n, of.seed = kept[0], kept[1], told["n"], told["seed"]
+        words: Optional[Tokenizer] = None
+        try:
+            words = Tokenizer(os.fsdecode(told["tokenizer"]))
+        except errors.LipscopeError:
+            pass  # ids as numbers
+        if words is None:
+            _c.call(lib.lipsc_report_perturbed, rows, of, path_of(path))
+        else:
+            with words, words._handle.use() as of.tokenizer:
+                _c.call(lib.lipsc_report_perturbed, rows, of, path_of(path))
+        return pathlib.Path(os.fspath(path))
 
     def worst(self) -> Dict[str, Any]:
         """The change that is stretched most."""
@@ -40,6 +61,12 @@ def _word(name: str, value: Any) -> str:
     if name == "upper" and value is not None:
         return above(value)
     return "model" if name == "layer" and value is None else cell(value)
+
+
+def _plain(found: Any) -> Dict[str, Any]:
+    """A lipsc_perturbed as it stands."""
+    return {name: getattr(found, name) for name in ("change", "layer", "token", "from", "to", "step", "ratio", "first", "sigma",
+                                                    "upper", "others", "logits")}
 
 
 def _row(found: Any, word: Dict[int, str]) -> Dict[str, Any]:
@@ -101,7 +128,12 @@ def perturb(model: Any, tokenizer: Any = None, text: Any = None, *, ids: Any = N
         changed = [out.at[i] for i in range(out.count)]
         seen = sorted({i for row in changed for i in (getattr(row, "from"), row.to)})
         word = dict(zip(seen, source.words(opened, seen)))
-        return Perturbation([_row(row, word) for row in changed])
+        with opened._handle.use() as found:
+            model_hash = ffi.string(lib.lipsc_model_describe(found).hash)
+        spec = ffi.string(source.options.tokenizer) if source.options.tokenizer else path_of(opened.name)
+        told = {"model": path_of(opened.name), "hash": model_hash, "n": len(window_ids), "seed": settings.seed,
+                "tokenizer": spec, "source": source}
+        return Perturbation([_row(row, word) for row in changed], [_plain(row) for row in changed], told)
     finally:
         lib.lipsc_perturbation_free(out)
 

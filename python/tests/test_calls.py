@@ -140,7 +140,7 @@ def test_runs(tmp_path):
 # ---- Finite changes --------------------------------------------------------------------------
 
 
-def test_perturb():
+def test_perturb(tmp_path):
     found = ls.perturb(NANO, length=8, layers=[0], tokens=2, neighbours=1, **TEXT)
     said = program("perturb", NANO, "--text", "builtin:lighthouse", "--length", 8, "--layers", 0, "--tokens", 2, "--neighbours", 1)["rows"]
     assert len(found) == len(said)
@@ -150,6 +150,8 @@ def test_perturb():
         assert row["from"] is None or f'"{row["from"]}"' == other["from"]
         assert row["upper"] is None or row["upper"] >= row["ratio"]
     assert found.worst()["ratio"] == max(row["ratio"] or 0 for row in found) and "model" in repr(found)
+    page = found.report(tmp_path / "changes.html")
+    assert "first_order" in page.read_text() and page.stat().st_size > 100000
     small = ls.perturb(NANO, ids=range(8), length=8, layers=[0], noise=[1e-6], bounds=False, whole_model=False)
     assert all(row["upper"] is None for row in small)
     noise = [row for row in small if row["change"] == "noise"]
