@@ -9,6 +9,7 @@
  *     words.c     and the texts of its windows
  *     needs.c     the memory that a sweep keeps to, and the time
  *     where.c     the device: what `auto` takes, what follows a GPU that fails
+ *     groups.c    the windows of a sweep, and which go together
  *     sweep.c     computes the cells, on all cores
  *     team.c      the ranks that share a sweep: who begins, talks, ends
  *     lead.c      rank 0 hands cells out, and takes rows

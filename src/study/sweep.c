@@ -19,28 +19,12 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/mem.h"
+#include "study/groups.h"
 #include "study/needs.h"
 #include "study/team.h"
 
-/* From here on (about 20 ms a pair) a product keeps all threads busy by itself. */
-static const double large_pair = 2e9;
 /* Up to here (below a millisecond) a second thread costs more than it brings. */
 static const double small_pair = 5e7;
-
-/* Cells first .. first+count-1 share a window and a length. */
-typedef struct {
-    size_t first, count;
-    size_t n, start;
-    size_t last; /* layer of its last open cell */
-    double cost; /* of one pair of products     */
-    int alone;   /* all threads work for it     */
-    lipsc_acts *acts;
-} group;
-
-/* Layers from .. to-1, which all windows pass before the next. */
-typedef struct {
-    size_t from, to;
-} span;
 
 struct study_sweep {
     lipsc_study *study;
@@ -182,15 +166,15 @@ lipsc_status lipsc_sweep_status(const study_sweep *s, lipsc_error *err) {
 }
 
 /* Whether what g needs is the beginning of a window that has been there. */
-static int follows(const sweep *s, const group *g, const group *leader) {
+static int follows(const sweep *s, const study_group *g, const study_group *leader) {
     return s->beginnings && leader && leader->acts && g->start == leader->start &&
            g->n <= leader->n && g->last <= leader->last;
 }
 
 /* Runs the window through the layers of the span, or as far as a cell needs it.  leader: a
  * window of the same threads that is through, or NULL. */
-static lipsc_status pass_span(sweep *s, group *g, const group *leader, span at, int threads,
-                              lipsc_error *err) {
+static lipsc_status pass_span(sweep *s, study_group *g, const study_group *leader,
+                              study_span at, int threads, lipsc_error *err) {
     lipsc_study *study = s->study;
     if (follows(s, g, leader)) {
         lipsc_acts_free(g->acts);
@@ -210,7 +194,8 @@ static lipsc_status pass_span(sweep *s, group *g, const group *leader, span at, 
     return status;
 }
 
-static void compute_window(sweep *s, group *g, const group *leader, span at, int threads) {
+static void compute_window(sweep *s, study_group *g, const study_group *leader,
+                           study_span at, int threads) {
     lipsc_error err;
     if (ended(s) || lipsc_study_stopped(s->study)) return;
     const double begin = lipsc_seconds();
@@ -221,7 +206,7 @@ static void compute_window(sweep *s, group *g, const group *leader, span at, int
 }
 
 /* Behind the cells of a span. */
-static void leave_span(group *g, span at) {
+static void leave_span(study_group *g, study_span at) {
     if (!g->acts) return;
     if (g->last >= at.to) {
         lipsc_acts_forget(g->acts);
@@ -248,11 +233,6 @@ static void compute_cells(sweep *s, size_t count, study_job *job, int threads) {
         lipsc_release(job[i].room.sigmas);
         lipsc_release(job[i].room.influence);
     }
-}
-
-static int is_open(const study_cell *cell, span at) {
-    return !cell->elsewhere && !lipsc_cell_done(cell) &&
-           (cell->layer == LIPSC_NONE || (cell->layer >= at.from && cell->layer < at.to));
 }
 
 /* ---- Short windows together ---------------------------------------------------------- */
@@ -289,13 +269,13 @@ static int by_layer_and_head(const void *a, const void *b) {
 }
 
 /* The open cells of these windows, room for all of them. */
-static size_t collect(sweep *s, size_t count, const group *groups, span at,
+static size_t collect(sweep *s, size_t count, const study_group *groups, study_span at,
                       study_job *job) {
     size_t found = 0;
     for (size_t g = 0; g < count; g++)
         for (size_t i = 0; i < groups[g].count; i++) {
             study_cell *cell = &s->study->cells[groups[g].first + i];
-            if (is_open(cell, at))
+            if (lipsc_group_cell_open(cell, at))
                 job[found++] = (study_job){.cell = cell, .acts = groups[g].acts};
         }
     qsort(job, found, sizeof *job, by_layer_and_head);
@@ -316,9 +296,10 @@ static size_t same_place(size_t count, const study_job *job, limit most) {
 
 /* A thread that has run windows takes their cells first, so that values come early; a
  * thread without a window helps another. */
-static void run_windows(sweep *s, size_t count, group *groups, limit most, span at) {
+static void run_windows(sweep *s, size_t count, study_group *groups, limit most,
+                        study_span at) {
     size_t room = 0;
-    const group *leader = NULL; /* the longest that begins where the next may */
+    const study_group *leader = NULL; /* the longest that begins where the next may */
     for (size_t g = 0; g < count; g++) {
         compute_window(s, &groups[g], leader, at, 1);
         if (!follows(s, &groups[g], leader)) leader = &groups[g];
@@ -345,7 +326,7 @@ static void run_windows(sweep *s, size_t count, group *groups, limit most, span 
 
 /* How many of the groups, from the first on, go together: those of a batch, and what is
  * left of the windows that begin where its last one does. */
-static size_t windows_together(const sweep *s, size_t count, const group *groups,
+static size_t windows_together(const sweep *s, size_t count, const study_group *groups,
                                limit most) {
     size_t tokens = 0, found = 0;
     for (; found < count && !groups[found].alone; found++) {
@@ -358,14 +339,15 @@ static size_t windows_together(const sweep *s, size_t count, const group *groups
 }
 
 /* One thread for each batch of groups that are not alone. */
-static void run_side_by_side(sweep *s, size_t count, group *groups, size_t open, span at) {
+static void run_side_by_side(sweep *s, size_t count, study_group *groups, size_t open,
+                             study_span at) {
     const limit most = most_together(s, open);
 #pragma omp parallel num_threads(s->study->threads)
     {
         omp_set_num_threads(1); /* of regions inside, vector sums for instance */
 #pragma omp single
         for (size_t i = 0, next; i < count; i = next) {
-            group *g = &groups[i];
+            study_group *g = &groups[i];
             next = i + 1;
             if (g->alone) continue;
             const size_t together = windows_together(s, count - i, g, most);
@@ -377,108 +359,33 @@ static void run_side_by_side(sweep *s, size_t count, group *groups, size_t open,
 }
 
 /* All threads inside each product, unless it is too small for more than one. */
-static void run_in_turn(sweep *s, group *g, span at) {
+static void run_in_turn(sweep *s, study_group *g, study_span at) {
     const double together = s->study->set.certify > 0.0 ? 32.0 : 1.0; /* vectors */
     const int threads = together * g->cost < small_pair ? 1 : s->study->threads;
     omp_set_num_threads(threads);
     compute_window(s, g, NULL, at, threads);
     for (size_t i = 0; i < g->count && g->acts; i++) {
         study_job job = {.cell = &s->study->cells[g->first + i], .acts = g->acts};
-        if (is_open(job.cell, at)) compute_cells(s, 1, &job, threads);
+        if (lipsc_group_cell_open(job.cell, at)) compute_cells(s, 1, &job, threads);
     }
     leave_span(g, at);
 }
 
 /* ---- Which windows and layers go together -------------------------------------------- */
 
-/* The groups in which a cell is open; how many.  groups: room for all cells. */
-static size_t find_groups(const lipsc_study *study, group *groups) {
-    size_t found = 0;
-    for (size_t at = 0, count; at < study->cell_count; at += count) {
-        const study_cell *first = &study->cells[at];
-        group g = {.first = at, .n = first->n, .start = first->start, .cost = first->cost};
-        int open = 0;
-        for (count = 0; at + count < study->cell_count; count++) {
-            const study_cell *cell = &first[count];
-            if (cell->n != first->n || cell->window != first->window) break;
-            if (cell->elsewhere || lipsc_cell_done(cell)) continue;
-            open = 1;
-            if (cell->layer != LIPSC_NONE && cell->layer > g.last) g.last = cell->layer;
-        }
-        g.count = count;
-        if (open) groups[found++] = g;
-    }
-    return found;
-}
-
-/* A window stands before those that are its beginnings; behind all that go side by side are
- * those that do not. */
-static int by_start(const void *a, const void *b) {
-    const group *g = a, *h = b;
-    if (g->alone != h->alone) return g->alone ? 1 : -1;
-    if (g->start != h->start) return g->start < h->start ? -1 : 1;
-    return g->n > h->n ? -1 : g->n < h->n;
-}
-
-static int longest_first(const void *a, const void *b) {
-    const group *g = a, *h = b;
-    if (g->cost != h->cost) return g->cost < h->cost ? 1 : -1;
-    return g->first < h->first ? -1 : g->first > h->first;
-}
-
-/* Which groups get all threads: of large ones what does not fill the threads one by one, or
- * all where that many do not fit into memory. */
-static void choose_alone(const sweep *s, size_t count, group *groups) {
-    const size_t threads = (size_t)s->study->threads;
-    /* products that no thread of ours makes need none for themselves */
-    const int elsewhere = lipsc_device_table(s->study->set.device)->batch_tokens != 0;
-    size_t large = 0, longest = 0;
-    for (size_t i = 0; i < count; i++) {
-        groups[i].alone = !elsewhere && groups[i].cost >= large_pair;
-        large += (size_t)groups[i].alone;
-        if (groups[i].n > longest) longest = groups[i].n;
-    }
-    if (!lipsc_study_side_by_side(&s->kind, longest)) return;
-    size_t shared = large - large % threads;
-    for (size_t i = 0; i < count && shared; i++) {
-        shared -= (size_t)groups[i].alone;
-        groups[i].alone = 0;
-    }
-}
-
-static size_t count_shared(const sweep *s, size_t count, const group *groups, span at) {
-    size_t open = 0;
-    for (size_t i = 0; i < count; i++)
-        for (size_t c = 0; c < groups[i].count; c++)
-            open += !groups[i].alone && is_open(&s->study->cells[groups[i].first + c], at);
-    return open;
-}
-
-static void run_span(sweep *s, size_t count, group *groups, span at) {
-    choose_alone(s, count, groups);
-    if (s->beginnings) qsort(groups, count, sizeof *groups, by_start);
+static void run_span(sweep *s, size_t count, study_group *groups, study_span at) {
+    lipsc_groups_choose_alone(s->study, &s->kind, count, groups);
+    if (s->beginnings) lipsc_groups_by_start(count, groups);
     /* a certificate keeps all threads busy, and may need much memory */
-    const size_t shared = count_shared(s, count, groups, at);
+    const size_t shared = lipsc_groups_count_shared(s->study, count, groups, at);
     const int all_alone = s->study->set.certify > 0.0 || shared < (size_t)s->study->threads;
     if (!all_alone) run_side_by_side(s, count, groups, shared, at);
     for (size_t i = 0; i < count; i++)
         if (all_alone || groups[i].alone) run_in_turn(s, &groups[i], at);
 }
 
-/* Groups that are through go behind the others, whose number is returned. */
-static size_t move_through(size_t count, group *groups, span at) {
-    size_t left = 0;
-    for (size_t i = 0; i < count; i++)
-        if (groups[i].last >= at.from) {
-            const group moved = groups[left];
-            groups[left++] = groups[i];
-            groups[i] = moved;
-        }
-    return left;
-}
-
 /* The weights of a span, up to layer last, layers side by side: the device waits. */
-static void warm_span(const sweep *s, span at, size_t last) {
+static void warm_span(const sweep *s, study_span at, size_t last) {
     const lipsc_study *study = s->study;
     const size_t end = at.to < last + 1 ? at.to : last + 1;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(study->threads)
@@ -487,7 +394,7 @@ static void warm_span(const sweep *s, span at, size_t last) {
 }
 
 /* Windows that go through the model together. */
-static void run_together(sweep *s, size_t count, group *groups) {
+static void run_together(sweep *s, size_t count, study_group *groups) {
     lipsc_model *model = s->study->model;
     const size_t layers = s->study->info->layers, step = lipsc_study_layers_ready(&s->kind);
     const int queued = lipsc_device_table(s->study->set.device)->batch_tokens != 0;
@@ -495,19 +402,19 @@ static void run_together(sweep *s, size_t count, group *groups) {
     for (size_t i = 0; i < count; i++)
         if (groups[i].last > last) last = groups[i].last;
     if ((step < layers || queued) && !s->beginnings)
-        qsort(groups, count, sizeof *groups, longest_first);
-    for (span at = {0}; at.from <= last; at.from = at.to) {
+        lipsc_groups_longest_first(count, groups);
+    for (study_span at = {0}; at.from <= last; at.from = at.to) {
         at.to = layers - at.from > step ? at.from + step : layers;
         for (size_t l = at.from; l < at.to; l++) lipsc_model_hold(model, l);
         if (queued) warm_span(s, at, last);
-        count = move_through(count, groups, at);
+        count = lipsc_groups_move_through(count, groups, at);
         run_span(s, count, groups, at);
         for (size_t l = at.from; l < at.to; l++) lipsc_model_let_go(model, l);
     }
 }
 
-static void run_groups(sweep *s, size_t count, group *groups) {
-    if (s->beginnings) qsort(groups, count, sizeof *groups, by_start);
+static void run_groups(sweep *s, size_t count, study_group *groups) {
+    if (s->beginnings) lipsc_groups_by_start(count, groups);
     for (size_t i = 0, next; i < count && !ended(s) && !lipsc_study_stopped(s->study);
          i = next) {
         double bytes = 0.0;
@@ -527,7 +434,7 @@ static void run_groups(sweep *s, size_t count, group *groups) {
 static const double short_sweep = 1e11;
 
 /* Operations of the forward passes. */
-static double forward_cost(const sweep *s, size_t count, const group *groups) {
+static double forward_cost(const sweep *s, size_t count, const study_group *groups) {
     const lipsc_model_info *info = s->study->info;
     const double d = (double)info->d, numbers = d * (4.0 * d + 3.0 * (double)info->ffn);
     double sum = 0.0;
@@ -557,7 +464,7 @@ static double seconds_of(const sweep *s, double operations) {
                          (double)lipsc_ranks_count(study->set.ranks));
 }
 
-static double bytes_of(const sweep *s, size_t count, const group *groups) {
+static double bytes_of(const sweep *s, size_t count, const study_group *groups) {
     double streams = 0.0;
     size_t longest = 0;
     for (size_t i = 0; i < count; i++) {
@@ -597,9 +504,9 @@ static sweep begin(lipsc_study *study) {
 lipsc_study_cost lipsc_study_needs(lipsc_study *study) {
     const sweep s = begin(study);
     lipsc_study_cost needs = {.cells = s.open, .seconds = NAN, .bytes = NAN};
-    group *groups = lipsc_alloc(study->cell_count, sizeof *groups);
+    study_group *groups = lipsc_alloc(study->cell_count, sizeof *groups);
     if (!groups) return needs;
-    const size_t count = find_groups(study, groups);
+    const size_t count = lipsc_groups_find(study, groups);
     needs.seconds = seconds_of(&s, lipsc_study_pairs_of_cell * s.open_cost +
                                        forward_cost(&s, count, groups));
     needs.bytes = bytes_of(&s, count, groups);
@@ -609,9 +516,9 @@ lipsc_study_cost lipsc_study_needs(lipsc_study *study) {
 
 void lipsc_sweep_run(study_sweep *s) {
     const int before = omp_get_max_threads(); /* of the caller, set back at the end */
-    group *groups = lipsc_alloc(s->study->cell_count, sizeof *groups);
+    study_group *groups = lipsc_alloc(s->study->cell_count, sizeof *groups);
     if (groups) {
-        run_groups(s, find_groups(s->study, groups), groups);
+        run_groups(s, lipsc_groups_find(s->study, groups), groups);
     } else {
         lipsc_error err;
         fail(s, lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for a study"), &err);
