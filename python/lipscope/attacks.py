@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import shutil
 import tempfile
 import time
@@ -17,7 +18,7 @@ from .arrays import Array, at, choose, flag, numbers, path_of, pointer, positive
 from .layers import Attention, Layer, layer_of, precision
 from .models import Model, model_of
 from .places import is_layer_file, open_place
-from .results import GROWTH
+from .results import GROWTH, report as report_of
 from .studies import Source
 from .tables import Table
 
@@ -27,13 +28,22 @@ ROW = _c.fields(lib.lipsc_attack_fields())
 Path = Union[str, "os.PathLike[str]"]
 
 
+class _Kept:
+    """The run file of a result; in a folder that nobody named it goes with the last result that needs it."""
+
+    def __init__(self, run: Path, folder: Optional[str]):
+        self.run = run
+        self.drop = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if folder else lambda: None
+
+
 class Attack:
     """What `attack` found: the input X (n, d) with `sigma` there, a lower bound of the largest over the domain, and `upper`,
     proved for the whole domain (None: nothing is).  u, v reach sigma.  `info` has the rest: `lower`, `residual`, `start`,
     `best_construction`, `evaluations`."""
 
-    def __init__(self, X: Array, u: Array, v: Array, info: Record, weights: Optional[Array], stopped: bool):
-        self.X, self.u, self.v, self.info, self.weights, self.stopped = X, u, v, info, weights, stopped
+    def __init__(self, X: Array, u: Array, v: Array, info: Record, weights: Optional[Array], stopped: bool,
+                 kept: Optional[_Kept] = None):
+        self.X, self.u, self.v, self.info, self.weights, self.stopped, self._kept = X, u, v, info, weights, stopped, kept
         self.sigma = float(info.sigma)
         self.upper: Optional[float] = float(info.upper) if info.upper is not None and np.isfinite(info.upper) else None
 
@@ -41,6 +51,13 @@ class Attack:
         proved = f", nowhere above {self.upper:.6g}" if self.upper is not None else ""
         return (f"Attack(sigma {self.sigma:.6g} at n = {len(self.X)}, from {self.info.start}{proved}; "
                 f"{self.info.evaluations} inputs tried{', stopped' if self.stopped else ''})")
+
+    def report(self, path: Path = "lipscope.html") -> pathlib.Path:
+        """One page that needs nothing else, as `lipscope report` writes it: of a model or a layer file, with all lengths of
+        that search."""
+        if self._kept is None:
+            raise errors.Unusable("a layer in memory has no run to write a page of: ls.save(J, file) makes a layer file of it")
+        return report_of([self._kept.run], path)
 
 
 class Attacks(Table):
@@ -52,19 +69,23 @@ class Attacks(Table):
     _left = ("domain", "start")
     _spare = ("best_construction", "evaluations")
 
-    def __init__(self, out: Any, stopped: bool):
+    def __init__(self, out: Any, stopped: bool, kept: _Kept):
         rows = [_c.as_dict(out.rows[i], ROW) for i in range(out.count)]
         self.rows = [row for row in rows if row["n"] is not None]
         self.law: Optional[Dict[str, Any]] = _c.as_dict(out.law, GROWTH) if out.has_law else None
         self.missing: Optional[int] = None if out.missing == _c.NONE else int(out.missing)
-        self.stopped = stopped
+        self.stopped, self._kept = stopped, kept
 
     def at(self, n: int) -> Attack:
         """The input of length n."""
         for row in self.rows:
             if row["n"] == n:
-                return _stored(row, self.stopped)
+                return _stored(row, self.stopped, self._kept)
         raise errors.ArgumentError(f"there is no input of length {n}: there are {', '.join(str(r['n']) for r in self.rows)}")
+
+    def report(self, path: Path = "lipscope.html") -> pathlib.Path:
+        """One page that needs nothing else, as `lipscope report` writes it."""
+        return report_of([self._kept.run], path)
 
     def _title(self) -> List[str]:
         law = self.law
@@ -269,23 +290,22 @@ def _by_place(place: Any, lengths: Optional[List[int]], several: bool, radius: A
               run: Optional[Path], out: Optional[Path], progress: Any) -> Any:
     settings = ffi.new("lipsc_attacks_settings *")
     lib.lipsc_attacks_defaults(settings)
-    kept = _settings(settings, lengths, radius, options, run, dtype)
-    # an input that nobody named lives in a folder that goes with the result
-    folder = tempfile.mkdtemp(prefix="lipscope-") if out is None else None
-    kept.append(ffi.new("char[]", path_of(os.path.join(folder, "attack.safetensors") if folder else out, "out")))
-    settings.out = kept[-1]
-    settings.stop, settings.progress = lib.lipsc_py_stop, lib.lipsc_py_attacks_progress
+    # what nobody named lives in a folder that goes with the result
+    folder = tempfile.mkdtemp(prefix="lipscope-") if out is None or run is None else None
+    files = _Kept(run if run is not None else os.path.join(str(folder), "attack.db"), folder)
     found = ffi.new("lipsc_attacks *")
-    keep: List[Any] = []
+    given: List[Any] = []
 
     def result(stopped: bool) -> Any:
-        listed = Attacks(found, stopped)
-        if not several:
-            return listed.at(listed.rows[0]["n"]) if listed.rows else None
-        keep.append(weakref.finalize(listed, shutil.rmtree, folder, ignore_errors=True) if folder else None)
-        return listed
+        listed = Attacks(found, stopped, files)
+        given.append(listed if several else listed.at(listed.rows[0]["n"]) if listed.rows else None)
+        return given[-1]
 
     try:
+        kept = _settings(settings, lengths, radius, options, files.run, dtype)
+        kept.append(ffi.new("char[]", path_of(out if out is not None else os.path.join(str(folder), "attack.safetensors"), "out")))
+        settings.out = kept[-1]
+        settings.stop, settings.progress = lib.lipsc_py_stop, lib.lipsc_py_attacks_progress
         work = _c.Work(progress=progress)
         settings.ctx = work.handle
         status, sentence = _attempt(work, lib.lipsc_place_attack, (place, settings, found), lambda: result(True))
@@ -294,11 +314,11 @@ def _by_place(place: Any, lengths: Optional[List[int]], several: bool, radius: A
         return result(False)
     finally:
         lib.lipsc_attacks_free(found)
-        if folder and not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+        if not given or given[-1] is None:
+            files.drop()
 
 
-def _settings(settings: Any, lengths: Optional[List[int]], radius: Any, options: Dict[str, Any], run: Optional[Path],
+def _settings(settings: Any, lengths: Optional[List[int]], radius: Any, options: Dict[str, Any], run: Path,
               dtype: Any) -> List[Any]:
     """Fills them; returns what they point to."""
     kept: List[Any] = []
@@ -321,16 +341,15 @@ def _settings(settings: Any, lengths: Optional[List[int]], radius: Any, options:
         positive(options["seconds"], "seconds")
     _c.fill(settings, options)
     settings.dtype = -1 if dtype is None else precision(dtype)
-    if run is not None:
-        kept.append(ffi.new("char[]", path_of(run, "run")))
-        settings.run_file = kept[-1]
+    kept.append(ffi.new("char[]", path_of(run, "run")))
+    settings.run_file = kept[-1]
     return kept
 
 
-def _stored(row: Dict[str, Any], stopped: bool) -> Attack:
+def _stored(row: Dict[str, Any], stopped: bool, kept: _Kept) -> Attack:
     """An input that was written, with its direction."""
     found = _tensors(row["input"])
-    return Attack(found["X"], found["u"], found["v"], Record(**row), found.get("weights"), stopped)
+    return Attack(found["X"], found["u"], found["v"], Record(**row), found.get("weights"), stopped, kept)
 
 
 def _tensors(path: str) -> Dict[str, Array]:

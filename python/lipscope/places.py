@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 from . import _c, machines, errors
 from ._c import Record, ffi, lib
@@ -53,8 +53,9 @@ class Bounds(Table):
     def _lines(self) -> List[List[str]]:
         """Values beyond a double as powers of e, refusals in the place of the source."""
         lines = super()._lines()
+        sides: Dict[str, Callable[[Any], str]] = {"upper": above, "lower": below}
         for line, row in zip(lines, self.rows):
-            side = {"upper": above, "lower": below}.get(row["kind"], cell)
+            side = sides.get(row["kind"], cell)
             for place, name in ((4, "value"), (5, "ratio")):
                 if row[name] is not None:
                     line[place] = side(row[name])

@@ -1,6 +1,8 @@
 """ls.attack: what tests/cli/attack.sh asks of the program, by calls; rows as the program says them."""
+import json
 import os
 import pathlib
+import re
 import signal
 
 import numpy as np
@@ -111,7 +113,34 @@ def test_files_that_nobody_named(file, monkeypatch, tmp_path):
     assert found.at(3).X.shape == (3, 1) and pathlib.Path(found[0]["input"]).exists()
     one = ls.attack(file, length=2, radius=1.0, **QUICK)
     del found
-    assert not list(tmp_path.glob("lipscope-*")) and one.X.shape == (2, 1)
+    assert len(list(tmp_path.glob("lipscope-*"))) == 1 and one.X.shape == (2, 1)  # for the page of this one
+    del one
+    with pytest.raises(ls.LipscopeError):
+        ls.attack(file, radius=1e80, length=5)
+    assert not list(tmp_path.glob("lipscope-*"))
+
+
+def told(page):
+    """The run that a page is of."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.S)[1])["runs"][0]
+
+
+def test_pages(file, tmp_path):
+    """Of what was found of a layer file and of a model, with or without files of theirs: the lengths, and what was attacked."""
+    several = ls.attack(file, lengths=[2, 3], radius=1.0, **QUICK)
+    last, sigma = several.at(3), [row["sigma"] for row in several]
+    run = told(several.report(tmp_path / "several.html"))
+    assert run["command"] == "attack" and run["settings"]["told"]["model"] == str(file)
+    assert run["columns"]["n"] == [2, 3] and run["columns"]["sigma"] == pytest.approx(sigma, rel=1e-12)
+    del several
+    assert told(last.report(tmp_path / "last.html"))["columns"]["n"] == [2, 3]
+    one = ls.attack(NANO, layer=1, length=4, domain="norm", out=tmp_path / "one.st", **QUICK)
+    run = told(one.report(tmp_path / "one.html"))
+    assert run["settings"]["told"]["model"] == NANO and run["settings"]["layer"] == 1 and run["count"] == 1
+    one = ls.attack(NANO, layer=1, length=5, domain="norm", run=tmp_path / "one.db", **QUICK)
+    assert told(one.report(tmp_path / "one.html"))["file"] == str(tmp_path / "one.db")
+    with pytest.raises(ls.Unusable, match="a layer in memory has no run"):
+        ls.attack(ls.Layer(ONE, ONE, ONE), length=3, radius=1.0, **QUICK).report(tmp_path / "none.html")
 
 
 @pytest.mark.parametrize("options,words", [
