@@ -17,9 +17,23 @@ static double seconds_left(const attack_teller *t) {
     return least > 0.0 ? least : 0.0;
 }
 
-/* One estimate of long work, when the first climbs say how fast it goes. */
+static const double long_work = 30.0; /* seconds */
+
+/* One estimate of long work, by its size. */
+static void tell_plan(void *ctx, double seconds) {
+    attack_teller *t = ctx;
+    char text[CLI_NUMBER];
+    const int known = t->limit > 0.0 && t->limit < seconds;
+    if (!(seconds > long_work && seconds < 1e12)) return;
+    t->estimated = 1;
+    if (!known && !t->common->quiet)
+        cli_note(t->self, "about %s; --seconds S ends it before",
+                 cli_duration(seconds, text));
+}
+
+/* Where that was too low, when the first climbs say how fast it goes. */
 static void estimate(attack_teller *t) {
-    const double early = 0.02, long_work = 30.0, trial = 2.0;
+    const double early = 0.02, trial = 2.0;
     char text[CLI_NUMBER];
     if (t->estimated || !(t->done > early) || cli_seconds() - t->climbs < trial) return;
     t->estimated = 1;
@@ -61,6 +75,7 @@ void attack_teller_begin(attack_teller *t, const cli_command *self,
     cli_progress_begin(&t->line, common);
     set->stop = cli_interrupted;
     set->progress = tell;
+    set->plan = tell_plan;
     set->share = tell_share;
     set->written = say_written;
     set->ctx = t;

@@ -165,7 +165,9 @@ typedef struct {
     const char *command_line; /* told there, for people; or NULL                         */
     int (*stop)(void *ctx);   /* nonzero: LIPSC_E_STOPPED, with the best so far          */
     void (*progress)(void *ctx, size_t n, const char *doing, long evaluations, double best);
-    void (*share)(void *ctx, double done); /* 0 to 1, of the work at most; or NULL       */
+    void (*plan)(void *ctx, double seconds); /* before the first search: what all will
+                                              * take, roughly; or NULL                   */
+    void (*share)(void *ctx, double done);   /* 0 to 1, of the work at most; or NULL     */
     void (*written)(void *ctx, const char *path); /* a file is there                     */
     void *ctx;
 } lipsc_attacks_settings;

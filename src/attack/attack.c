@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attack/plan.h"
 #include "attack/search.h"
 #include "backend/backend.h"
 #include "core/clock.h"
@@ -74,9 +75,18 @@ void lipsc_search_tell(const lipsc_search *s) {
 
 /* ---- The search --------------------------------------------------------------------- */
 
+int lipsc_attack_dense(const lipsc_layer *layer, size_t n) {
+    const size_t order = 100;
+    return n <= order && n * layer->d <= order && n * lipsc_layer_width(layer) <= order;
+}
+
+static size_t restarts_of(const lipsc_attack_settings *set, int dense) {
+    enum { FEW = 8, MANY = 32 };
+    return set->restarts ? set->restarts : dense ? MANY : FEW;
+}
+
 lipsc_status lipsc_search_open(const lipsc_layer *layer, const lipsc_attack_settings *set,
                                lipsc_search *s, lipsc_error *err) {
-    enum { DENSE_ORDER = 100 };
     memset(s, 0, sizeof *s);
     s->set = set;
     s->doing = "";
@@ -91,7 +101,7 @@ lipsc_status lipsc_search_open(const lipsc_layer *layer, const lipsc_attack_sett
     if (!lipsc_mul_size(set->n, lipsc_layer_width(s->layer), &s->out))
         return lipsc_fail(err, LIPSC_E_RANGE, "an input of %zu tokens is too large",
                           set->n);
-    s->dense = s->in <= DENSE_ORDER && s->out <= DENSE_ORDER;
+    s->dense = lipsc_attack_dense(s->layer, set->n);
     lipsc_search_precision(s, set->dtype);
     const size_t size = s->region.size * sizeof(double);
     s->X = lipsc_alloc(s->in, sizeof *s->X);
@@ -164,6 +174,12 @@ static size_t race_iterations(size_t count, size_t iterations) {
     }
 }
 
+size_t lipsc_attack_iterations(const lipsc_layer *layer, const lipsc_attack_settings *set) {
+    const size_t count = restarts_of(set, lipsc_attack_dense(layer, set->n));
+    return race_iterations(count, set->iterations) +
+           (set->dtype == LIPSC_F64 ? 0 : set->iterations / 2);
+}
+
 static lipsc_status race(lipsc_search *s, size_t count, lipsc_climb *climbs) {
     size_t rounds = race_rounds(count);
     lipsc_status status = LIPSC_OK;
@@ -233,9 +249,8 @@ static lipsc_status anneal(lipsc_search *s, size_t count, lipsc_climb *climbs) {
 }
 
 static lipsc_status search(lipsc_search *s) {
-    enum { FEW = 8, MANY = 32 };
     const double narrow = 100.0; /* scores from which ridges are too narrow to climb */
-    const size_t count = s->set->restarts ? s->set->restarts : s->dense ? MANY : FEW;
+    const size_t count = restarts_of(s->set, s->dense);
     lipsc_climb *climbs = lipsc_alloc_zero(count, sizeof *climbs);
     lipsc_status status = climbs ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t i = 0; !status && i < count; i++) status = lipsc_climb_new(s, &climbs[i]);

@@ -9,6 +9,7 @@
 #include "core/vector.h"
 #include "ranks/deal.h"
 #include "study/attacks.h"
+#include "study/needs.h"
 
 /* ---- What is told and asked meanwhile ------------------------------------------------ */
 
@@ -143,19 +144,39 @@ static lipsc_status search(attacks *a, lipsc_attack_settings *aim, attack_find *
     return status == LIPSC_E_STOPPED && a->late && out->found.X ? LIPSC_OK : status;
 }
 
-lipsc_status attack_search(attacks *a, size_t i, attack_find *out, lipsc_error *err) {
+static lipsc_attack_settings wanted(const attacks *a, size_t n) {
     const lipsc_attacks_settings *s = a->set;
     lipsc_attack_settings aim;
-    double given;
-    *out = (attack_find){.row.n = LIPSC_NONE};
-    begin_clock(a, i);
     lipsc_attack_defaults(&aim);
+    aim.n = n;
     aim.seed = s->seed;
     aim.device = a->place->set.device;
     aim.dtype = a->dtype;
     aim.tol = s->tol;
     aim.iterations = s->iterations;
     aim.restarts = s->restarts;
+    return aim;
+}
+
+/* Ranks take a length each; the longest is nobody's share but one's. */
+double attack_seconds(const attacks *a) {
+    const int threads = lipsc_device_threads(a->place->set.device);
+    double all = 0.0, longest = 0.0;
+    for (size_t i = 0; i < a->out->count; i++) {
+        const lipsc_attack_settings aim = wanted(a, a->lengths[i]);
+        if (a->known[i]) continue;
+        const double one = lipsc_study_attack_seconds(&a->place->layer, &aim, threads);
+        all += one;
+        longest = lipsc_max(longest, one);
+    }
+    return lipsc_max(longest, all / (double)lipsc_ranks_count(a->place->set.ranks));
+}
+
+lipsc_status attack_search(attacks *a, size_t i, attack_find *out, lipsc_error *err) {
+    lipsc_attack_settings aim = wanted(a, a->lengths[i]);
+    double given;
+    *out = (attack_find){.row.n = LIPSC_NONE};
+    begin_clock(a, i);
     lipsc_status status = attack_aim(a, a->n, &aim, err);
     if (!status) status = find_given(a, &aim, &given, err);
     if (status) return status;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "backend/backend.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/mem.h"
@@ -126,6 +127,14 @@ static int asked_to_stop(void *ctx) {
     return set->stop && set->stop(set->ctx);
 }
 
+/* Of a GPU nothing is known before. */
+static void tell_plan(const attacks *a) {
+    const lipsc_place *p = a->place;
+    const int of_cpu = !lipsc_device_table(p->set.device)->batch_tokens;
+    if (a->set->plan && of_cpu && !lipsc_ranks_number(p->set.ranks))
+        a->set->plan(a->set->ctx, attack_seconds(a));
+}
+
 static lipsc_status deal_lengths(attacks *a, lipsc_error *err) {
     const lipsc_deal deal = {.count = a->out->count,
                              .cost = lipsc_ranks_count(a->place->set.ranks) > 1 ? a->cost
@@ -182,6 +191,7 @@ lipsc_status lipsc_place_attack(lipsc_place *place, const lipsc_attacks_settings
     lipsc_status status = begin(&a, err);
     const int threads = omp_get_max_threads(); /* the dense algebra follows OpenMP */
     omp_set_num_threads(lipsc_device_threads(place->set.device));
+    if (!status) tell_plan(&a);
     if (!status) status = deal_lengths(&a, err);
     omp_set_num_threads(threads);
     a.slopes = room->slopes = lipsc_alloc(out->count, sizeof *room->slopes);

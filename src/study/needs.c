@@ -1,6 +1,7 @@
 /* needs.c - what a sweep needs: the memory that it keeps to, and the time. */
 #include "study/needs.h"
 
+#include "attack/plan.h"
 #include "backend/backend.h"
 #include "core/clock.h"
 #include "core/extreme.h"
@@ -102,13 +103,18 @@ static double share_of(double operations, lipsc_dtype dtype, int threads) {
     return operations / (lipsc_study_speed(dtype) * lipsc_max(1.0, threads));
 }
 
-/* Of a pair of products with J and its transpose; projections and, in each head, products
+/* Of a pair of products with J and its transpose: projections and, in each head, products
  * as long as the window squared. */
+static double pair_operations(const lipsc_layer *layer, size_t n) {
+    const double tokens = (double)n, d = (double)layer->d;
+    const double wide = (double)layer->heads * (double)(layer->key_dim + layer->value_dim);
+    return 8.0 * tokens * wide * (d + tokens);
+}
+
 double lipsc_study_solve_seconds(const lipsc_layer *layer, size_t n, lipsc_dtype dtype,
                                  int threads) {
-    const double tokens = (double)n, d = (double)layer->d, pairs = 30.0;
-    const double wide = (double)layer->heads * (double)(layer->key_dim + layer->value_dim);
-    return share_of(pairs * 8.0 * tokens * wide * (d + tokens), dtype, threads);
+    const double pairs = 30.0;
+    return share_of(pairs * pair_operations(layer, n), dtype, threads);
 }
 
 /* In units of a product in double, in each head: eigenvalues of matrices of the width, and
@@ -120,4 +126,21 @@ double lipsc_study_bounds_seconds(const lipsc_layer *layer, size_t n, size_t rad
         11.0 * d * d * d + 270.0 * tokens * d * d + 220.0 * tokens * tokens * d;
     return share_of((double)layer->heads * head * (1.0 + (double)radii / others), LIPSC_F64,
                     threads);
+}
+
+/* Facts of every head; constructions of every head; iterations.  As was timed for 16 to 256
+ * tokens of widths 192 and 768, and for small layers, whose pairs are all found at once.
+ * Products of one window keep few threads busy. */
+double lipsc_study_attack_seconds(const lipsc_layer *layer,
+                                  const lipsc_attack_settings *set, int threads) {
+    const double heads = (double)layer->heads, d = (double)layer->d, most_threads = 4.0;
+    const double iterations = (double)lipsc_attack_iterations(layer, set);
+    const double facts = 100.0 * heads * d * d * d;
+    const double order = (double)set->n * lipsc_max(d, (double)lipsc_layer_width(layer));
+    const int busy = (int)lipsc_min(threads, most_threads);
+    if (lipsc_attack_dense(layer, set->n))
+        return share_of(facts + 300.0 * iterations * order * order * order, LIPSC_F64, 1);
+    return share_of(facts, LIPSC_F64, busy) +
+           share_of((150.0 * heads + 14.0 * iterations) * pair_operations(layer, set->n),
+                    set->dtype, busy);
 }

@@ -2,6 +2,7 @@
 #ifndef LIPSC_STUDY_NEEDS_H
 #define LIPSC_STUDY_NEEDS_H
 
+#include "lipscope/attack.h"
 #include "lipscope/study.h"
 
 /* Which weights are made ready depends on these. */
@@ -44,5 +45,8 @@ double lipsc_study_solve_seconds(const lipsc_layer *layer, size_t n, lipsc_dtype
                                  int threads);
 double lipsc_study_bounds_seconds(const lipsc_layer *layer, size_t n, size_t radii,
                                   int threads);
+/* And of the search of n tokens with the precision, restarts and iterations of `set`. */
+double lipsc_study_attack_seconds(const lipsc_layer *layer,
+                                  const lipsc_attack_settings *set, int threads);
 
 #endif

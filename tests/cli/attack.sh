@@ -65,9 +65,31 @@ less "$here" "$(row sigma)"
 run 0 attack multi --num-heads 4 --kv-heads 2 --domain around --radius 0.1 --restarts 1 --iterations 1 -o a2.st -q
 near "$(awk '$1 == "n" { getline; print $2 }' out)" "$here" 5e-3
 # --seconds ends it with the best so far, which is done and not interrupted
+# (without it this would take hours)
+began=$(date +%s)
 run 0 attack multi --num-heads 4 --kv-heads 2 --length 40 --radius 30 --iterations 100000 --restarts 500 \
-    --seconds 0.3 -o late.st -q --format tsv
+    --seconds 0.3 -o late.st --progress always --format tsv
+[ $(($(date +%s) - began)) -lt 60 ] || fail "--seconds 0.3 ended after a minute"
+less 1e-3 "$(row sigma)"
+has err " left"
+! grep -q "lipscope attack: .*about" err || fail "an estimate where the time is given: $(cat err)"
 run 0 check late.st
+# one estimate before the first climb, where the work is long; none of short work
+"$bin" attack multi --num-heads 4 --kv-heads 2 --length 40 --radius 30 --iterations 100000 --restarts 500 \
+    -o long.st --progress always >out 2>err &
+pid=$!
+for i in $(seq 600); do
+    grep -q "climbing" err && break
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.1
+done
+kill -TERM $pid 2>/dev/null
+wait $pid 2>/dev/null
+tr '\r' '\n' <err | head -1 >first
+grep -q "^lipscope attack: about [0-9.]* \(s\|min\|h\); --seconds S ends it before" first || fail "no estimate first: $(cat err)"
+[ "$(grep -c "about" err)" = 1 ] || fail "not one estimate: $(cat err)"
+run 0 attack G1 --radius 1 --restarts 2 --iterations 5 --progress always -o short.st
+! grep -q "about" err || fail "an estimate of short work: $(cat err)"
 run 2 attack G1 --seconds 0
 run 0 attack G1 --domain sphere --length 4 -o s.st -q --format tsv
 near "$(row radius)" 1 1e-12 # the longest token of the file

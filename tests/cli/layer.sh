@@ -79,6 +79,23 @@ has err "sigma 2.99371624863"
 has err "exceeds --max-sigma 2.5"
 has out "sigma" # the row is printed all the same
 
+# one estimate before the solve, where it is long; none of a short one
+"$make" vast vast && "$make" multi multi || exit 1
+"$bin" layer vast --num-heads 4 --kv-heads 2 --threads 1 --progress always >out 2>err &
+pid=$!
+for i in $(seq 600); do
+    grep -q "lipscope layer: about" err && break
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.1
+done
+kill -KILL $pid 2>/dev/null # at once, without what was reached
+wait $pid 2>/dev/null
+tr '\r' '\n' <err | head -1 >first
+grep -q "^lipscope layer: about [0-9.]* \(s\|min\|h\)" first || fail "no estimate first: $(cat err)"
+rm vast
+run 0 layer multi --num-heads 4 --kv-heads 2 --progress always
+! grep -q "lipscope layer: about" err || fail "an estimate of a short solve"
+
 # what is left of a solve, as its residual falls
 run 0 export builtin:gpt2-nano --layer 3 --text builtin:lighthouse --length 400 -o long.safetensors -q
 run 0 layer long.safetensors --progress always

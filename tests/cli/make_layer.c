@@ -68,17 +68,20 @@ static const char *const kinds[] = {
     "bad-shape",   /* K with a row too few                    */
     "no-value",    /* V missing                               */
     "no-input",    /* X missing                               */
-    "long"         /* many tokens                             */
+    "long",        /* many tokens                             */
+    "vast"         /* and wide heads: a solve takes minutes   */
 };
 
 static int write_random(const char *kind, const char *path) {
-    const size_t size = strcmp(kind, "long") ? 1 : 8, n = size > 1 ? 12001 : 21;
+    const size_t wide = strcmp(kind, "vast") ? 1 : 8;
+    const size_t size = strcmp(kind, "long") && wide == 1 ? 1 : 8;
+    const size_t n = size > 1 ? 12001 : 21;
     const lipsc_sample_shape shape = {.n = n,
                                       .d = 10 * size,
                                       .heads = 4,
                                       .kv_heads = 2,
-                                      .key_dim = 5,
-                                      .value_dim = 3,
+                                      .key_dim = 5 * wide,
+                                      .value_dim = 3 * wide,
                                       .out_dim = 8 * size,
                                       .query_spread = 0.5,
                                       .output_spread = 0.4,
