@@ -60,6 +60,11 @@ void cli_teller_plan(const cli_teller *t, lipsc_study *study, lipsc_device *devi
 /* ---- Claims ---------------------------------------------------------------------------
  */
 
+static void say_plan(void *ctx, double seconds) {
+    cli_teller *t = ctx;
+    cli_progress_plan(&t->progress, t->self, seconds);
+}
+
 static void say_part(void *ctx, const char *title) {
     const cli_teller *t = ctx;
     if (!t->common->quiet) fprintf(stderr, "%s\n", title);
@@ -85,6 +90,7 @@ void cli_teller_claims(cli_teller *t, const cli_command *self, const cli_common 
     set->stop = told.stop;
     set->progress = told.progress;
     set->remark = told.remark;
+    set->plan = say_plan;
     set->part = say_part;
     set->doing = say_doing;
     set->sweep = say_sweep;

@@ -95,6 +95,9 @@ typedef struct {
     /* who is told; each may be NULL.  stop is asked often and by several threads: nonzero
      * ends the work with LIPSC_E_STOPPED, and the same settings go on from there. */
     int (*stop)(void *ctx);
+    void (*plan)(void *ctx, double seconds);      /* before all: what is not in the run file
+                                                   * will take, roughly; not exact to a factor
+                                                   * of two or three                          */
     void (*part)(void *ctx, const char *title);   /* a part, or a sweep of one, begins    */
     void (*doing)(void *ctx, const char *what);   /* NULL: nothing at the moment          */
     void (*sweep)(void *ctx, lipsc_study *study); /* is planned and begins               */

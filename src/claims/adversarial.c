@@ -7,6 +7,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/extreme.h"
 #include "core/error.h"
 #include "core/mem.h"
@@ -119,9 +120,15 @@ typedef struct {
     double *x;    /* (2, d): outlier and crowd               */
     double delta; /* by how much the crowd prefers the outlier */
     size_t step, count;
+    double left;            /* work of the lengths that are not done, in some unit      */
+    double seconds, priced; /* of those that are done, and the work that was           */
 } sheet;
 
 static size_t length_of(const sheet *s, size_t i) { return 2 + i * s->step; }
+
+static double work_of(const sheet *s, size_t n) {
+    return (double)n * (double)(n + s->layer->d);
+}
 
 static void key_of(const sheet *s, size_t n, char key[160]) {
     snprintf(key, 160, "%s: n=%zu", s->named, n);
@@ -189,8 +196,23 @@ static lipsc_status measure_at(const claims_work *r, const sheet *s, size_t n, i
     return status;
 }
 
+/* How far it is; how long a length takes is known from those without a proof.  What other
+ * ranks have done is not known. */
+static void tell(claims_work *r, sheet *s, size_t n, int proved, double seconds) {
+    s->left -= work_of(s, n);
+    if (!proved) {
+        s->seconds += seconds;
+        s->priced += work_of(s, n);
+    }
+    if (s->priced > 0.0 && lipsc_ranks_count(r->set->ranks) < 2)
+        claims_doing(r, "%s, n = %zu  about %.0f s left", s->named, n,
+                     s->seconds / s->priced * lipsc_max(0.0, s->left) / r->threads);
+    else
+        claims_doing(r, "%s, n = %zu", s->named, n);
+}
+
 /* NULL: something went wrong, which r knows. */
-static json_t *compute_length(claims_work *r, const sheet *s, size_t i) {
+static json_t *compute_length(claims_work *r, sheet *s, size_t i) {
     double value[3] = {NAN, NAN, NAN};
     const size_t n = length_of(s, i);
     lipsc_svd_info how;
@@ -201,7 +223,10 @@ static json_t *compute_length(claims_work *r, const sheet *s, size_t i) {
 #pragma omp critical(claims_run)
     stopped = claims_stopped(r);
     if (stopped) return NULL;
-    const lipsc_status status = measure_at(r, s, n, i + 1 == s->count, value, &how, &err);
+    const int prove = i + 1 == s->count;
+    const double begin = lipsc_seconds();
+    const lipsc_status status = measure_at(r, s, n, prove, value, &how, &err);
+    const double seconds = lipsc_seconds() - begin;
     key_of(s, n, key);
 #pragma omp critical(claims_run)
     {
@@ -210,7 +235,7 @@ static json_t *compute_length(claims_work *r, const sheet *s, size_t i) {
         } else {
             row = make_row(s, n, value, &how);
             claims_store(r, key, json_incref(row));
-            claims_doing(r, "%s, n = %zu", s->named, n);
+            tell(r, s, n, prove, seconds);
         }
     }
     return row;
@@ -248,6 +273,7 @@ static void compute_lengths(claims_work *r, sheet *s) {
         key_of(s, length_of(s, i), key);
         json_t *row = claims_get(r, key);
         l.known[i] = row != NULL;
+        if (!row) s->left += work_of(s, length_of(s, i));
         json_decref(row);
     }
     if (!claims_together(r)) return;

@@ -132,6 +132,8 @@ void claims_fail(claims_work *r, lipsc_status status, const lipsc_error *err);
 int claims_stopped(claims_work *r); /* failed or interrupted: leave */
 /* What is worked on. */
 void claims_doing(claims_work *r, const char *what, ...) CLAIMS_PRINTF(2);
+/* plan.c: what the parts that are open will take, roughly. */
+double claims_seconds(claims_work *r, const char open[LIPSC_CLAIM_PARTS]);
 /* Whether trial t of so many is made; tells how far they are, and what time is left. */
 int claims_going(claims_work *r, size_t t, size_t trials);
 

@@ -206,11 +206,21 @@ static void run_dealt(claims_work *r) {
     lipsc_release(all.known);
 }
 
+static void tell_plan(claims_work *r) {
+    char open[LIPSC_CLAIM_PARTS] = {0};
+    if (!r->set->plan || !claims_leads(r)) return;
+    for (int cells = 0; cells < 2; cells++)
+        for (const claims_entry *c = NULL; (c = next_computation(r, c, cells));)
+            if (!computed(r, c)) open[c->part] = 1;
+    if (!r->status) r->set->plan(r->set->ctx, claims_seconds(r, open));
+}
+
 /* Every computation of the table once; those that keep cells, which stand last, share them
  * among the ranks. */
 static void run_claims(claims_work *r) {
     const claims_entry *claim = NULL;
     r->told = -1;
+    tell_plan(r);
     run_dealt(r);
     while (!claims_stopped(r) && (claim = next_computation(r, claim, 1))) {
         say_part(r, claim);
@@ -270,6 +280,7 @@ static lipsc_claims_settings quietly(const lipsc_claims_settings *set) {
     lipsc_claims_settings own = *set;
     if (!lipsc_ranks_number(set->ranks)) return own;
     own.part = own.doing = NULL;
+    own.plan = NULL;
     own.sweep = NULL;
     own.progress = NULL;
     own.remark = NULL;
