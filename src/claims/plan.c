@@ -49,7 +49,7 @@ static double threads_of(const claims_work *r, lipsc_claim_part part) {
 double claims_seconds(claims_work *r, const char open[LIPSC_CLAIM_PARTS]) {
     const double speed = lipsc_study_speed(LIPSC_F64);
     double seconds = 0.0;
-    for (int part = 0; part < LIPSC_CLAIM_PARTS; part++)
+    for (lipsc_claim_part part = 0; part < LIPSC_CLAIM_PARTS; part++)
         if (open[part])
             seconds += timed[part][!r->set->quick] * 1e9 * times_larger(r, part) /
                        (speed * threads_of(r, part));
