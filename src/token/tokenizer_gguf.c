@@ -257,8 +257,8 @@ static size_t all_pairs(const source *s, merge *list) {
 static json_t *merges_by_score(const source *s) {
     const size_t count = all_pairs(s, NULL);
     merge *list = lipsc_alloc(count, sizeof *list);
-    json_t *merges = list ? json_array() : NULL;
-    if (!merges) return NULL;
+    if (!list) return NULL;
+    json_t *merges = json_array();
     all_pairs(s, list);
     if (count) qsort(list, count, sizeof *list, by_score);
     for (size_t m = 0; m < count; m++) {
@@ -277,8 +277,9 @@ static lipsc_status describe_sentencepiece(const source *s, json_t **root) {
     lipsc_gguf_list scores;
     if (!lipsc_gguf_array(s->gguf, "tokenizer.ggml.scores", &scores))
         return fail(s, "has no tokenizer.ggml.scores, so its merges are not known");
-    json_t *merges = merges_by_score(s), *before = json_array(), *after = json_array();
+    json_t *merges = merges_by_score(s);
     if (!merges) return no_memory(s);
+    json_t *before = json_array(), *after = json_array();
     lipsc_gguf_number(s->gguf, "tokenizer.ggml.unknown_token_id", &unknown);
     json_t *unk = unknown >= 0 ? json_array_get(s->tokens, (size_t)unknown) : NULL;
     if (prefix)
@@ -305,7 +306,8 @@ static lipsc_status describe_sentencepiece(const source *s, json_t **root) {
 
 /* ---- WordPiece ----------------------------------------------------------------------- */
 
-/* GGUF marks the beginning of words where BERT's own files mark continuations. */
+/* GGUF marks the beginning of words where BERT's own files mark continuations.  NULL: no
+ * memory. */
 static json_t *bert_vocabulary(const source *s) {
     static const char mark[] = "\xe2\x96\x81";
     json_t *vocab = json_object(), *token;
@@ -314,7 +316,10 @@ static json_t *bert_vocabulary(const source *s) {
         const char *text = json_string_value(token);
         const size_t size = strlen(text), marked = sizeof mark - 1;
         char *name = lipsc_alloc(size + 3, 1);
-        if (!name) break;
+        if (!name) {
+            json_decref(vocab);
+            return NULL;
+        }
         if (!strncmp(text, mark, marked))
             snprintf(name, size + 3, "%s", text + marked);
         else if (text[0] == '[' && text[size - 1] == ']')
@@ -342,6 +347,7 @@ static int has_capitals(json_t *vocab) {
 
 static lipsc_status describe_wordpiece(const source *s, json_t **root) {
     json_t *vocab = bert_vocabulary(s);
+    if (!vocab) return no_memory(s);
     const int lower = !has_capitals(vocab);
     json_t *post = around(s, 1, "tokenizer.ggml.cls_token_id", 1,
                           "tokenizer.ggml.seperator_token_id"); /* spelled so there */

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +30,17 @@ static void *living[PLACES]; /* those of our own code that were not freed yet */
 static size_t alive;
 static long made, fails_at, fails_last; /* the k-th one, counted from 1; 0: none fails */
 
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* of attack's threads */
+
 static int due(void) {
+    pthread_mutex_lock(&one_at_a_time);
     made++;
-    return fails_at && made >= fails_at && made <= fails_last;
+    const int fails = fails_at && made >= fails_at && made <= fails_last;
+    pthread_mutex_unlock(&one_at_a_time);
+    return fails;
 }
 
-static void *born(void *p) {
+static void *note(void *p) {
     size_t at = ((uintptr_t)p >> 4) % PLACES;
     if (!p) return NULL;
     while (living[at]) at = (at + 1) % PLACES;
@@ -43,8 +49,15 @@ static void *born(void *p) {
     return p;
 }
 
+static void *born(void *p) {
+    pthread_mutex_lock(&one_at_a_time);
+    note(p);
+    pthread_mutex_unlock(&one_at_a_time);
+    return p;
+}
+
 /* What others allocated is not among them. */
-static void died(const void *p) {
+static void strike(const void *p) {
     size_t at = ((uintptr_t)p >> 4) % PLACES;
     while (living[at] && living[at] != p) at = (at + 1) % PLACES;
     if (!p || !living[at]) return;
@@ -54,8 +67,14 @@ static void died(const void *p) {
         void *moved = living[next];
         living[next] = NULL;
         alive--;
-        born(moved);
+        note(moved);
     }
+}
+
+static void died(const void *p) {
+    pthread_mutex_lock(&one_at_a_time);
+    strike(p);
+    pthread_mutex_unlock(&one_at_a_time);
 }
 
 static void *none(void) {
