@@ -75,16 +75,8 @@ has err " left"
 ! grep -q "lipscope attack: .*about" err || fail "an estimate where the time is given: $(cat err)"
 run 0 check late.st
 # one estimate before the first climb, where the work is long; none of short work
-"$bin" attack multi --num-heads 4 --kv-heads 2 --length 40 --radius 30 --iterations 100000 --restarts 500 \
-    -o long.st --progress always >out 2>err &
-pid=$!
-for i in $(seq 600); do
-    grep -q "climbing" err && break
-    kill -0 $pid 2>/dev/null || break
-    sleep 0.1
-done
-kill -TERM $pid 2>/dev/null
-wait $pid 2>/dev/null
+until_said "climbing" attack multi --num-heads 4 --kv-heads 2 --length 40 --radius 30 --iterations 100000 --restarts 500 \
+    -o long.st --progress always
 tr '\r' '\n' <err | head -1 >first
 grep -q "^lipscope attack: about [0-9.]* \(s\|min\|h\); --seconds S ends it before" first || fail "no estimate first: $(cat err)"
 [ "$(grep -c "about" err)" = 1 ] || fail "not one estimate: $(cat err)"

@@ -22,6 +22,23 @@ run() {
     }
 }
 
+# until_said PATTERN ARGS...: the program, killed when it has said that on standard error (./err)
+until_said() {
+    words=$1
+    shift
+    : >err # what the last one said is not taken for it
+    "$bin" "$@" >out 2>err &
+    pid=$!
+    for i in $(seq 600); do
+        grep -q "$words" err && break
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -KILL $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    grep -q "$words" err || { fail "'$words' was not said:"; sed 's/^/    /' err; }
+}
+
 # has FILE TEXT: a line that contains the text as it is
 has() { grep -qF -e "$2" "$1" || { fail "no '$2' in $1:"; sed 's/^/    /' "$1"; }; }
 # is FILE TEXT: the whole file, without its last newline

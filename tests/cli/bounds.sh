@@ -164,16 +164,7 @@ for name in data-columns data-rows data-joint; do
 done
 
 # one estimate before the work, where it is long
-"$bin" bounds random:gpt2 --layer 0 --text builtin:lighthouse --length 1000 --threads 1 --progress always >out 2>err &
-pid=$!
-for i in $(seq 600); do
-    grep -q "lipscope bounds: about" err && break
-    kill -0 $pid 2>/dev/null || break
-    sleep 0.1
-done
-kill -KILL $pid 2>/dev/null # a step of it is long
-wait $pid 2>/dev/null
-has err "lipscope bounds: about"
+until_said "lipscope bounds: about" bounds random:gpt2 --layer 0 --text builtin:lighthouse --length 1000 --threads 1 --progress always
 ! grep -q "steps of the bounds" err || fail "the estimate comes after the first steps"
 run 0 bounds builtin:gpt2-nano --layer 0 --text builtin:lighthouse --length 64 --progress always
 has err "steps of the bounds"

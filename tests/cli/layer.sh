@@ -81,15 +81,7 @@ has out "sigma" # the row is printed all the same
 
 # one estimate before the solve, where it is long; none of a short one
 "$make" vast vast && "$make" multi multi || exit 1
-"$bin" layer vast --num-heads 4 --kv-heads 2 --threads 1 --progress always >out 2>err &
-pid=$!
-for i in $(seq 600); do
-    grep -q "lipscope layer: about" err && break
-    kill -0 $pid 2>/dev/null || break
-    sleep 0.1
-done
-kill -KILL $pid 2>/dev/null # at once, without what was reached
-wait $pid 2>/dev/null
+until_said "lipscope layer: about" layer vast --num-heads 4 --kv-heads 2 --threads 1 --progress always
 tr '\r' '\n' <err | head -1 >first
 grep -q "^lipscope layer: about [0-9.]* \(s\|min\|h\)" first || fail "no estimate first: $(cat err)"
 rm vast

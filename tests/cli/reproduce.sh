@@ -159,24 +159,9 @@ for part in split bounds; do
     has err " s left"
     ! grep -q "lipscope reproduce: about" err || fail "an estimate of short work: $(cat err)"
 done
-until_said() { # WORDS ARGS...: killed then
-    words=$1
-    shift
-    "$bin" reproduce --threads 1 --progress always "$@" >out 2>err &
-    pid=$!
-    for i in $(seq 600); do
-        grep -q "$words" err && break
-        kill -0 $pid 2>/dev/null || break
-        sleep 0.1
-    done
-    kill -KILL $pid 2>/dev/null
-    wait $pid 2>/dev/null
-    has err "$words"
-}
-until_said "s left" --only adversarial --out lengths
-tr '\r' '\n' <err | grep -q "^adversarial .*, n = [0-9]*  about [0-9]* s left" || fail "adversarial lengths without what is left: $(cat err)"
+until_said "adversarial .*, n = [0-9]*  about [0-9]* s left" reproduce --threads 1 --progress always --only adversarial --out lengths
 # one estimate of the whole before the first part, where it is long
-until_said "splitting" --out entire --text tide.txt --text tide.txt --text tide.txt --text tide.txt
+until_said "splitting" reproduce --threads 1 --progress always --out entire --text tide.txt --text tide.txt --text tide.txt --text tide.txt
 head -1 err | grep -q "^lipscope reproduce: about [0-9.]* \(s\|min\|h\)" || fail "no estimate first: $(cat err)"
 
 # two texts, and folders in place of what is built in
