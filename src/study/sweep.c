@@ -19,23 +19,12 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/mem.h"
-#include "study/groups.h"
-#include "study/needs.h"
+#include "study/sweep.h"
 #include "study/team.h"
 
 /* Up to here (below a millisecond) a second thread costs more than it brings. */
 static const double small_pair = 5e7;
 
-struct study_sweep {
-    lipsc_study *study;
-    double begin;
-    size_t done, open;           /* cells of this run: finished, and all of them */
-    double done_cost, open_cost; /* the same in operations                       */
-    study_kind kind;
-    int beginnings; /* of a window are what windows of these tokens alone are   */
-    int status;     /* lipsc_status of the first failure, which ends it         */
-    lipsc_error err;
-};
 typedef struct study_sweep sweep;
 
 static int ended(sweep *s) {
@@ -165,18 +154,16 @@ lipsc_status lipsc_sweep_status(const study_sweep *s, lipsc_error *err) {
     return (lipsc_status)s->status;
 }
 
-/* Whether what g needs is the beginning of a window that has been there. */
-static int follows(const sweep *s, const study_group *g, const study_group *leader) {
+int lipsc_sweep_follows(const sweep *s, const study_group *g, const study_group *leader) {
     return s->beginnings && leader && leader->acts && g->start == leader->start &&
            g->n <= leader->n && g->last <= leader->last;
 }
 
-/* Runs the window through the layers of the span, or as far as a cell needs it.  leader: a
- * window of the same threads that is through, or NULL. */
+/* Runs the window through the layers of the span, or as far as a cell needs it. */
 static lipsc_status pass_span(sweep *s, study_group *g, const study_group *leader,
                               study_span at, int threads, lipsc_error *err) {
     lipsc_study *study = s->study;
-    if (follows(s, g, leader)) {
+    if (lipsc_sweep_follows(s, g, leader)) {
         lipsc_acts_free(g->acts);
         g->acts = NULL;
         return lipsc_acts_first(study->model, leader->acts, g->n, &g->acts, err);
@@ -194,8 +181,8 @@ static lipsc_status pass_span(sweep *s, study_group *g, const study_group *leade
     return status;
 }
 
-static void compute_window(sweep *s, study_group *g, const study_group *leader,
-                           study_span at, int threads) {
+void lipsc_sweep_window(sweep *s, study_group *g, const study_group *leader, study_span at,
+                        int threads) {
     lipsc_error err;
     if (ended(s) || lipsc_study_stopped(s->study)) return;
     const double begin = lipsc_seconds();
@@ -205,8 +192,7 @@ static void compute_window(sweep *s, study_group *g, const study_group *leader,
     s->study->times.forward += threads * (lipsc_seconds() - begin);
 }
 
-/* Behind the cells of a span. */
-static void leave_span(study_group *g, study_span at) {
+void lipsc_sweep_leave(study_group *g, study_span at) {
     if (!g->acts) return;
     if (g->last >= at.to) {
         lipsc_acts_forget(g->acts);
@@ -216,8 +202,7 @@ static void leave_span(study_group *g, study_span at) {
     g->acts = NULL;
 }
 
-/* Cells of the same layer and head. */
-static void compute_cells(sweep *s, size_t count, study_job *job, int threads) {
+void lipsc_sweep_cells(sweep *s, size_t count, study_job *job, int threads) {
     if (ended(s)) return;
     if (lipsc_study_stopped(s->study)) {
         const lipsc_error err = {.text = "interrupted"};
@@ -235,140 +220,17 @@ static void compute_cells(sweep *s, size_t count, study_job *job, int threads) {
     }
 }
 
-/* ---- Short windows together ---------------------------------------------------------- */
-
-/* Their products are made together up to that many windows and tokens: a weight that was
- * read serves all of them, and there is enough of them to fill the register kernels. */
-enum { MOST_WINDOWS = 16, MOST_TOKENS = 512 };
-typedef struct {
-    size_t windows, tokens;
-} limit;
-
-/* Few enough that every thread has several batches, or as many as keep a device busy whose
- * products no thread makes. */
-static limit most_together(const sweep *s, size_t open) {
-    const lipsc_map_kind map = s->study->set.map;
-    const size_t wanted = lipsc_device_table(s->study->set.device)->batch_tokens;
-    const size_t fair = open / (4 * (size_t)s->study->threads);
-    if (map != LIPSC_MAP_HEADS && map != LIPSC_MAP_ATTENTION) return (limit){1, SIZE_MAX};
-    if (wanted) return (limit){SIZE_MAX, wanted};
-    return (limit){fair < MOST_WINDOWS ? fair : MOST_WINDOWS, MOST_TOKENS};
-}
-
-/* Whether one more of so many tokens is too much for a batch, which has one at least. */
-static int is_full(limit most, size_t windows, size_t tokens) {
-    return windows && (windows >= most.windows || tokens > most.tokens);
-}
-
-/* First by layer and head; windows keep their order. */
-static int by_layer_and_head(const void *a, const void *b) {
-    const study_cell *c = ((const study_job *)a)->cell, *d = ((const study_job *)b)->cell;
-    if (c->layer != d->layer) return c->layer < d->layer ? -1 : 1;
-    if (c->head != d->head) return c->head < d->head ? -1 : 1;
-    return c < d ? -1 : c > d;
-}
-
-/* The open cells of these windows, room for all of them. */
-static size_t collect(sweep *s, size_t count, const study_group *groups, study_span at,
-                      study_job *job) {
-    size_t found = 0;
-    for (size_t g = 0; g < count; g++)
-        for (size_t i = 0; i < groups[g].count; i++) {
-            study_cell *cell = &s->study->cells[groups[g].first + i];
-            if (lipsc_group_cell_open(cell, at))
-                job[found++] = (study_job){.cell = cell, .acts = groups[g].acts};
-        }
-    qsort(job, found, sizeof *job, by_layer_and_head);
-    return found;
-}
-
-/* How many, from the first on, have its layer and head and fit into one batch. */
-static size_t same_place(size_t count, const study_job *job, limit most) {
-    size_t same = 0, tokens = 0;
-    for (; same < count && job[same].cell->layer == job->cell->layer &&
-           job[same].cell->head == job->cell->head;
-         same++) {
-        tokens += job[same].cell->n;
-        if (is_full(most, same, tokens)) break;
-    }
-    return same;
-}
-
-/* A thread that has run windows takes their cells first, so that values come early; a
- * thread without a window helps another. */
-static void run_windows(sweep *s, size_t count, study_group *groups, limit most,
-                        study_span at) {
-    size_t room = 0;
-    const study_group *leader = NULL; /* the longest that begins where the next may */
-    for (size_t g = 0; g < count; g++) {
-        compute_window(s, &groups[g], leader, at, 1);
-        if (!follows(s, &groups[g], leader)) leader = &groups[g];
-        room += groups[g].count;
-    }
-    study_job *job = lipsc_alloc(room, sizeof *job);
-    if (!job) {
-        lipsc_error err;
-        fail(s, lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for %zu cells", room), &err);
-    }
-    const size_t cells = job && !ended(s) ? collect(s, count, groups, at, job) : 0;
-    const size_t first = same_place(cells, job, most);
-    if (first) compute_cells(s, first, job, 1); /* before all others */
-    for (size_t i = first, together; i < cells; i += together) {
-        study_job *batch = &job[i];
-        together = same_place(cells - i, batch, most);
-#pragma omp task firstprivate(batch, together)
-        compute_cells(s, together, batch, 1);
-    }
-#pragma omp taskwait
-    lipsc_release(job);
-    for (size_t g = 0; g < count; g++) leave_span(&groups[g], at);
-}
-
-/* How many of the groups, from the first on, go together: those of a batch, and what is
- * left of the windows that begin where its last one does. */
-static size_t windows_together(const sweep *s, size_t count, const study_group *groups,
-                               limit most) {
-    size_t tokens = 0, found = 0;
-    for (; found < count && !groups[found].alone; found++) {
-        const int follower =
-            found && s->beginnings && groups[found].start == groups[found - 1].start;
-        tokens += groups[found].n;
-        if (!follower && is_full(most, found, tokens)) break;
-    }
-    return found;
-}
-
-/* One thread for each batch of groups that are not alone. */
-static void run_side_by_side(sweep *s, size_t count, study_group *groups, size_t open,
-                             study_span at) {
-    const limit most = most_together(s, open);
-#pragma omp parallel num_threads(s->study->threads)
-    {
-        omp_set_num_threads(1); /* of regions inside, vector sums for instance */
-#pragma omp single
-        for (size_t i = 0, next; i < count; i = next) {
-            study_group *g = &groups[i];
-            next = i + 1;
-            if (g->alone) continue;
-            const size_t together = windows_together(s, count - i, g, most);
-            next = i + together;
-#pragma omp task firstprivate(g, together)
-            run_windows(s, together, g, most, at);
-        }
-    }
-}
-
 /* All threads inside each product, unless it is too small for more than one. */
 static void run_in_turn(sweep *s, study_group *g, study_span at) {
     const double together = s->study->set.certify > 0.0 ? 32.0 : 1.0; /* vectors */
     const int threads = together * g->cost < small_pair ? 1 : s->study->threads;
     omp_set_num_threads(threads);
-    compute_window(s, g, NULL, at, threads);
+    lipsc_sweep_window(s, g, NULL, at, threads);
     for (size_t i = 0; i < g->count && g->acts; i++) {
         study_job job = {.cell = &s->study->cells[g->first + i], .acts = g->acts};
-        if (lipsc_group_cell_open(job.cell, at)) compute_cells(s, 1, &job, threads);
+        if (lipsc_group_cell_open(job.cell, at)) lipsc_sweep_cells(s, 1, &job, threads);
     }
-    leave_span(g, at);
+    lipsc_sweep_leave(g, at);
 }
 
 /* ---- Which windows and layers go together -------------------------------------------- */
@@ -379,7 +241,7 @@ static void run_span(sweep *s, size_t count, study_group *groups, study_span at)
     /* a certificate keeps all threads busy, and may need much memory */
     const size_t shared = lipsc_groups_count_shared(s->study, count, groups, at);
     const int all_alone = s->study->set.certify > 0.0 || shared < (size_t)s->study->threads;
-    if (!all_alone) run_side_by_side(s, count, groups, shared, at);
+    if (!all_alone) lipsc_sweep_side_by_side(s, count, groups, shared, at);
     for (size_t i = 0; i < count; i++)
         if (all_alone || groups[i].alone) run_in_turn(s, &groups[i], at);
 }

@@ -1,0 +1,35 @@
+/* sweep.h - a sweep on its way: what the threads that work for it share. */
+#ifndef LIPSC_STUDY_SWEEP_H
+#define LIPSC_STUDY_SWEEP_H
+
+#include "study/groups.h"
+#include "study/team.h"
+
+struct study_sweep {
+    lipsc_study *study;
+    double begin;
+    size_t done, open;           /* cells of this run: finished, and all of them */
+    double done_cost, open_cost; /* the same in operations                       */
+    study_kind kind;
+    int beginnings; /* of a window are what windows of these tokens alone are   */
+    int status;     /* lipsc_status of the first failure, which ends it         */
+    lipsc_error err;
+};
+
+/* Whether what g needs is the beginning of a window that has been there. */
+int lipsc_sweep_follows(const study_sweep *s, const study_group *g,
+                        const study_group *leader);
+/* Runs the window through a span.  leader: one of the same threads that is through, or
+ * NULL. */
+void lipsc_sweep_window(study_sweep *s, study_group *g, const study_group *leader,
+                        study_span at, int threads);
+/* Computes cells of the same layer and head, and keeps their rows. */
+void lipsc_sweep_cells(study_sweep *s, size_t count, study_job *job, int threads);
+/* Behind the cells of a span. */
+void lipsc_sweep_leave(study_group *g, study_span at);
+
+/* side.c: one thread for each batch of groups that are not alone; open: their cells. */
+void lipsc_sweep_side_by_side(study_sweep *s, size_t count, study_group *groups,
+                              size_t open, study_span at);
+
+#endif
