@@ -96,13 +96,15 @@ typedef struct {
     size_t cells, taken;
     study_job *job;
     size_t busy; /* threads that are at it */
+    int through;
 } bundle;
 
 typedef struct {
     sweep *sweep;
     limit most;
     study_span at;
-    size_t count, begun, through; /* bundles */
+    size_t count, begun, through; /* bundles                               */
+    size_t passed;                /* all before this one are through       */
     bundle *bundles;
     pthread_mutex_t lock; /* of all that changes here, not held while computing */
     pthread_cond_t news;  /* there are cells to take, or all are through        */
@@ -131,9 +133,10 @@ static void leave_windows(const side *q, bundle *b) {
 }
 
 /* Under the lock: a bundle with cells that nobody has taken, own if that has some. */
-static bundle *with_cells(const side *q, bundle *own) {
+static bundle *with_cells(side *q, bundle *own) {
     if (own && own->taken < own->cells) return own;
-    for (size_t i = 0; i < q->begun; i++)
+    while (q->passed < q->begun && q->bundles[q->passed].through) q->passed++;
+    for (size_t i = q->passed; i < q->begun; i++)
         if (q->bundles[i].taken < q->bundles[i].cells) return &q->bundles[i];
     return NULL;
 }
@@ -145,6 +148,7 @@ static void leave(side *q, bundle *b) {
     pthread_mutex_unlock(&q->lock);
     leave_windows(q, b);
     pthread_mutex_lock(&q->lock);
+    b->through = 1;
     q->through++;
     if (q->through == q->count) pthread_cond_broadcast(&q->news);
 }
