@@ -11,7 +11,9 @@
  * an ascent by itself (on both sides of such a place it is the larger branch that counts),
  * but the branch followed may be level where another is steep: before a climb ends, the
  * pairs are computed afresh and the steepest combination and every branch near the top are
- * tried. */
+ * tried.
+ *
+ * A walk is a climb that waits for one input at a time to be looked at (climbs.c). */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +28,7 @@ enum { TRIALS = 8 };
 
 lipsc_status lipsc_climb_new(const lipsc_search *s, lipsc_climb *climb) {
     memset(climb, 0, sizeof *climb);
-    climb->g = lipsc_alloc(s->region.size, sizeof *climb->g);
+    climb->g = lipsc_alloc_zero(s->region.size, sizeof *climb->g);
     const lipsc_status status = lipsc_spot_new(s, &climb->spot);
     return climb->g ? status : LIPSC_E_NOMEM;
 }
@@ -35,6 +37,25 @@ void lipsc_climb_free(lipsc_climb *climb) {
     lipsc_spot_free(&climb->spot);
     lipsc_release(climb->g);
     climb->g = NULL;
+}
+
+lipsc_status lipsc_walk_new(const lipsc_search *s, lipsc_view *view, lipsc_walk *walk) {
+    const size_t size = s->region.size;
+    *walk = (lipsc_walk){.view = view};
+    walk->to = lipsc_alloc(3, size * sizeof *walk->to);
+    walk->p = walk->to ? walk->to + size : NULL;
+    walk->g = walk->to ? walk->p + size : NULL;
+    walk->branch_g = lipsc_alloc(LIPSC_PAIRS + 1, size * sizeof *walk->branch_g);
+    walk->branch_v = lipsc_alloc(LIPSC_PAIRS, s->in * sizeof *walk->branch_v);
+    const lipsc_status status = lipsc_curvature_new(size, &walk->memory);
+    return walk->to && walk->branch_g && walk->branch_v ? status : LIPSC_E_NOMEM;
+}
+
+void lipsc_walk_free(lipsc_walk *walk) {
+    lipsc_release(walk->to);
+    lipsc_release(walk->branch_g);
+    lipsc_release(walk->branch_v);
+    lipsc_curvature_free(&walk->memory);
 }
 
 /* How far the fastest token moves with step 1. */
@@ -56,158 +77,239 @@ static double cautious_step(const lipsc_search *s, const double *g) {
     return speed > 0.0 ? first_move / speed : 0.0;
 }
 
-/* The climb goes to s->to, whose gradient is s->g. */
-static void accept(lipsc_search *s, lipsc_climb *c, double sigma) {
-    double ss = 0.0, sg = 0.0, gg = 0.0;
-    for (size_t e = 0; e < s->region.size; e++) {
-        const double move = s->to[e] - c->spot.y[e];
-        ss += move * move;
-        sg += move * (s->g[e] - c->g[e]);
-        gg += c->g[e] * c->g[e];
-    }
-    const double made = sqrt(ss / gg); /* the step along g that goes as far */
-    c->step = sg < 0.0 ? lipsc_min(ss / -sg, 10.0 * made) : 3.0 * made;
-    lipsc_curvature_add(&s->memory, c->spot.y, s->to, c->g, s->g);
-    memcpy(c->spot.y, s->to, s->region.size * sizeof *s->to);
-    memcpy(c->g, s->g, s->region.size * sizeof *s->g);
-    memcpy(c->spot.v, s->v, s->in * sizeof *s->v);
-    c->spot.sigma = sigma;
-    lipsc_search_keep(s, &c->spot);
+/* ---- Steps --------------------------------------------------------------------------- */
+
+/* Waits for a look; its random numbers are those of the climb alone. */
+static void ask(lipsc_walk *w, lipsc_look look, const double *y) {
+    const uint64_t apart = 0x9E3779B97F4A7C15u; /* odd and far from any small number */
+    lipsc_climb *c = w->climb;
+    w->view->look = look;
+    w->view->y = y;
+    w->view->near = c->spot.v;
+    w->view->seed = (c->number + 1) * apart + c->looks++;
+    w->waits = 1;
 }
 
-/* Follows p from the climb's spot, where the gradient is g; *taken tells whether a step was
- * found. */
-static lipsc_status line_search(lipsc_search *s, lipsc_climb *c, const double *g,
-                                const double *p, double step, int trials, int *taken) {
-    const double here = log(c->spot.sigma);
-    *taken = 0;
-    for (int trial = 0; trial < trials && !*taken; trial++, step *= shrink) {
-        double promise = 0.0;
-        lipsc_view view;
-        if (lipsc_search_stopped(s)) return LIPSC_E_STOPPED;
-        lipsc_region_move(&s->region, c->spot.y, step, p, s->to);
-        for (size_t e = 0; e < s->region.size; e++)
-            promise += g[e] * (s->to[e] - c->spot.y[e]);
-        if (!(promise > 0.0)) continue;
-        lipsc_status status = lipsc_view_open(s, s->to, LIPSC_LOOK_NEAR, c->spot.v, &view);
-        if (status == LIPSC_E_NONFIN) continue; /* too far */
-        if (status) return status;
-        const double gain = log(view.sigma[0]) - here;
-        if (gain > lipsc_max(armijo * promise, s->least_gain)) {
-            status = lipsc_view_gradient(s, &view, s->to, s->g);
-            if (!status) {
-                accept(s, c, view.sigma[0]);
-                *taken = 1;
-            } else if (status != LIPSC_E_NONFIN) {
-                lipsc_view_close(&view);
-                return status;
-            }
-        }
-        lipsc_view_close(&view);
-        lipsc_search_tell(s);
-    }
-    return LIPSC_OK;
+static void begin_line(lipsc_walk *w, lipsc_walk_stage stage, const double *up,
+                       const double *line, double step, int trials) {
+    w->stage = stage;
+    w->up = up;
+    w->line = line;
+    w->step = step;
+    w->trials = trials;
 }
 
-/* Pairs computed afresh at the spot: the value may rise, the gradient may turn.  First the
- * steepest combination, then each branch near the top. */
-static lipsc_status look_around(lipsc_search *s, lipsc_climb *c, int *taken) {
-    enum { BRANCHES = LIPSC_PAIRS };
-    const double near_top = 0.95;
-    lipsc_view view;
-    *taken = 0;
-    lipsc_curvature_forget(&s->memory);
-    lipsc_status status = lipsc_view_open(s, c->spot.y, LIPSC_LOOK_PAIRS, NULL, &view);
-    if (status) return status;
-    const size_t size = s->region.size;
-    double *branch = lipsc_alloc(BRANCHES + 1, size * sizeof *branch);
-    double *v = lipsc_alloc(BRANCHES, s->in * sizeof *v);
-    size_t count = 0;
-    if (!branch || !v) status = LIPSC_E_NOMEM;
-    if (!status && view.sigma[0] > c->spot.sigma) {
-        c->spot.sigma = view.sigma[0];
-        memcpy(c->spot.v, s->v, s->in * sizeof *s->v);
-        lipsc_search_keep(s, &c->spot);
-    }
-    if (!status) memcpy(v, s->v, view.pairs * s->in * sizeof *v);
-    if (!status) status = lipsc_view_gradient(s, &view, c->spot.y, branch);
-    if (!status) memcpy(c->g, branch, size * sizeof *branch);
-    for (; !status && count < view.pairs && view.sigma[count] > near_top * view.sigma[0];
-         count++)
-        status = lipsc_view_branch(s, &view, c->spot.y, count, branch + (count + 1) * size);
-    lipsc_view_close(&view);
-    for (size_t b = 0; !status && !*taken && b <= count; b++) {
-        const double *g = branch + b * size;
-        if (b > 0) memcpy(c->spot.v, v + (b - 1) * s->in, s->in * sizeof *v);
-        status = line_search(s, c, g, g, cautious_step(s, g), TRIALS, taken);
-    }
-    if (!status && !*taken) memcpy(c->spot.v, v, s->in * sizeof *v);
-    lipsc_release(branch);
-    lipsc_release(v);
-    return status;
+/* The next trial, which is left out where the gradient promises nothing. */
+static void try_next(const lipsc_search *s, lipsc_walk *w) {
+    const double *here = w->climb->spot.y;
+    lipsc_region_move(&s->region, here, w->step, w->line, w->to);
+    w->promise = 0.0;
+    for (size_t e = 0; e < s->region.size; e++)
+        w->promise += w->up[e] * (w->to[e] - here[e]);
+    w->step *= shrink;
+    w->trials--;
+    if (w->promise > 0.0) ask(w, LIPSC_LOOK_NEAR, w->to);
 }
 
-static lipsc_status begin(lipsc_search *s, lipsc_climb *c) {
-    lipsc_view view;
-    lipsc_status status = lipsc_view_open(s, c->spot.y, LIPSC_LOOK_FRESH, NULL, &view);
-    if (status) return status;
-    c->spot.sigma = view.sigma[0];
-    memcpy(c->spot.v, s->v, s->in * sizeof *s->v);
-    lipsc_search_keep(s, &c->spot);
-    if (c->spot.sigma > 0.0)
-        status = lipsc_view_gradient(s, &view, c->spot.y, c->g);
-    else
-        c->finished = 1; /* V = 0 or the like: nowhere to go */
-    lipsc_view_close(&view);
-    c->begun = 1;
-    c->step = cautious_step(s, c->g);
-    c->mark = log(c->spot.sigma);
-    return status;
+static void end(lipsc_search *s, lipsc_walk *w) {
+    if (w->until > w->climb->iterations) s->passed += w->until - w->climb->iterations;
+    w->climb = NULL;
+    w->waits = 0;
 }
 
-/* One step upwards by the best means that works. */
-static lipsc_status step_up(lipsc_search *s, lipsc_climb *c, int *taken) {
-    enum { QUICK_TRIALS = 7 };
-    const double far = 0.5; /* no token moves further than half a radius at once */
-    lipsc_status status = LIPSC_OK;
-    *taken = 0;
-    if (lipsc_curvature_direction(&s->memory, c->g, s->p)) {
-        const double speed = fastest(s, s->p);
-        status = line_search(s, c, c->g, s->p, speed > far ? far / speed : 1.0,
-                             QUICK_TRIALS, taken);
-        if (!*taken) lipsc_curvature_forget(&s->memory);
-    }
-    if (!status && !*taken) status = line_search(s, c, c->g, c->g, c->step, TRIALS, taken);
-    if (!status && !*taken) status = look_around(s, c, taken);
-    return status;
-}
-
-lipsc_status lipsc_climb_advance(lipsc_search *s, lipsc_climb *c, size_t iterations) {
+/* One iteration is over. */
+static void end_iteration(lipsc_search *s, lipsc_walk *w, int taken) {
     /* a climb that gains less than this in so many iterations has arrived */
     enum { WINDOW = 20 };
     const double arrived = lipsc_max(1e-6, 20.0 * s->least_gain);
-    lipsc_status status = c->begun ? LIPSC_OK : begin(s, c);
-    if (status == LIPSC_E_NONFIN) {
-        c->finished = 1;
-        return LIPSC_OK;
-    }
-    lipsc_curvature_forget(&s->memory);
-    while (!status && !c->finished && c->iterations < iterations) {
-        int taken;
-        status = step_up(s, c, &taken);
-        if (status) break;
-        c->iterations++;
-        s->current++;
-        if (!taken) c->finished = 1;
-        if (c->iterations - c->marked < WINDOW) continue;
+    lipsc_climb *c = w->climb;
+    w->stage = LIPSC_WALK_NEW;
+    w->trials = 0;
+    c->iterations++;
+    s->passed++;
+    if (!taken) c->finished = 1;
+    if (c->iterations - c->marked >= WINDOW) {
         const double now = log(c->spot.sigma);
         if (now - c->mark < arrived) c->finished = 1;
         c->mark = now;
         c->marked = c->iterations;
     }
-    if (status == LIPSC_E_NONFIN) {
-        c->finished = 1;
-        status = LIPSC_OK;
+    if (c->finished || c->iterations >= w->until) end(s, w);
+}
+
+static void begin_iteration(const lipsc_search *s, lipsc_walk *w) {
+    enum { QUICK_TRIALS = 7 };
+    const double far = 0.5; /* no token moves further than half a radius at once */
+    lipsc_climb *c = w->climb;
+    if (lipsc_curvature_direction(&w->memory, c->g, w->p)) {
+        const double speed = fastest(s, w->p);
+        begin_line(w, LIPSC_WALK_QUICK, c->g, w->p, speed > far ? far / speed : 1.0,
+                   QUICK_TRIALS);
+    } else {
+        begin_line(w, LIPSC_WALK_STEEP, c->g, c->g, c->step, TRIALS);
     }
-    return status;
+}
+
+/* First the steepest combination, then each branch near the top. */
+static void next_branch(lipsc_search *s, lipsc_walk *w) {
+    lipsc_climb *c = w->climb;
+    const size_t b = w->branch++;
+    const double *g = w->branch_g + b * s->region.size;
+    const double *v = w->branch_v + (b && b <= w->branches ? b - 1 : 0) * s->in;
+    memcpy(c->spot.v, v, s->in * sizeof *v);
+    if (b > w->branches)
+        end_iteration(s, w, 0);
+    else
+        begin_line(w, LIPSC_WALK_BRANCH, g, g, cautious_step(s, g), TRIALS);
+}
+
+/* The line has brought nothing, or there is none yet: the next means. */
+static void other_means(lipsc_search *s, lipsc_walk *w) {
+    lipsc_climb *c = w->climb;
+    switch (w->stage) {
+    case LIPSC_WALK_NEW:
+        begin_iteration(s, w);
+        break;
+    case LIPSC_WALK_QUICK:
+        lipsc_curvature_forget(&w->memory);
+        begin_line(w, LIPSC_WALK_STEEP, c->g, c->g, c->step, TRIALS);
+        break;
+    case LIPSC_WALK_STEEP: /* pairs computed afresh: the gradient may turn */
+        lipsc_curvature_forget(&w->memory);
+        w->stage = LIPSC_WALK_AROUND;
+        ask(w, LIPSC_LOOK_PAIRS, c->spot.y);
+        break;
+    default:
+        next_branch(s, w);
+    }
+}
+
+/* Until it waits for something or is over. */
+static void go_on(lipsc_search *s, lipsc_walk *w) {
+    while (w->climb && !w->waits)
+        if (w->trials > 0)
+            try_next(s, w);
+        else
+            other_means(s, w);
+}
+
+void lipsc_walk_begin(lipsc_search *s, lipsc_walk *w, lipsc_climb *climb, size_t until) {
+    w->climb = climb;
+    w->until = until;
+    w->waits = 0;
+    lipsc_curvature_forget(&w->memory);
+    w->stage = LIPSC_WALK_NEW;
+    w->trials = 0;
+    if (climb->finished || (climb->begun && climb->iterations >= until))
+        end(s, w);
+    else if (!climb->begun)
+        ask(w, LIPSC_LOOK_FRESH, climb->spot.y);
+    else
+        go_on(s, w);
+}
+
+/* ---- What was seen --------------------------------------------------------------------
+ */
+
+/* Nowhere to go. */
+static void give_up(lipsc_search *s, lipsc_walk *w) {
+    w->climb->finished = 1;
+    end(s, w);
+}
+
+static void rise(lipsc_search *s, lipsc_climb *c, const lipsc_view *view) {
+    c->spot.sigma = view->sigma[0];
+    memcpy(c->spot.v, view->v, s->in * sizeof *view->v);
+    if (!s->tempered) s->highest = lipsc_max(s->highest, c->spot.sigma);
+}
+
+static void seen_first(lipsc_search *s, lipsc_walk *w) {
+    rise(s, w->climb, w->view);
+    w->climb->begun = 1;
+    w->climb->mark = log(w->climb->spot.sigma);
+    if (w->climb->spot.sigma > 0.0)
+        w->view->slopes = 1;
+    else
+        give_up(s, w); /* V = 0 or the like */
+}
+
+static void seen_around(lipsc_search *s, lipsc_walk *w) {
+    const double near_top = 0.95;
+    const lipsc_view *view = w->view;
+    if (view->sigma[0] > w->climb->spot.sigma) rise(s, w->climb, view);
+    memcpy(w->branch_v, view->v, view->pairs * s->in * sizeof *view->v);
+    w->branches = 0;
+    while (w->branches < view->pairs &&
+           view->sigma[w->branches] > near_top * view->sigma[0])
+        w->branches++;
+    w->view->slopes = w->branches;
+}
+
+static void seen_trial(lipsc_search *s, lipsc_walk *w) {
+    const double gain = log(w->view->sigma[0]) - log(w->climb->spot.sigma);
+    w->view->slopes = gain > lipsc_max(armijo * w->promise, s->least_gain);
+}
+
+void lipsc_walk_seen(lipsc_search *s, lipsc_walk *w) {
+    const int trial = w->view->y == w->to;
+    w->waits = 0;
+    if (w->view->status && !trial)
+        give_up(s, w);
+    else if (w->view->status)
+        w->view->slopes = 0; /* too far */
+    else if (trial)
+        seen_trial(s, w);
+    else if (w->stage == LIPSC_WALK_AROUND)
+        seen_around(s, w);
+    else
+        seen_first(s, w);
+    if (w->climb && !w->view->slopes) go_on(s, w);
+}
+
+/* The climb goes to w->to, whose gradient is w->g. */
+static void accept(lipsc_search *s, lipsc_walk *w) {
+    lipsc_climb *c = w->climb;
+    double ss = 0.0, sg = 0.0, gg = 0.0;
+    for (size_t e = 0; e < s->region.size; e++) {
+        const double move = w->to[e] - c->spot.y[e];
+        ss += move * move;
+        sg += move * (w->g[e] - c->g[e]);
+        gg += c->g[e] * c->g[e];
+    }
+    const double made = sqrt(ss / gg); /* the step along g that goes as far */
+    c->step = sg < 0.0 ? lipsc_min(ss / -sg, 10.0 * made) : 3.0 * made;
+    lipsc_curvature_add(&w->memory, c->spot.y, w->to, c->g, w->g);
+    memcpy(c->spot.y, w->to, s->region.size * sizeof *w->to);
+    memcpy(c->g, w->g, s->region.size * sizeof *w->g);
+    rise(s, c, w->view);
+    end_iteration(s, w, 1);
+}
+
+/* The combination of all pairs is the climb's gradient from here on. */
+static void turn_around(const lipsc_search *s, lipsc_walk *w) {
+    const size_t size = s->region.size;
+    lipsc_view_gradient(s, w->view, w->branch_g);
+    memcpy(w->climb->g, w->branch_g, size * sizeof *w->branch_g);
+    for (size_t b = 0; b < w->branches; b++)
+        lipsc_view_branch(s, w->view, b, w->branch_g + (b + 1) * size);
+    w->branch = 0;
+    w->stage = LIPSC_WALK_BRANCH;
+}
+
+void lipsc_walk_differentiated(lipsc_search *s, lipsc_walk *w) {
+    lipsc_climb *c = w->climb;
+    if (w->view->y == w->to) {
+        if (!w->view->status) {
+            lipsc_view_gradient(s, w->view, w->g);
+            accept(s, w);
+        }
+    } else if (w->view->status) {
+        give_up(s, w);
+    } else if (w->stage == LIPSC_WALK_AROUND) {
+        turn_around(s, w);
+    } else {
+        lipsc_view_gradient(s, w->view, c->g);
+        c->step = cautious_step(s, c->g);
+    }
+    if (w->climb) go_on(s, w);
 }

@@ -54,6 +54,7 @@ void lipsc_spot_copy(const lipsc_search *s, const lipsc_spot *from, lipsc_spot *
 void lipsc_search_keep(lipsc_search *s, const lipsc_spot *spot) {
     if (s->tempered) return;
     if (spot->sigma > s->best.sigma || !*s->best.start) lipsc_spot_copy(s, spot, &s->best);
+    s->highest = lipsc_max(s->highest, s->best.sigma);
 }
 
 void lipsc_search_precision(lipsc_search *s, lipsc_dtype dtype) {
@@ -67,10 +68,9 @@ int lipsc_search_stopped(const lipsc_search *s) {
 
 void lipsc_search_tell(const lipsc_search *s) {
     if (s->set->share && s->planned > 0)
-        s->set->share(s->set->ctx, lipsc_min(1.0, (double)(s->passed + s->current) /
-                                                      (double)s->planned));
+        s->set->share(s->set->ctx, lipsc_min(1.0, (double)s->passed / (double)s->planned));
     if (s->set->progress)
-        s->set->progress(s->set->ctx, s->doing, s->evaluations, s->best.sigma);
+        s->set->progress(s->set->ctx, s->doing, s->evaluations, s->highest);
 }
 
 /* ---- The search --------------------------------------------------------------------- */
@@ -83,6 +83,14 @@ int lipsc_attack_dense(const lipsc_layer *layer, size_t n) {
 static size_t restarts_of(const lipsc_attack_settings *set, int dense) {
     enum { FEW = 8, MANY = 32 };
     return set->restarts ? set->restarts : dense ? MANY : FEW;
+}
+
+/* How many are worth one batch; of a long input one fills the memory that they may take. */
+static size_t inputs_together(const lipsc_search *s) {
+    enum { MOST = 16, MOST_TOKENS = 512 };
+    const size_t wanted = lipsc_device_table(s->set->device)->batch_tokens;
+    const size_t fit = (wanted ? wanted : MOST_TOKENS) / s->region.n;
+    return s->dense || fit < 1 ? 1 : min_size(fit, MOST);
 }
 
 lipsc_status lipsc_search_open(const lipsc_layer *layer, const lipsc_attack_settings *set,
@@ -103,35 +111,21 @@ lipsc_status lipsc_search_open(const lipsc_layer *layer, const lipsc_attack_sett
                           set->n);
     s->dense = lipsc_attack_dense(s->layer, set->n);
     lipsc_search_precision(s, set->dtype);
-    const size_t size = s->region.size * sizeof(double);
-    s->X = lipsc_alloc(s->in, sizeof *s->X);
-    if (set->masses) s->weights = lipsc_alloc(set->n, sizeof *s->weights);
-    s->u = lipsc_alloc(LIPSC_PAIRS, s->out * sizeof *s->u);
-    s->v = lipsc_alloc(LIPSC_PAIRS, s->in * sizeof *s->v);
-    s->mixed_u = lipsc_alloc(s->out, sizeof *s->mixed_u);
-    s->mixed_v = lipsc_alloc(s->in, sizeof *s->mixed_v);
-    s->grad_X = lipsc_alloc(s->in, sizeof *s->grad_X);
-    s->grad_t = lipsc_alloc(set->n, sizeof *s->grad_t);
-    s->forms = lipsc_alloc(LIPSC_FORMS, size);
-    s->to = lipsc_alloc(1, size);
-    s->g = lipsc_alloc(1, size);
-    s->p = lipsc_alloc(1, size);
-    status = lipsc_curvature_new(s->region.size, &s->memory);
+    s->together = inputs_together(s);
+    s->views = lipsc_alloc_zero(s->together, sizeof *s->views);
+    status = s->views ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t i = 0; i < s->together && !status; i++)
+        status = lipsc_view_new(s, &s->views[i]);
     if (!status) status = lipsc_spot_new(s, &s->best);
     if (!status) status = lipsc_spot_new(s, &s->construction);
-    if (s->X && (s->weights || !set->masses) && s->u && s->v && s->mixed_u && s->mixed_v &&
-        s->grad_X && s->grad_t && s->forms && s->to && s->g && s->p && !status)
-        return LIPSC_OK;
-    return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for an input of %zu tokens",
-                      set->n);
+    return status
+               ? lipsc_fail(err, status, "out of memory for an input of %zu tokens", set->n)
+               : LIPSC_OK;
 }
 
 void lipsc_search_close(lipsc_search *s) {
-    double *const arrays[] = {s->X,       s->weights, s->u,      s->v,
-                              s->mixed_u, s->mixed_v, s->grad_X, s->grad_t,
-                              s->forms,   s->to,      s->g,      s->p};
-    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++) lipsc_release(arrays[a]);
-    lipsc_curvature_free(&s->memory);
+    for (size_t i = 0; s->views && i < s->together; i++) lipsc_view_free(&s->views[i]);
+    lipsc_release(s->views);
     lipsc_spot_free(&s->best);
     lipsc_spot_free(&s->construction);
     lipsc_packed_free(s->packed);
@@ -145,16 +139,6 @@ static void sort_climbs(size_t count, lipsc_climb *climbs) {
             climbs[j] = climbs[j - 1];
             climbs[j - 1] = t;
         }
-}
-
-/* Iterations of a climb, counted as passed also where it ends before. */
-static lipsc_status advance(lipsc_search *s, lipsc_climb *climb, size_t iterations) {
-    const size_t before = climb->iterations;
-    s->current = 0;
-    const lipsc_status status = lipsc_climb_advance(s, climb, iterations);
-    s->passed += iterations > before ? iterations - before : 0;
-    s->current = 0;
-    return status;
 }
 
 static size_t race_rounds(size_t count) {
@@ -185,8 +169,7 @@ static lipsc_status race(lipsc_search *s, size_t count, lipsc_climb *climbs) {
     lipsc_status status = LIPSC_OK;
     s->doing = "climbing";
     for (size_t alive = count; !status; alive = (alive + 1) / 2, rounds--) {
-        for (size_t i = 0; !status && i < alive; i++)
-            status = advance(s, &climbs[i], s->set->iterations >> rounds);
+        status = lipsc_climbs_advance(s, alive, climbs, s->set->iterations >> rounds);
         sort_climbs(alive, climbs);
         if (rounds == 0) break;
     }
@@ -204,7 +187,7 @@ static lipsc_status polish(lipsc_search *s, lipsc_climb *best) {
     lipsc_search_precision(s, LIPSC_F64);
     s->doing = "climbing in double";
     begin_again(best);
-    return advance(s, best, s->set->iterations / 2);
+    return lipsc_climbs_advance(s, 1, best, s->set->iterations / 2);
 }
 
 /* Scores multiplied by factor from here on. */
@@ -226,25 +209,24 @@ static lipsc_status temper(lipsc_search *s, double factor) {
  * With the scores made smaller the ridge is wide and leads to much the same place: the
  * climbs are raced there, and the best follow it while the scores grow back. */
 static lipsc_status anneal(lipsc_search *s, size_t count, lipsc_climb *climbs) {
-    enum { FOLLOWED = 2 };
+    const size_t followed = min_size(count, 2);
     const double gentle = 25.0, growth = 2.5, enough_for_f32 = 200.0;
     const double first = gentle / s->largest_score;
     s->planned +=
-        FOLLOWED * (size_t)ceil(-log(first) / log(growth)) * (s->set->iterations / 4);
+        followed * (size_t)ceil(-log(first) / log(growth)) * (s->set->iterations / 4);
     lipsc_status status = temper(s, first);
     if (!status) status = race(s, count, climbs);
     s->doing = "annealing";
-    for (size_t i = 0; !status && i < count && i < FOLLOWED; i++)
-        for (double factor = first * growth, last = first; !status && last < 1.0;
-             factor *= growth) {
-            last = lipsc_min(factor, 1.0);
-            if (last * s->largest_score > enough_for_f32)
-                lipsc_search_precision(s, LIPSC_F64);
-            status = temper(s, last);
-            begin_again(&climbs[i]);
-            if (!status) status = advance(s, &climbs[i], s->set->iterations / 4);
-            if (!status && last >= 1.0) lipsc_search_precision(s, s->set->dtype);
-        }
+    for (double factor = first * growth, last = first; !status && last < 1.0;
+         factor *= growth) {
+        last = lipsc_min(factor, 1.0);
+        if (last * s->largest_score > enough_for_f32) lipsc_search_precision(s, LIPSC_F64);
+        status = temper(s, last);
+        for (size_t i = 0; i < followed; i++) begin_again(&climbs[i]);
+        if (!status)
+            status = lipsc_climbs_advance(s, followed, climbs, s->set->iterations / 4);
+    }
+    if (!status) lipsc_search_precision(s, s->set->dtype);
     return status;
 }
 
@@ -255,6 +237,7 @@ static lipsc_status search(lipsc_search *s) {
     lipsc_status status = climbs ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t i = 0; !status && i < count; i++) status = lipsc_climb_new(s, &climbs[i]);
     if (!status) status = lipsc_starts_find(s, count, climbs);
+    for (size_t i = 0; !status && i < count; i++) climbs[i].number = i;
     s->planned = race_iterations(count, s->set->iterations);
     if (!status && s->largest_score > narrow) {
         status = anneal(s, count, climbs);

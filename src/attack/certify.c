@@ -80,9 +80,10 @@ static lipsc_status allocate(const lipsc_search *s, lipsc_attack_result *out) {
     out->X = lipsc_alloc(s->in, sizeof *out->X);
     out->v = lipsc_alloc(s->in, sizeof *out->v);
     out->u = lipsc_alloc(s->out, sizeof *out->u);
-    if (s->weights) out->weights = lipsc_alloc(out->n, sizeof *out->weights);
-    return out->X && out->v && out->u && (out->weights || !s->weights) ? LIPSC_OK
-                                                                       : LIPSC_E_NOMEM;
+    if (s->region.masses) out->weights = lipsc_alloc(out->n, sizeof *out->weights);
+    return out->X && out->v && out->u && (out->weights || !s->region.masses)
+               ? LIPSC_OK
+               : LIPSC_E_NOMEM;
 }
 
 lipsc_status lipsc_search_certify(lipsc_search *s, const lipsc_spot *spot,

@@ -1,4 +1,5 @@
-/* point.c - sigma at one input, and its gradient with respect to the parameters. */
+/* point.c - sigma at inputs, several at once, and its gradients with respect to the
+ * parameters. */
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static void solver_settings(const lipsc_search *s, lipsc_look look,
      * bound like any other. */
     enum { NEAR_PRODUCTS = 6, FRESH_PRODUCTS = 200 };
     lipsc_svd_defaults(set);
-    set->seed = s->set->seed + (uint64_t)s->evaluations;
+    set->seed = s->set->seed;
     set->stop = s->set->stop;
     set->ctx = s->set->ctx;
     set->tol = s->dtype == LIPSC_F32 ? 1e-3 : 1e-5; /* sigma to 1e-6, 1e-10 */
@@ -33,35 +34,6 @@ static void solver_settings(const lipsc_search *s, lipsc_look look,
     if (set->count > smaller) set->count = smaller;
 }
 
-static lipsc_status solve(lipsc_search *s, lipsc_look look, const double *near,
-                          lipsc_view *view) {
-    const lipsc_linop op = lipsc_attn_linop(view->attn);
-    lipsc_svd_settings set;
-    lipsc_svd_info info;
-    solver_settings(s, look, &set);
-    void *u = lipsc_space_alloc(op.space, set.count * op.m),
-         *v = lipsc_space_alloc(op.space, set.count * op.n);
-    void *start =
-        near && look == LIPSC_LOOK_NEAR ? lipsc_space_alloc(op.space, op.n) : NULL;
-    lipsc_status status = LIPSC_E_NOMEM;
-    if (u && v && (start || look != LIPSC_LOOK_NEAR || !near)) {
-        status = start ? lipsc_space_upload(op.space, op.n, near, start) : LIPSC_OK;
-        if (!status)
-            status = lipsc_svd_linop_from(&op, &set, start, view->sigma, u, v, &info);
-        if (status == LIPSC_E_NOCONV) status = LIPSC_OK;
-    }
-    if (!status) {
-        view->pairs = set.count;
-        status = lipsc_space_download(op.space, set.count * op.m, u, s->u);
-        if (!status) status = lipsc_space_download(op.space, set.count * op.n, v, s->v);
-        if (!status && !isfinite(view->sigma[0])) status = LIPSC_E_NONFIN;
-    }
-    lipsc_space_release(op.space, u);
-    lipsc_space_release(op.space, v);
-    lipsc_space_release(op.space, start);
-    return status;
-}
-
 /* The input with parameters y; X and, where masses are free, weights are written. */
 static lipsc_input input_at(const lipsc_search *s, const double *y, double *X,
                             double *weights) {
@@ -73,16 +45,27 @@ static lipsc_input input_at(const lipsc_search *s, const double *y, double *X,
                          .positions = s->set->positions};
 }
 
-lipsc_status lipsc_view_open(lipsc_search *s, const double *y, lipsc_look look,
-                             const double *near, lipsc_view *view) {
-    *view = (lipsc_view){0};
-    const lipsc_input input = input_at(s, y, s->X, s->weights);
-    lipsc_status status =
-        lipsc_attn_at(s->packed, NULL, &input, s->dtype, s->set->device, &view->attn, NULL);
-    if (!status) status = solve(s, look, near, view);
-    if (status) lipsc_view_close(view);
-    s->evaluations++;
-    return status;
+lipsc_status lipsc_view_new(const lipsc_search *s, lipsc_view *view) {
+    *view = (lipsc_view){.X = lipsc_alloc(s->in, sizeof *view->X)};
+    view->u = lipsc_alloc(LIPSC_FORMS, s->out * sizeof *view->u);
+    view->v = lipsc_alloc(LIPSC_FORMS, s->in * sizeof *view->v);
+    view->forms = lipsc_alloc(LIPSC_FORMS, s->region.size * sizeof *view->forms);
+    view->grad_X = lipsc_alloc(LIPSC_FORMS, s->in * sizeof *view->grad_X);
+    if (s->region.masses) {
+        view->weights = lipsc_alloc(s->region.n, sizeof *view->weights);
+        view->grad_t = lipsc_alloc(LIPSC_FORMS, s->region.n * sizeof *view->grad_t);
+    }
+    const int masses = !s->region.masses || (view->weights && view->grad_t);
+    return view->X && view->u && view->v && view->forms && view->grad_X && masses
+               ? LIPSC_OK
+               : LIPSC_E_NOMEM;
+}
+
+void lipsc_view_free(lipsc_view *view) {
+    double *const all[] = {view->X,      view->weights, view->u,    view->v,
+                           view->grad_X, view->grad_t,  view->forms};
+    lipsc_view_close(view);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) lipsc_release(all[i]);
 }
 
 void lipsc_view_close(lipsc_view *view) {
@@ -90,152 +73,211 @@ void lipsc_view_close(lipsc_view *view) {
     view->attn = NULL;
 }
 
-/* ---- Several together ---------------------------------------------------------------- */
-
-size_t lipsc_spots_together(const lipsc_search *s) {
-    enum { MOST_SPOTS = 16, MOST_TOKENS = 512 };
-    const size_t wanted = lipsc_device_table(s->set->device)->batch_tokens;
-    const size_t fit = (wanted ? wanted : MOST_TOKENS) / s->region.n;
-    return s->dense || fit < 1 ? 1 : min_size(fit, MOST_SPOTS);
-}
-
-/* What a batch of spots works with. */
+/* What a batch of views works with. */
 typedef struct {
-    double *X, *weights;
     lipsc_input *input;
     lipsc_attn **attn;
     lipsc_linop *op;
     lipsc_svd_task *task;
+    void **start;
 } crowd;
 
 static void crowd_free(size_t count, crowd *c) {
-    for (size_t i = 0; c->attn && c->op && c->task && i < count; i++) {
-        if (c->task[i].v) lipsc_space_release(c->op[i].space, c->task[i].v);
-        lipsc_attn_free(c->attn[i]);
+    for (size_t i = 0; c->op && c->task && c->start && i < count; i++) {
+        if (!c->op[i].space) continue;
+        lipsc_space_release(c->op[i].space, c->task[i].u);
+        lipsc_space_release(c->op[i].space, c->task[i].v);
+        lipsc_space_release(c->op[i].space, c->start[i]);
     }
-    lipsc_release(c->X);
-    lipsc_release(c->weights);
     lipsc_release(c->input);
     lipsc_release(c->attn);
     lipsc_release(c->op);
     lipsc_release(c->task);
+    lipsc_release(c->start);
 }
 
-static lipsc_status crowd_new(const lipsc_search *s, size_t count, crowd *c) {
-    size_t all;
-    *c = (crowd){0};
-    if (!lipsc_mul_size(count, s->in, &all)) return LIPSC_E_NOMEM;
-    c->X = lipsc_alloc(all, sizeof *c->X);
-    if (s->weights) c->weights = lipsc_alloc(count * s->region.n, sizeof *c->weights);
-    c->input = lipsc_alloc(count, sizeof *c->input);
-    c->attn = lipsc_alloc_zero(count, sizeof *c->attn);
-    c->op = lipsc_alloc(count, sizeof *c->op);
-    c->task = lipsc_alloc_zero(count, sizeof *c->task);
-    return c->X && (c->weights || !s->weights) && c->input && c->attn && c->op && c->task
-               ? LIPSC_OK
-               : LIPSC_E_NOMEM;
+static lipsc_status crowd_new(size_t count, crowd *c) {
+    *c = (crowd){.input = lipsc_alloc(count, sizeof *c->input),
+                 .attn = lipsc_alloc_zero(count, sizeof *c->attn),
+                 .op = lipsc_alloc_zero(count, sizeof *c->op),
+                 .task = lipsc_alloc_zero(count, sizeof *c->task),
+                 .start = lipsc_alloc_zero(count, sizeof *c->start)};
+    return c->input && c->attn && c->op && c->task && c->start ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
-/* The operators at the spots, and room for what is found of each. */
-static lipsc_status meet(const lipsc_search *s, size_t count, lipsc_spot *const *spots,
-                         crowd *c) {
+/* Memory of the device for one solve, and where it begins. */
+static lipsc_status prepare(const lipsc_view *view, size_t count, const lipsc_linop *op,
+                            lipsc_svd_task *task, void **start) {
+    task->u = lipsc_space_alloc(op->space, count * op->m);
+    task->v = lipsc_space_alloc(op->space, count * op->n);
+    if (!task->u || !task->v) return LIPSC_E_NOMEM;
+    if (view->look != LIPSC_LOOK_NEAR) return LIPSC_OK;
+    task->start = *start = lipsc_space_alloc(op->space, op->n);
+    return *start ? lipsc_space_upload(op->space, op->n, view->near, *start)
+                  : LIPSC_E_NOMEM;
+}
+
+/* The operators at the views. */
+static lipsc_status meet(const lipsc_search *s, size_t pairs, size_t count,
+                         lipsc_view *const *views, crowd *c) {
     for (size_t i = 0; i < count; i++)
-        c->input[i] = input_at(s, spots[i]->y, c->X + i * s->in,
-                               c->weights ? c->weights + i * s->region.n : NULL);
+        c->input[i] = input_at(s, views[i]->y, views[i]->X, views[i]->weights);
     lipsc_status status = lipsc_attn_batch_at(s->packed, NULL, count, c->input, s->dtype,
                                               s->set->device, c->attn, NULL);
     for (size_t i = 0; i < count && !status; i++) {
+        views[i]->attn = c->attn[i];
         c->op[i] = lipsc_attn_linop(c->attn[i]);
-        c->task[i] = (lipsc_svd_task){.op = &c->op[i],
-                                      .sigma = &spots[i]->sigma,
-                                      .v = lipsc_space_alloc(c->op[i].space, s->in),
-                                      .seed = i};
-        if (!c->task[i].v) status = LIPSC_E_NOMEM;
+        c->task[i] = (lipsc_svd_task){
+            .op = &c->op[i], .sigma = views[i]->sigma, .seed = views[i]->seed};
     }
+    for (size_t i = 0; i < count && !status; i++)
+        status = prepare(views[i], pairs, &c->op[i], &c->task[i], &c->start[i]);
     return status;
 }
 
-lipsc_status lipsc_spots_look(lipsc_search *s, size_t count, lipsc_spot *const *spots) {
+/* What one solve has found. */
+static lipsc_status take(const lipsc_svd_task *task, size_t pairs, lipsc_view *view) {
+    const lipsc_linop *op = task->op;
+    lipsc_status status = task->status == LIPSC_E_NOCONV ? LIPSC_OK : task->status;
+    view->pairs = pairs;
+    if (!status && !isfinite(view->sigma[0])) status = LIPSC_E_NONFIN;
+    if (!status) status = lipsc_space_download(op->space, pairs * op->m, task->u, view->u);
+    if (!status) status = lipsc_space_download(op->space, pairs * op->n, task->v, view->v);
+    view->status = status;
+    return status == LIPSC_E_NONFIN ? LIPSC_OK : status;
+}
+
+static lipsc_status look(lipsc_search *s, size_t count, lipsc_view *const *views) {
     const lipsc_device_ops *ops = lipsc_device_table(s->set->device);
     const int handed = ops->concurrent && !ops->batch_tokens; /* vectors, among threads */
     lipsc_svd_settings set;
     crowd c;
-    solver_settings(s, LIPSC_LOOK_FRESH, &set);
-    lipsc_status status = crowd_new(s, count, &c);
-    if (!status) status = meet(s, count, spots, &c);
+    solver_settings(s, views[0]->look, &set);
+    lipsc_status status = crowd_new(count, &c);
+    if (!status) status = meet(s, set.count, count, views, &c);
     if (!status)
         lipsc_svd_batch(count, c.task, &set, lipsc_attn_products,
                         handed ? lipsc_device_threads(s->set->device) : 1);
-    for (size_t i = 0; i < count && !status; i++) {
-        status = c.task[i].status == LIPSC_E_NOCONV ? LIPSC_OK : c.task[i].status;
-        if (!status && !isfinite(spots[i]->sigma)) status = LIPSC_E_NONFIN;
-        if (!status)
-            status = lipsc_space_download(c.op[i].space, s->in, c.task[i].v, spots[i]->v);
-    }
+    for (size_t i = 0; i < count && !status; i++)
+        status = take(&c.task[i], set.count, views[i]);
     crowd_free(count, &c);
-    if (!status) s->evaluations += (long)count;
     return status;
 }
 
-/* ---- Its gradient ------------------------------------------------------------------- */
-
-/* g = d log sigma for the pair u, v with value sigma. */
-static lipsc_status pair_gradient(lipsc_search *s, const lipsc_view *view, double sigma,
-                                  const double *u, const double *v, double *g) {
-    const lipsc_status status = lipsc_attn_gradient(
-        view->attn, 1, u, v, s->grad_X, s->region.masses ? s->grad_t : NULL, NULL);
-    if (status) return status;
-    lipsc_region_pull(&s->region, s->grad_X, s->grad_t, g);
-    for (size_t e = 0; e < s->region.size; e++) {
-        g[e] /= sigma;
-        if (!isfinite(g[e])) return LIPSC_E_NONFIN;
+lipsc_status lipsc_views_look(lipsc_search *s, size_t count, lipsc_view *const *views) {
+    for (size_t i = 0; i < count; i++) {
+        lipsc_view_close(views[i]);
+        views[i]->slopes = 0;
+        views[i]->status = LIPSC_OK;
     }
-    return LIPSC_OK;
+    lipsc_status status = look(s, count, views);
+    if (status != LIPSC_E_NONFIN) { /* an input has scores that overflow */
+        s->evaluations += (long)count;
+    } else if (count > 1) { /* each alone, to see which */
+        status = LIPSC_OK;
+        for (size_t i = 0; i < count && !status; i++)
+            status = lipsc_views_look(s, 1, &views[i]);
+    } else {
+        views[0]->status = status;
+        status = LIPSC_OK;
+        s->evaluations++;
+    }
+    return status;
 }
 
-lipsc_status lipsc_view_branch(lipsc_search *s, const lipsc_view *view, const double *y,
-                               size_t k, double *g) {
-    const lipsc_status status =
-        pair_gradient(s, view, view->sigma[k], s->u + k * s->out, s->v + k * s->in, g);
-    if (!status) lipsc_region_tangent(&s->region, y, g);
-    return status;
+/* ---- Its gradients ------------------------------------------------------------------ */
+
+/* Values that cannot be told from the largest. */
+static size_t count_tied(const lipsc_view *view) {
+    const double tie = 1e-6;
+    size_t tied = 1;
+    while (tied < view->pairs && view->sigma[tied] >= (1.0 - tie) * view->sigma[0]) tied++;
+    return tied;
 }
 
 /* With orthonormal pairs (u_k, v_k) of one value and unit coefficients c the pair (sum c_k
  * u_k, sum c_k v_k) has gradient sum_kl c_k c_l G_kl.  forms: G_kk, then G_kl + G_lk for
- * k < l, which is 2 G[(u_k + u_l)/sqrt2, ...] - G_kk - G_ll. */
-static lipsc_status make_forms(lipsc_search *s, const lipsc_view *view, size_t pairs) {
-    const size_t size = s->region.size;
-    lipsc_status status = LIPSC_OK;
-    for (size_t k = 0; !status && k < pairs; k++)
-        status = pair_gradient(s, view, view->sigma[0], s->u + k * s->out, s->v + k * s->in,
-                               s->forms + k * size);
-    size_t form = pairs;
-    for (size_t k = 0; k < pairs; k++)
-        for (size_t l = k + 1; !status && l < pairs; l++, form++) {
-            double *mixed = s->forms + form * size;
-            const double *a = s->forms + k * size, *b = s->forms + l * size;
+ * k < l, which is 2 G[(u_k + u_l)/sqrt2, ...] - G_kk - G_ll: these pairs stand behind the
+ * others. */
+static size_t mix(const lipsc_search *s, lipsc_view *view) {
+    size_t form = view->slopes;
+    for (size_t k = 0; k < view->tied; k++)
+        for (size_t l = k + 1; l < view->tied; l++, form++) {
+            double *u = view->u + form * s->out, *v = view->v + form * s->in;
             for (size_t e = 0; e < s->out; e++)
-                s->mixed_u[e] = (s->u[k * s->out + e] + s->u[l * s->out + e]) * sqrt(0.5);
+                u[e] = (view->u[k * s->out + e] + view->u[l * s->out + e]) * sqrt(0.5);
             for (size_t e = 0; e < s->in; e++)
-                s->mixed_v[e] = (s->v[k * s->in + e] + s->v[l * s->in + e]) * sqrt(0.5);
-            status = pair_gradient(s, view, view->sigma[0], s->mixed_u, s->mixed_v, mixed);
+                v[e] = (view->v[k * s->in + e] + view->v[l * s->in + e]) * sqrt(0.5);
+        }
+    return form;
+}
+
+/* Gradients in the parameters, of log sigma, from those in X. */
+static void make_forms(const lipsc_search *s, size_t count, lipsc_view *view) {
+    const size_t size = s->region.size, n = s->region.n;
+    for (size_t k = 0; k < count; k++) {
+        double *g = view->forms + k * size;
+        lipsc_region_pull(&s->region, view->grad_X + k * s->in,
+                          view->grad_t ? view->grad_t + k * n : NULL, g);
+        for (size_t e = 0; e < size; e++) {
+            g[e] /= view->sigma[0];
+            if (!isfinite(g[e])) view->status = LIPSC_E_NONFIN;
+        }
+    }
+    size_t form = view->slopes;
+    for (size_t k = 0; k < view->tied; k++)
+        for (size_t l = k + 1; l < view->tied; l++, form++) {
+            double *mixed = view->forms + form * size;
+            const double *a = view->forms + k * size, *b = view->forms + l * size;
             for (size_t e = 0; e < size; e++) mixed[e] = 2.0 * mixed[e] - a[e] - b[e];
         }
+}
+
+lipsc_status lipsc_views_differentiate(lipsc_search *s, size_t count,
+                                       lipsc_view *const *views) {
+    if (!count) return LIPSC_OK;
+    lipsc_gradient_task *task = lipsc_alloc(count, sizeof *task);
+    if (!task) return LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        lipsc_view *view = views[i];
+        view->tied = count_tied(view);
+        if (view->slopes < view->tied) view->slopes = view->tied;
+        task[i] = (lipsc_gradient_task){.attn = view->attn,
+                                        .k = mix(s, view),
+                                        .u = view->u,
+                                        .v = view->v,
+                                        .grad = view->grad_X,
+                                        .grad_log_weight = view->grad_t};
+    }
+    const lipsc_status status = lipsc_attn_gradients(count, task);
+    for (size_t i = 0; i < count && !status; i++) {
+        views[i]->status = task[i].status;
+        if (!task[i].status) make_forms(s, task[i].k, views[i]);
+    }
+    lipsc_release(task);
     return status;
 }
 
+void lipsc_view_branch(const lipsc_search *s, const lipsc_view *view, size_t k, double *g) {
+    const double *form = view->forms + k * s->region.size;
+    const double rate = view->sigma[0] / view->sigma[k];
+    for (size_t e = 0; e < s->region.size; e++) g[e] = form[e] * rate;
+    lipsc_region_tangent(&s->region, view->y, g);
+}
+
 /* g = sum_kl c_k c_l G_kl */
-static void combine_forms(const lipsc_search *s, size_t pairs, const double *c, double *g) {
+static void combine_forms(const lipsc_search *s, const lipsc_view *view, const double *c,
+                          double *g) {
     const size_t size = s->region.size;
     memset(g, 0, size * sizeof *g);
-    size_t form = pairs;
-    for (size_t k = 0; k < pairs; k++) {
-        for (size_t e = 0; e < size; e++) g[e] += c[k] * c[k] * s->forms[k * size + e];
-        for (size_t l = k + 1; l < pairs; l++, form++)
+    size_t form = view->slopes;
+    for (size_t k = 0; k < view->tied; k++) {
+        for (size_t e = 0; e < size; e++) g[e] += c[k] * c[k] * view->forms[k * size + e];
+        for (size_t l = k + 1; l < view->tied; l++, form++)
             for (size_t e = 0; e < size; e++)
-                g[e] += c[k] * c[l] * s->forms[form * size + e];
+                g[e] += c[k] * c[l] * view->forms[form * size + e];
     }
+    lipsc_region_tangent(&s->region, view->y, g);
 }
 
 /* Coefficients: the pairs themselves, then random ones. */
@@ -249,29 +291,21 @@ static void choose_coefficients(uint64_t seed, size_t sample, size_t pairs, doub
     for (size_t k = 0; k < pairs; k++) c[k] /= sqrt(square);
 }
 
-lipsc_status lipsc_view_gradient(lipsc_search *s, const lipsc_view *view, const double *y,
-                                 double *g) {
+void lipsc_view_gradient(const lipsc_search *s, const lipsc_view *view, double *g) {
     enum { SAMPLES = 40 };
-    const double tie = 1e-6;
-    size_t pairs = 1;
-    while (pairs < view->pairs && view->sigma[pairs] >= (1.0 - tie) * view->sigma[0])
-        pairs++;
-    if (pairs == 1) return lipsc_view_branch(s, view, y, 0, g);
-    const lipsc_status status = make_forms(s, view, pairs);
+    if (view->tied == 1) {
+        lipsc_view_branch(s, view, 0, g);
+        return;
+    }
     double c[LIPSC_PAIRS], best[LIPSC_PAIRS] = {1.0}, steepest = -1.0;
-    for (size_t sample = 0; !status && sample < SAMPLES; sample++) {
-        choose_coefficients(s->set->seed, sample, pairs, c);
-        combine_forms(s, pairs, c, g);
-        lipsc_region_tangent(&s->region, y, g);
+    for (size_t sample = 0; sample < SAMPLES; sample++) {
+        choose_coefficients(s->set->seed, sample, view->tied, c);
+        combine_forms(s, view, c, g);
         const double slope = lipsc_length(s->region.size, g);
         if (slope > steepest) {
             steepest = slope;
             memcpy(best, c, sizeof c);
         }
     }
-    if (!status) {
-        combine_forms(s, pairs, best, g);
-        lipsc_region_tangent(&s->region, y, g);
-    }
-    return status;
+    combine_forms(s, view, best, g);
 }

@@ -1,8 +1,9 @@
 /* search.h - what the parts of an attack share: inside attack/ only.
  *
  *     domain.c    where inputs are sought
- *     point.c     sigma and its gradient at one input
+ *     point.c     sigma and its gradients at inputs, several at once
  *     ascent.c    a climb: one start followed upwards; curvature.c what it remembers
+ *     climbs.c    climbs side by side
  *     starts.c    where climbs begin; light.c, joint.c constructions for them
  *     certify.c   the value found in double, and what bounds it from above
  *     attack.c    the order of things */
@@ -42,6 +43,33 @@ typedef struct {
     char start[64];
 } lipsc_spot;
 
+/* How carefully a value is computed: near the vector of a point close by and with few
+ * products, or from a random start until it converges; then with several pairs. */
+typedef enum {
+    LIPSC_LOOK_NEAR,
+    LIPSC_LOOK_FRESH,
+    LIPSC_LOOK_PAIRS,
+    LIPSC_LOOKS
+} lipsc_look;
+
+/* An input that is looked at, and what is found there. */
+typedef struct {
+    const double *y;    /* (size) its parameters                                   */
+    const double *near; /* (in): for LIPSC_LOOK_NEAR                               */
+    lipsc_look look;
+    uint64_t seed; /* beside that of the settings                             */
+
+    lipsc_status status; /* LIPSC_OK, or LIPSC_E_NONFIN: something overflows        */
+    lipsc_attn *attn;
+    size_t pairs, tied; /* found; and of the largest value, as far as can be told  */
+    double sigma[LIPSC_PAIRS];
+    double *u, *v; /* (LIPSC_FORMS) the pairs, and later their mixtures       */
+    size_t slopes; /* pairs whose gradients are asked for                     */
+    double *forms; /* (LIPSC_FORMS, size) gradients                           */
+
+    double *X, *weights, *grad_X, *grad_t; /* work memory */
+} lipsc_view;
+
 typedef struct {
     const lipsc_attack_settings *set;
     lipsc_packed *packed;
@@ -50,21 +78,17 @@ typedef struct {
     int tempered;             /* values are not those of the layer itself             */
     double largest_score;     /* max_h (|A_h| R + |c_h|) R                            */
     lipsc_region region;
-    size_t in, out;      /* n d, n width                                               */
-    int dense;           /* so small that all pairs are found at once                  */
-    lipsc_dtype dtype;   /* of the products                                            */
-    double least_gain;   /* of log sigma that is no rounding                           */
-    double *X, *weights; /* of the point looked at; weights NULL unless masses are free */
-    double *u, *v;       /* (LIPSC_PAIRS) pairs at that point                          */
-    double *mixed_u, *mixed_v;
-    double *grad_X, *grad_t, *forms; /* (LIPSC_FORMS, size)                           */
-    double *to, *g, *p;              /* (size)                                        */
-    lipsc_curvature memory;          /* of the climb that is going on                 */
-    lipsc_spot best, construction;   /* construction.sigma 0: none                    */
+    size_t in, out;    /* n d, n width                                               */
+    int dense;         /* so small that all pairs are found at once                  */
+    lipsc_dtype dtype; /* of the products                                            */
+    double least_gain; /* of log sigma that is no rounding                           */
+    size_t together;   /* inputs that are worth one batch                            */
+    lipsc_view *views; /* (together)                                                 */
+    lipsc_spot best, construction; /* construction.sigma 0: none                    */
+    double highest; /* value so far, that of best or of a climb that goes on          */
     const char *doing;
     long evaluations;
-    size_t planned, passed, current; /* iterations: at most, of climbs that are over, and
-                                      * of the one that goes on                       */
+    size_t planned, passed; /* iterations: at most, and over                          */
 } lipsc_search;
 
 /* LIPSC_E_NOMEM; free also on failure. */
@@ -78,38 +102,26 @@ void lipsc_spot_copy(const lipsc_search *s, const lipsc_spot *from, lipsc_spot *
 
 /* ---- point.c ---- */
 
-/* How carefully a value is computed: near the vector of a point close by and with few
- * products, or from a random start until it converges; then with several pairs. */
-typedef enum { LIPSC_LOOK_NEAR, LIPSC_LOOK_FRESH, LIPSC_LOOK_PAIRS } lipsc_look;
+/* LIPSC_E_NOMEM; free also on failure. */
+lipsc_status lipsc_view_new(const lipsc_search *s, lipsc_view *view);
+void lipsc_view_free(lipsc_view *view);
 
-/* One input looked at: sigma[] with pairs in search->u, v, valid until the next look. */
-typedef struct {
-    lipsc_attn *attn;
-    size_t pairs;
-    double sigma[LIPSC_PAIRS];
-} lipsc_view;
-
-/* near (in): for LIPSC_LOOK_NEAR.  LIPSC_E_NONFIN where scores or products overflow.  Close
- * on success. */
-lipsc_status lipsc_view_open(lipsc_search *s, const double *y, lipsc_look look,
-                             const double *near, lipsc_view *view);
+/* sigma, pairs and status of views of one kind of look, from y, near and seed, their
+ * products made together: each is what it would be alone.  Returns what is wrong with all
+ * of them; close them also then. */
+lipsc_status lipsc_views_look(lipsc_search *s, size_t count, lipsc_view *const *views);
 void lipsc_view_close(lipsc_view *view);
 
-/* How many inputs are worth one batch. */
-size_t lipsc_spots_together(const lipsc_search *s);
-/* sigma and v of spots, from their y: each what LIPSC_LOOK_FRESH would find of them one
- * after the other, their products made together.  LIPSC_E_NONFIN where one of them
- * overflows. */
-lipsc_status lipsc_spots_look(lipsc_search *s, size_t count, lipsc_spot *const *spots);
-
-/* g = d log sigma / d parameters, tangent to the region at y.  Where several values agree
- * sigma is their maximum: of the gradients of all their combinations the steepest is taken.
- */
-lipsc_status lipsc_view_gradient(lipsc_search *s, const lipsc_view *view, const double *y,
-                                 double *g);
+/* Gradients of the first `slopes` pairs of each view, and of those that are tied: status
+ * becomes LIPSC_E_NONFIN where one overflows. */
+lipsc_status lipsc_views_differentiate(lipsc_search *s, size_t count,
+                                       lipsc_view *const *views);
+/* g = d log sigma / d parameters from them, tangent to the region at y.  Where several
+ * values agree sigma is their maximum: of the gradients of all their combinations the
+ * steepest is taken. */
+void lipsc_view_gradient(const lipsc_search *s, const lipsc_view *view, double *g);
 /* The same for pair number k alone. */
-lipsc_status lipsc_view_branch(lipsc_search *s, const lipsc_view *view, const double *y,
-                               size_t k, double *g);
+void lipsc_view_branch(const lipsc_search *s, const lipsc_view *view, size_t k, double *g);
 
 /* ---- ascent.c ---- */
 
@@ -121,14 +133,57 @@ typedef struct {
     size_t iterations;
     double mark; /* log sigma when `marked` iterations had been made                */
     size_t marked;
+    uint64_t number, looks; /* of the climb, and how many it has made: they decide its
+                             * random numbers, whatever goes on beside it              */
 } lipsc_climb;
 
 lipsc_status lipsc_climb_new(const lipsc_search *s, lipsc_climb *climb);
 void lipsc_climb_free(lipsc_climb *climb);
 
-/* Climbs on until `iterations` have been made in all, or nothing is gained any more; keeps
- * search->best.  LIPSC_E_STOPPED when the stop callback says so. */
-lipsc_status lipsc_climb_advance(lipsc_search *s, lipsc_climb *climb, size_t iterations);
+/* What a walk tries: the direction of curvature.c, the gradient, branches near the top. */
+typedef enum {
+    LIPSC_WALK_NEW,
+    LIPSC_WALK_QUICK,
+    LIPSC_WALK_STEEP,
+    LIPSC_WALK_AROUND,
+    LIPSC_WALK_BRANCH
+} lipsc_walk_stage;
+
+/* A climb that goes on.  It does not look itself: it says at what (`view`), so that the
+ * inputs of several climbs can be looked at together. */
+typedef struct {
+    lipsc_climb *climb; /* NULL: over                                                  */
+    size_t until;       /* iterations in all                                           */
+    lipsc_view *view;   /* what it waits for; then view->slopes > 0: gradients          */
+    int waits;
+
+    lipsc_walk_stage stage;
+    lipsc_curvature memory;
+    double *to, *p, *g;   /* (size) the point tried, a direction, the gradient at `to` */
+    const double *up;     /* (size) the gradient here, as the line sees it             */
+    const double *line;   /* (size) where it leads                                     */
+    double step, promise; /* along the line; what the gradient says of the last trial  */
+    int trials;           /* left                                                      */
+    size_t branch, branches;
+    double *branch_g, *branch_v; /* (LIPSC_PAIRS + 1, size), (LIPSC_PAIRS, in)         */
+} lipsc_walk;
+
+lipsc_status lipsc_walk_new(const lipsc_search *s, lipsc_view *view, lipsc_walk *walk);
+void lipsc_walk_free(lipsc_walk *walk);
+/* Goes on with a climb until `until` iterations have been made in all, or nothing is gained
+ * any more. */
+void lipsc_walk_begin(lipsc_search *s, lipsc_walk *walk, lipsc_climb *climb, size_t until);
+/* After view has been looked at; and, where it then has slopes, differentiated. */
+void lipsc_walk_seen(lipsc_search *s, lipsc_walk *walk);
+void lipsc_walk_differentiated(lipsc_search *s, lipsc_walk *walk);
+
+/* ---- climbs.c ---- */
+
+/* All of them climb on until `iterations` have been made in all by each, or nothing is
+ * gained any more; keeps search->best.  What becomes of one depends neither on the others
+ * nor on how many go on at once.  LIPSC_E_STOPPED when the stop callback says so. */
+lipsc_status lipsc_climbs_advance(lipsc_search *s, size_t count, lipsc_climb *climbs,
+                                  size_t iterations);
 
 /* ---- starts.c ---- */
 

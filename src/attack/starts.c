@@ -163,44 +163,37 @@ static void rank(const lipsc_search *s, ranking *r, const lipsc_spot *spot) {
     lipsc_spot_copy(s, spot, &r->climbs[place].spot);
 }
 
-/* The value at spot->y; less than any where it overflows. */
-static lipsc_status judge(lipsc_search *s, lipsc_spot *spot) {
-    lipsc_view view;
-    const lipsc_status status = lipsc_view_open(s, spot->y, LIPSC_LOOK_FRESH, NULL, &view);
-    spot->sigma = -1.0;
-    if (status) return status == LIPSC_E_NONFIN ? LIPSC_OK : status;
-    spot->sigma = view.sigma[0];
-    memcpy(spot->v, s->v, s->in * sizeof *spot->v);
-    lipsc_view_close(&view);
-    return LIPSC_OK;
-}
-
-/* Several in one batch; where one of them overflows, one by one. */
-static lipsc_status judge_batch(lipsc_search *s, size_t count, lipsc_spot *const *spots) {
-    lipsc_status status = count > 1 ? lipsc_spots_look(s, count, spots) : LIPSC_E_NONFIN;
-    if (status != LIPSC_E_NONFIN) return status;
-    status = LIPSC_OK;
-    for (size_t i = 0; i < count && !status; i++) status = judge(s, spots[i]);
+/* The values of some spots in one batch; one that overflows has 0. */
+static lipsc_status judge(lipsc_search *s, size_t count, lipsc_spot *const *spots,
+                          lipsc_view **views) {
+    for (size_t i = 0; i < count; i++) {
+        views[i] = &s->views[i];
+        views[i]->y = spots[i]->y;
+        views[i]->look = LIPSC_LOOK_FRESH;
+        views[i]->seed = (uint64_t)s->evaluations + i;
+    }
+    const lipsc_status status = lipsc_views_look(s, count, views);
+    for (size_t i = 0; i < count && !status; i++) {
+        spots[i]->sigma = views[i]->status ? 0.0 : views[i]->sigma[0];
+        if (views[i]->status) continue;
+        memcpy(spots[i]->v, views[i]->v, s->in * sizeof *spots[i]->v);
+        lipsc_search_keep(s, spots[i]);
+        lipsc_search_tell(s);
+    }
+    for (size_t i = 0; i < count; i++) lipsc_view_close(views[i]);
     return status;
 }
 
-/* The values of spots, as many at once as are worth it; one that overflows has 0. */
+/* As many at once as are worth it. */
 static lipsc_status judge_all(lipsc_search *s, size_t count, lipsc_spot *const *spots) {
-    const size_t together = lipsc_spots_together(s);
-    lipsc_status status = LIPSC_OK;
-    for (size_t at = 0; at < count && !status; at += together) {
-        const size_t some = min_size(together, count - at);
-        if (lipsc_search_stopped(s)) return LIPSC_E_STOPPED;
-        status = judge_batch(s, some, spots + at);
-        for (size_t i = at; i < at + some && !status; i++) {
-            if (spots[i]->sigma < 0.0) {
-                spots[i]->sigma = 0.0;
-                continue;
-            }
-            lipsc_search_keep(s, spots[i]);
-            lipsc_search_tell(s);
-        }
+    lipsc_view **views = lipsc_alloc(s->together, sizeof *views);
+    lipsc_status status = views ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t at = 0; at < count && !status; at += s->together) {
+        status = lipsc_search_stopped(s) ? LIPSC_E_STOPPED : LIPSC_OK;
+        if (!status)
+            status = judge(s, min_size(s->together, count - at), spots + at, views);
     }
+    lipsc_release(views);
     return status;
 }
 
@@ -313,7 +306,7 @@ static lipsc_status check_scores(lipsc_search *s, const lipsc_head_facts *f, dou
 /* The best constructions of all heads. */
 static lipsc_status build(lipsc_search *s, size_t count, lipsc_climb *climbs) {
     enum { TOGETHER = 4 };
-    builder b = {.s = s, .best = {count, climbs}, .together = lipsc_spots_together(s)};
+    builder b = {.s = s, .best = {count, climbs}, .together = s->together};
     lipsc_status status = pull_layer(s, &b.p);
     lipsc_spot *room = lipsc_alloc_zero(b.together, sizeof *room);
     b.spots = lipsc_alloc(b.together, sizeof *b.spots);

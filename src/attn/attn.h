@@ -120,6 +120,18 @@ lipsc_status lipsc_attn_gradient(lipsc_attn *attn, size_t k, const double *u,
                                  const double *v, double *grad, double *grad_log_weight,
                                  lipsc_error *err);
 
+/* The same at several handles of one batch, each of them once.  grad_log_weight: of all or
+ * of none.  What all share comes back, and is the status of each that is not
+ * LIPSC_E_NONFIN, where a gradient overflows. */
+typedef struct {
+    lipsc_attn *attn;
+    size_t k;
+    const double *u, *v;
+    double *grad, *grad_log_weight;
+    lipsc_status status;
+} lipsc_gradient_task;
+lipsc_status lipsc_attn_gradients(size_t count, lipsc_gradient_task *task);
+
 /* The same by the definition: slow, readable, sharing no code with any back end. */
 lipsc_status lipsc_ref_gradient(const lipsc_layer *layer, const lipsc_input *input,
                                 size_t k, const double *u, const double *v, double *grad,

@@ -79,6 +79,14 @@ typedef struct lipsc_rowwise {
  */
 #define LIPSC_F16 ((lipsc_dtype)2)
 
+/* One of several gradients that are made together, as `gradient` says: of is an input. */
+typedef struct {
+    void *of;
+    size_t k;
+    const void *u, *v;
+    void *grad, *grad_score; /* grad_score: of all or of none */
+} lipsc_gradient_product;
+
 /* What a kind of device can do.  device is never NULL but for the CPU. */
 typedef struct {
     const char *name;
@@ -156,6 +164,10 @@ typedef struct {
      * share, grad_score (n) or NULL.  In f64 only where f32 is coarse. */
     lipsc_status (*gradient)(const lipsc_device *device, void *input, size_t k,
                              const void *u, const void *v, void *grad, void *grad_score);
+    /* The same for several inputs of one batch, each of them once; what is found for one
+     * does not depend on the others, to the last bit.  NULL: one after the other. */
+    lipsc_status (*gradients)(const lipsc_device *device, size_t count,
+                              const lipsc_gradient_product *of);
 
     /* What the products of query head h work with, in host memory and the device's order:
      * q with its scale and key (n, key_dim), z (n, value_dim), and sqrt(key_dim) / r of the

@@ -310,43 +310,66 @@ static void test_repeats(void **state) {
     lipsc_head_facts_free(&s.facts);
 }
 
-/* Inputs judged in one batch have the bits, values and directions, of each one alone in the
- * same place of the order. */
-static void judged_in_batches(lipsc_dtype dtype, int threads, size_t masses) {
-    enum { SPOTS = 5, N = 70 };
+/* Inputs looked at in one batch have the bits, values, directions and gradients, of each
+ * one alone, with any number of threads. */
+enum { SPOTS = 5, TOKENS = 70 };
+
+static void same_views(lipsc_search *s, lipsc_view *const *together) {
+    for (size_t i = 0; i < SPOTS; i++) {
+        lipsc_view view, *alone = &view;
+        assert_int_equal(lipsc_view_new(s, &view), LIPSC_OK);
+        view.y = together[i]->y;
+        view.look = together[i]->look;
+        view.near = together[i]->near;
+        view.seed = together[i]->seed;
+        assert_int_equal(lipsc_views_look(s, 1, &alone), LIPSC_OK);
+        view.slopes = together[i]->slopes;
+        assert_true(view.sigma[0] > 0.0);
+        assert_int_equal(lipsc_views_differentiate(s, 1, &alone), LIPSC_OK);
+        const size_t pairs = together[i]->pairs, size = s->region.size;
+        assert_memory_equal(view.sigma, together[i]->sigma, pairs * sizeof(double));
+        assert_memory_equal(view.v, together[i]->v, pairs * s->in * sizeof(double));
+        assert_memory_equal(view.forms, together[i]->forms,
+                            view.slopes * size * sizeof(double));
+        lipsc_view_free(&view);
+    }
+}
+
+static void looked_at_together(lipsc_dtype dtype, int threads, int masses) {
     small_layer layer;
     lipsc_search s;
-    lipsc_spot room[SPOTS], *spots[SPOTS];
+    lipsc_view *views[SPOTS];
+    double *y[SPOTS], *near[SPOTS];
     small_identity(&layer, 2, -1.0);
-    lipsc_attack_settings set = settings(N, 2.0, LIPSC_ATTACK_BALL);
+    lipsc_attack_settings set = settings(TOKENS, 2.0, LIPSC_ATTACK_BALL);
     set.dtype = dtype;
-    set.masses = masses != 0;
+    set.masses = masses;
     set.device = test_device(threads);
     assert_int_equal(lipsc_search_open(&layer.layer, &set, &s, NULL), LIPSC_OK);
     assert_false(s.dense);
-    assert_int_equal(lipsc_spots_together(&s), 512 / N);
-    s.evaluations = 7;
+    assert_int_equal(s.together, 512 / TOKENS);
     for (size_t i = 0; i < SPOTS; i++) {
-        spots[i] = &room[i];
-        assert_int_equal(lipsc_spot_new(&s, spots[i]), LIPSC_OK);
-        double *tokens = random_vectors(40 + i, s.region.size);
-        memcpy(spots[i]->y, tokens, s.region.size * sizeof *tokens);
-        lipsc_region_move(&s.region, spots[i]->y, 0.0, spots[i]->y, spots[i]->y);
-        free(tokens);
+        views[i] = &s.views[i];
+        y[i] = random_vectors(40 + i, s.region.size);
+        near[i] = random_vectors(60 + i, s.in);
+        const double length = token_length(s.in, near[i]);
+        for (size_t e = 0; e < s.in; e++) near[i][e] /= length;
+        lipsc_region_move(&s.region, y[i], 0.0, y[i], y[i]);
     }
-    assert_int_equal(lipsc_spots_look(&s, SPOTS, spots), LIPSC_OK);
-    assert_int_equal(s.evaluations, 7 + SPOTS);
-    s.evaluations = 7;
-    for (size_t i = 0; i < SPOTS; i++) {
-        lipsc_view view;
-        assert_int_equal(lipsc_view_open(&s, spots[i]->y, LIPSC_LOOK_FRESH, NULL, &view),
-                         LIPSC_OK);
-        assert_true(view.sigma[0] > 0.0);
-        assert_memory_equal(&view.sigma[0], &spots[i]->sigma, sizeof(double));
-        assert_memory_equal(s.v, spots[i]->v, s.in * sizeof *s.v);
-        lipsc_view_close(&view);
-        lipsc_spot_free(spots[i]);
+    for (int look = 0; look < LIPSC_LOOKS; look++) {
+        for (size_t i = 0; i < SPOTS; i++) {
+            views[i]->y = y[i];
+            views[i]->near = near[i];
+            views[i]->look = (lipsc_look)look;
+            views[i]->seed = 7 + i;
+        }
+        assert_int_equal(lipsc_views_look(&s, SPOTS, views), LIPSC_OK);
+        for (size_t i = 0; i < SPOTS; i++) views[i]->slopes = 1 + i % views[i]->pairs;
+        assert_int_equal(lipsc_views_differentiate(&s, SPOTS, views), LIPSC_OK);
+        same_views(&s, views);
     }
+    assert_int_equal(s.evaluations, 2 * LIPSC_LOOKS * SPOTS);
+    for (size_t i = 0; i < SPOTS; i++) free(y[i]), free(near[i]);
     lipsc_search_close(&s);
     lipsc_head_facts_free(&layer.facts);
 }
@@ -354,10 +377,82 @@ static void judged_in_batches(lipsc_dtype dtype, int threads, size_t masses) {
 static void test_batches(void **state) {
     (void)state;
     for (int threads = 1; threads <= 2; threads++)
-        for (size_t masses = 0; masses <= 1; masses++) {
-            judged_in_batches(LIPSC_F32, threads, masses);
-            judged_in_batches(LIPSC_F64, threads, masses);
+        for (int masses = 0; masses <= 1; masses++) {
+            looked_at_together(LIPSC_F32, threads, masses);
+            looked_at_together(LIPSC_F64, threads, masses);
         }
+}
+
+/* Climbs from random inputs: where they are after `iterations`, all of them in one call or
+ * in two, `together` at once. */
+static lipsc_climb *climb(const lipsc_layer *layer, lipsc_dtype dtype, int threads,
+                          size_t together, int halves, lipsc_search *s) {
+    enum { ITERATIONS = 6 };
+    static lipsc_attack_settings set; /* as long as the search */
+    set = settings(TOKENS, 2.0, LIPSC_ATTACK_BALL);
+    set.dtype = dtype;
+    set.device = test_device(threads);
+    assert_int_equal(lipsc_search_open(layer, &set, s, NULL), LIPSC_OK);
+    assert_true(together <= s->together);
+    while (s->together > together) lipsc_view_free(&s->views[--s->together]);
+    lipsc_climb *climbs = calloc(SPOTS, sizeof *climbs);
+    assert_non_null(climbs);
+    for (size_t i = 0; i < SPOTS; i++) {
+        assert_int_equal(lipsc_climb_new(s, &climbs[i]), LIPSC_OK);
+        double *tokens = random_vectors(80 + i, s->region.size);
+        memcpy(climbs[i].spot.y, tokens, s->region.size * sizeof *tokens);
+        lipsc_region_move(&s->region, climbs[i].spot.y, 0.0, tokens, climbs[i].spot.y);
+        snprintf(climbs[i].spot.start, sizeof climbs[i].spot.start, "%zu", i);
+        climbs[i].number = i;
+        free(tokens);
+    }
+    const size_t first = halves ? 2 : SPOTS;
+    assert_int_equal(lipsc_climbs_advance(s, first, climbs, ITERATIONS), LIPSC_OK);
+    assert_int_equal(lipsc_climbs_advance(s, SPOTS - first, climbs + first, ITERATIONS),
+                     LIPSC_OK);
+    return climbs;
+}
+
+static void climbs_free(lipsc_search *s, lipsc_climb *climbs) {
+    for (size_t i = 0; i < SPOTS; i++) lipsc_climb_free(&climbs[i]);
+    free(climbs);
+    lipsc_search_close(s);
+}
+
+/* A climb goes its way to the last bit whoever climbs beside it, with any number of
+ * threads, however many go on at once. */
+static void test_climbs(void **state) {
+    (void)state;
+    static const struct {
+        int threads, halves;
+        size_t together;
+    } ways[] = {{1, 0, 1}, {1, 0, 3}, {2, 0, 5}, {1, 1, 7}, {2, 1, 2}};
+    small_layer layer;
+    small_identity(&layer, 2, -1.0);
+    for (int dtype = LIPSC_F64; dtype <= LIPSC_F32; dtype++) {
+        lipsc_search s[2];
+        lipsc_climb *alone = climb(&layer.layer, (lipsc_dtype)dtype, 1, 1, 1, &s[0]);
+        for (size_t i = 0; i < SPOTS; i++) assert_true(alone[i].iterations == 6);
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            lipsc_climb *beside = climb(&layer.layer, (lipsc_dtype)dtype, ways[w].threads,
+                                        ways[w].together, ways[w].halves, &s[1]);
+            for (size_t i = 0; i < SPOTS; i++) {
+                assert_memory_equal(alone[i].spot.y, beside[i].spot.y,
+                                    s[0].region.size * sizeof(double));
+                assert_memory_equal(alone[i].g, beside[i].g,
+                                    s[0].region.size * sizeof(double));
+                assert_memory_equal(alone[i].spot.v, beside[i].spot.v,
+                                    s[0].in * sizeof(double));
+                assert_true(alone[i].spot.sigma == beside[i].spot.sigma);
+            }
+            assert_true(s[0].best.sigma == s[1].best.sigma);
+            assert_string_equal(s[0].best.start, s[1].best.start);
+            assert_int_equal(s[0].evaluations, s[1].evaluations);
+            climbs_free(&s[1], beside);
+        }
+        climbs_free(&s[0], alone);
+    }
+    lipsc_head_facts_free(&layer.facts);
 }
 
 /* ---- A solve begun near an older answer -------------------------------------------------
@@ -408,6 +503,7 @@ int main(void) {
                                        cmocka_unit_test(test_large_scores),
                                        cmocka_unit_test(test_repeats),
                                        cmocka_unit_test(test_batches),
+                                       cmocka_unit_test(test_climbs),
                                        cmocka_unit_test(test_near_start)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

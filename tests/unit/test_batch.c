@@ -144,6 +144,41 @@ static void same_handles(const scene *c, lipsc_attn **attn) {
     }
 }
 
+/* Gradients of all handles at once, one to three pairs each. */
+static void same_gradients(const scene *c, lipsc_attn **attn, int weights) {
+    lipsc_gradient_task *task = calloc(c->count, sizeof *task);
+    assert_non_null(task);
+    for (size_t i = 0; i < c->count; i++) {
+        const lipsc_op op = lipsc_attn_op(attn[i]);
+        const size_t k = 1 + i % 3;
+        double *found = calloc(k * (op.n + attn[i]->input.n), sizeof *found);
+        assert_non_null(found);
+        task[i] =
+            (lipsc_gradient_task){.attn = attn[i],
+                                  .k = k,
+                                  .u = random_vectors(i + 5, k * op.m),
+                                  .v = random_vectors(i + 6, k * op.n),
+                                  .grad = found,
+                                  .grad_log_weight = weights ? found + k * op.n : NULL};
+    }
+    assert_int_equal(lipsc_attn_gradients(c->count, task), LIPSC_OK);
+    for (size_t i = 0; i < c->count; i++) {
+        lipsc_attn *lone = alone(c, i, attn[0]->dtype);
+        const size_t k = task[i].k, in = lipsc_attn_op(lone).n, n = lone->input.n;
+        double *found = calloc(k * (in + n), sizeof *found);
+        assert_non_null(found);
+        assert_int_equal(task[i].status, LIPSC_OK);
+        assert_int_equal(lipsc_attn_gradient(lone, k, task[i].u, task[i].v, found,
+                                             weights ? found + k * in : NULL, NULL),
+                         LIPSC_OK);
+        assert_memory_equal(found, task[i].grad, k * (in + n) * sizeof *found);
+        free(found), free(task[i].grad);
+        free((void *)(uintptr_t)task[i].u), free((void *)(uintptr_t)task[i].v);
+        lipsc_attn_free(lone);
+    }
+    free(task);
+}
+
 static void check(uint64_t seed, unsigned features, size_t longest) {
     scene c = new_scene(seed, features, longest);
     stream s = {seed + 99, 0};
@@ -155,6 +190,7 @@ static void check(uint64_t seed, unsigned features, size_t longest) {
             same_bits(&c, attn, 1, &s);
         }
         same_handles(&c, attn);
+        same_gradients(&c, attn, (int)(seed + (uint64_t)dtype) % 2);
         for (size_t i = 0; i < c.count; i++) lipsc_attn_free(attn[(i + seed) % c.count]);
     }
     scene_free(&c);

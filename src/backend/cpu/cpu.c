@@ -52,7 +52,15 @@ static size_t bytes(const lipsc_device *device, const void *input) {
 static lipsc_status gradient(const lipsc_device *device, void *input, size_t k,
                              const void *u, const void *v, void *grad, void *grad_score) {
     (void)device;
-    return lipsc_cpu_gradient(input, k, u, v, grad, grad_score);
+    const lipsc_gradient_product alone = {
+        .of = input, .k = k, .u = u, .v = v, .grad = grad, .grad_score = grad_score};
+    return lipsc_cpu_gradients(1, &alone);
+}
+
+static lipsc_status gradients(const lipsc_device *device, size_t count,
+                              const lipsc_gradient_product *of) {
+    (void)device;
+    return lipsc_cpu_gradients(count, of);
 }
 
 static lipsc_status projections(const lipsc_device *device, const void *input, size_t head,
@@ -100,6 +108,7 @@ const lipsc_device_ops lipsc_cpu_ops = {.name = "cpu",
                                         .batch_new = batch_new,
                                         .products = products,
                                         .gradient = gradient,
+                                        .gradients = gradients,
                                         .projections = projections,
                                         .output = output,
                                         .linear_new = linear_new,

@@ -111,8 +111,7 @@ lipsc_status lipsc_cpu_products(int trans, size_t count, const lipsc_product *pr
 lipsc_status lipsc_cpu_output(void *input, double *y);
 void lipsc_cpu_projections(const void *input, size_t head, double *q, double *key,
                            double *z, double *q_over, double *k_over);
-lipsc_status lipsc_cpu_gradient(void *input, size_t k, const void *u, const void *v,
-                                void *grad, void *grad_score);
+lipsc_status lipsc_cpu_gradients(size_t count, const lipsc_gradient_product *of);
 
 /* The kernels' view of query head h of an input. */
 lipsc_head lipsc_cpu_head(const lipsc_cpu_batch *b, const lipsc_cpu_member *of, size_t h);
@@ -158,6 +157,18 @@ void lipsc_cpu_turn(const lipsc_cpu_pass *pass, int trans, void *dq, void *dk);
 lipsc_head_dirs lipsc_cpu_head_dirs(const lipsc_cpu_batch *b, size_t rows, size_t base,
                                     size_t dirs, size_t h);
 void *lipsc_cpu_thread_scratch(const lipsc_cpu_batch *b);
+
+/* Rows of one input in cuts of at least 384 rows, about as many as wanted. */
+typedef struct {
+    size_t size, count;
+} lipsc_cpu_cuts;
+lipsc_cpu_cuts lipsc_cpu_cut(size_t n, size_t wanted);
+/* Gives each piece its tasks, `heads` for every cut; returns their number. */
+size_t lipsc_cpu_number_tasks(lipsc_cpu_pass *pass, size_t heads, size_t wanted);
+/* The piece that a task belongs to. */
+const lipsc_cpu_piece *lipsc_cpu_piece_of(const lipsc_cpu_pass *pass, size_t task);
+/* The most cuts that a piece has. */
+size_t lipsc_cpu_phases(const lipsc_cpu_pass *pass, size_t wanted);
 
 /* Between the caller's order and the back end's, for D^{1/2} J D^{-1/2}: rows come in
  * divided by the roots and leave multiplied by them, and the transpose the other way round.

@@ -1,13 +1,13 @@
-/* gradient.c - the gradient of <u, J(X) v> in the tokens of one input of a batch, for pairs
- * (u, v) held fixed.
+/* gradient.c - the gradients of <u, J(X) v> in the tokens of the inputs of a batch, for
+ * pairs (u, v) held fixed.
  *
  *     dq, dk, dz = v Wq^T, v Wk^T, v Wv^T,   g = u O
  *     -> core, per head: gradients in q, k, z, and in dq, dk where these depend on X
  *     -> grad = gq Wq + gk Wk + gz Wv
  *
  * The core is cut into tasks like that of J^T: by pieces that depend on the sizes alone, so
- * that every bit of the result is the same for any number of threads.  Work memory is made
- * for one call; it grows with n d. */
+ * that every bit of the result is the same for any number of threads and any neighbours.
+ * Work memory is made for one call; it grows with n d. */
 #include "backend/cpu/cpu.h"
 #include "core/extreme.h"
 #include "core/mem.h"
@@ -18,15 +18,14 @@
 static size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
 /* What a block of pairs needs beyond the work memory of the products, which holds dq, dk,
- * dz and g.  Head layout with dirs*n rows. */
+ * dz and g.  Head layout with the rows of the pass. */
 typedef struct {
-    lipsc_cpu_piece piece; /* the pairs, */
-    lipsc_cpu_pass pass;   /* and nothing beside them */
-    size_t dirs;
+    lipsc_cpu_pass *pass; /* pieces: x is v, y the gradient */
+    size_t dirs;          /* the most that a piece has      */
     void *gq, *gk, *gz;
     void *gdq, *gdk, *eq, *ek; /* with norms: gradients in dq, dk; directions before them */
-    void *score;               /* (kv_heads, dirs*n) or NULL                              */
-    char *rows;                /* (heads, dirs*n) records of the kernels                  */
+    void *score;               /* (kv_heads, rows) or NULL                                */
+    char *rows;                /* (heads, rows) records of the kernels                    */
     char *scratch;             /* threads pieces of scratch_bytes                         */
     size_t scratch_bytes;
 } work;
@@ -39,10 +38,10 @@ static void work_free(const lipsc_cpu_weights *w, work *k) {
     lipsc_release(k->scratch);
 }
 
-static lipsc_status work_new(lipsc_cpu_batch *b, const lipsc_cpu_member *of, size_t dirs,
-                             int score, work *k) {
+static lipsc_status work_new(lipsc_cpu_pass *pass, size_t dirs, int score, work *k) {
+    const lipsc_cpu_batch *b = pass->batch;
     const lipsc_cpu_weights *w = b->w;
-    const size_t rows = dirs * of->n;
+    const size_t rows = pass->rows;
     const lipsc_gradient_kernels *kernels = w->kernels->gradient;
     const size_t heads = w->layer->heads, kv = w->layer->kv_heads;
     const int norms = w->q_gain || w->k_gain;
@@ -56,8 +55,7 @@ static lipsc_status work_new(lipsc_cpu_batch *b, const lipsc_cpu_member *of, siz
                              norms ? heads * w->kw : 0,
                              norms ? kv * w->kw : 0,
                              score ? kv : 0};
-    *k = (work){.dirs = dirs, .piece = {.of = of, .dirs = dirs}};
-    k->pass = (lipsc_cpu_pass){.batch = b, .pieces = 1, .rows = rows, .piece = &k->piece};
+    *k = (work){.pass = pass, .dirs = dirs};
     int ok = 1;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         size_t count;
@@ -74,125 +72,163 @@ static lipsc_status work_new(lipsc_cpu_batch *b, const lipsc_cpu_member *of, siz
     return LIPSC_E_NOMEM;
 }
 
-/* The kernels' view of query head h: array a of `width` elements a row. */
-static void *head_part(const work *k, void *a, size_t h, size_t width) {
-    return a ? (char *)a + h * k->pass.rows * width * k->pass.batch->w->kernels->item
-             : NULL;
+/* Rows of head h that belong to a piece: of array a with `width` elements a row. */
+static void *head_part(const work *k, const lipsc_cpu_piece *p, void *a, size_t h,
+                       size_t width) {
+    const size_t row = width * k->pass->batch->w->kernels->item;
+    return a ? (char *)a + (h * k->pass->rows + p->base) * row : NULL;
 }
 
-static lipsc_head_pairs head_pairs(const work *k, size_t h) {
-    const lipsc_cpu_batch *b = k->pass.batch;
+/* The kernels' view of query head h. */
+static lipsc_head_pairs head_pairs(const work *k, const lipsc_cpu_piece *p, size_t h) {
+    const lipsc_cpu_batch *b = k->pass->batch;
     const lipsc_cpu_weights *w = b->w;
     const size_t g = h * w->layer->kv_heads / w->layer->heads;
-    return (lipsc_head_pairs){.dirs = k->dirs,
-                              .dq = head_part(k, b->dq, h, w->kw),
-                              .dk = head_part(k, b->dk, g, w->kw),
-                              .dz = head_part(k, b->dz, g, w->vw),
-                              .g = head_part(k, b->heads, h, w->vw),
-                              .gq = head_part(k, k->gq, h, w->kw),
-                              .gk = head_part(k, k->gk, g, w->kw),
-                              .gz = head_part(k, k->gz, g, w->vw),
-                              .gdq = head_part(k, k->gdq, h, w->kw),
-                              .gdk = head_part(k, k->gdk, g, w->kw),
-                              .score = head_part(k, k->score, g, 1),
-                              .rows = k->rows +
-                                      h * k->pass.rows * w->kernels->gradient->row_bytes};
+    const size_t record = w->kernels->gradient->row_bytes;
+    return (lipsc_head_pairs){.dirs = p->dirs,
+                              .dq = head_part(k, p, b->dq, h, w->kw),
+                              .dk = head_part(k, p, b->dk, g, w->kw),
+                              .dz = head_part(k, p, b->dz, g, w->vw),
+                              .g = head_part(k, p, b->heads, h, w->vw),
+                              .gq = head_part(k, p, k->gq, h, w->kw),
+                              .gk = head_part(k, p, k->gk, g, w->kw),
+                              .gz = head_part(k, p, k->gz, g, w->vw),
+                              .gdq = head_part(k, p, k->gdq, h, w->kw),
+                              .gdk = head_part(k, p, k->gdk, g, w->kw),
+                              .score = head_part(k, p, k->score, g, 1),
+                              .rows = k->rows + (h * k->pass->rows + p->base) * record};
+}
+
+static char *thread_scratch(const work *k) {
+    return k->scratch + (size_t)omp_get_thread_num() * k->scratch_bytes;
+}
+
+static void core_rows(const work *k, size_t wanted) {
+    const lipsc_cpu_batch *b = k->pass->batch;
+    const size_t heads = b->w->layer->heads;
+    const size_t tasks = lipsc_cpu_number_tasks(k->pass, heads, wanted);
+#pragma omp parallel for num_threads(b->threads) schedule(dynamic, 1)
+    for (size_t t = 0; t < tasks; t++) {
+        const lipsc_cpu_piece *p = lipsc_cpu_piece_of(k->pass, t);
+        const lipsc_cpu_cuts cut = lipsc_cpu_cut(p->of->n, wanted);
+        const size_t task = t - p->first_task;
+        const size_t i0 = (cut.count - 1 - task / heads) * cut.size;
+        const lipsc_head head = lipsc_cpu_head(b, p->of, task % heads);
+        const lipsc_head_pairs d = head_pairs(k, p, task % heads);
+        b->w->kernels->gradient->rows(&head, &d, i0, min_size(i0 + cut.size, p->of->n),
+                                      thread_scratch(k));
+    }
+}
+
+/* Rows of cut a against keys of cut a + phase, for the query heads of key head g. */
+static void tile_task(const work *k, const lipsc_cpu_piece *p, lipsc_cpu_cuts cut,
+                      size_t phase, size_t a, size_t g) {
+    const lipsc_cpu_batch *b = k->pass->batch;
+    const size_t n = p->of->n, share = b->w->layer->heads / b->w->layer->kv_heads;
+    const size_t c = (a + phase) % cut.count;
+    const size_t i0 = a * cut.size, i1 = min_size(i0 + cut.size, n);
+    const size_t j0 = c * cut.size, j1 = min_size(j0 + cut.size, n);
+    for (size_t s = 0; s < share; s++) {
+        const lipsc_head head = lipsc_cpu_head(b, p->of, g * share + s);
+        const lipsc_head_pairs d = head_pairs(k, p, g * share + s);
+        b->w->kernels->gradient->tile(&head, &d, i0, i1, j0, j1, thread_scratch(k));
+    }
+}
+
+static void core_tiles(const work *k, size_t wanted) {
+    const lipsc_cpu_batch *b = k->pass->batch;
+    const size_t kv = b->w->layer->kv_heads;
+    const size_t tasks = lipsc_cpu_number_tasks(k->pass, kv, wanted),
+                 phases = lipsc_cpu_phases(k->pass, wanted);
+#pragma omp parallel num_threads(b->threads)
+    for (size_t phase = 0; phase < phases; phase++)
+#pragma omp for schedule(dynamic, 1)
+        for (size_t t = 0; t < tasks; t++) {
+            const lipsc_cpu_piece *p = lipsc_cpu_piece_of(k->pass, t);
+            const lipsc_cpu_cuts cut = lipsc_cpu_cut(p->of->n, wanted);
+            const size_t task = t - p->first_task;
+            if (phase < cut.count)
+                tile_task(k, p, cut, phase, cut.count - 1 - task / kv, task % kv);
+        }
 }
 
 static void core(const work *k) {
-    const lipsc_cpu_batch *b = k->pass.batch;
-    const lipsc_cpu_member *of = k->piece.of;
+    const size_t wanted = ceil_div(32, k->pass->batch->w->layer->kv_heads);
+    core_rows(k, wanted);
+    core_tiles(k, wanted);
+}
+
+/* What the derivative of one norm, applied to the directions of a piece, says. */
+static void second_piece(const work *k, const lipsc_cpu_piece *p, lipsc_cpu_norm_heads of) {
+    const lipsc_cpu_batch *b = k->pass->batch;
     const lipsc_cpu_weights *w = b->w;
-    const lipsc_gradient_kernels *kernels = w->kernels->gradient;
-    const size_t n = of->n, heads = w->layer->heads, kv = w->layer->kv_heads,
-                 share = heads / kv;
-    /* enough pieces to occupy 32 threads, none shorter than 384 rows */
-    size_t pieces = min_size(ceil_div(32, kv), ceil_div(n, 384));
-    const size_t piece = ceil_div(ceil_div(n, pieces), 96) * 96;
-    pieces = ceil_div(n, piece);
-#pragma omp parallel num_threads(b->threads)
-    {
-        char *scratch = k->scratch + (size_t)omp_get_thread_num() * k->scratch_bytes;
-#pragma omp for schedule(dynamic, 1)
-        for (size_t task = 0; task < heads * pieces; task++) {
-            const size_t i0 = (pieces - 1 - task / heads) * piece;
-            const lipsc_head head = lipsc_cpu_head(b, of, task % heads);
-            const lipsc_head_pairs d = head_pairs(k, task % heads);
-            kernels->rows(&head, &d, i0, min_size(i0 + piece, n), scratch);
-        }
-        for (size_t phase = 0; phase < pieces; phase++)
-#pragma omp for schedule(dynamic, 1)
-            for (size_t task = 0; task < kv * pieces; task++) {
-                const size_t a = pieces - 1 - task / kv, c = (a + phase) % pieces;
-                const size_t i0 = a * piece, i1 = min_size(i0 + piece, n);
-                const size_t j0 = c * piece, j1 = min_size(j0 + piece, n);
-                for (size_t s = 0; s < share; s++) { /* query heads of one key head */
-                    const lipsc_head head = lipsc_cpu_head(b, of, task % kv * share + s);
-                    const lipsc_head_pairs d = head_pairs(k, task % kv * share + s);
-                    kernels->tile(&head, &d, i0, i1, j0, j1, scratch);
-                }
-            }
-    }
+    const lipsc_stages *s = w->stages;
+    const size_t n = p->of->n, first = p->of->first, rows = p->dirs * n, kw = w->kw;
+    const size_t half = w->layer->rotary_dim / 2, item = w->kernels->item;
+    const size_t at = of.first * b->tokens + first;
+    const void *gain = of.query ? w->q_gain : w->k_gain;
+    const char *unit = of.query ? b->q_unit : b->k_unit;
+    const char *inverse = of.query ? b->q_inverse : b->k_inverse;
+    void *by_direction = of.query ? k->gdq : k->gdk;
+    if (!gain) return;
+    for (size_t h = of.first; half && h < of.first + of.span; h++)
+        s->rotate(rows, n, kw, half, (char *)b->cosine + first * half * item,
+                  (char *)b->sine + first * half * item, -1,
+                  head_part(k, p, by_direction, h, kw));
+    s->norm_second(rows, n, k->pass->rows, b->tokens, kw, w->layer->key_dim, of.span, gain,
+                   unit + at * kw * item, inverse + at * item,
+                   head_part(k, p, of.query ? k->eq : k->ek, of.first, kw),
+                   head_part(k, p, by_direction, of.first, kw),
+                   head_part(k, p, of.query ? k->gq : k->gk, of.first, kw));
 }
 
 /* Rotations and norms turned back: gq, gk become gradients in the raw projections.  A norm
  * also passes on what its derivative, applied to the direction, says (norm_second). */
 static void turn_back(const work *k) {
-    const lipsc_cpu_batch *b = k->pass.batch;
-    const lipsc_cpu_weights *w = b->w;
-    const lipsc_layer *layer = w->layer;
-    const lipsc_stages *s = w->stages;
-    const size_t n = k->piece.of->n, first = k->piece.of->first, rows = k->pass.rows;
-    const size_t kw = w->kw, half = layer->rotary_dim / 2, item = w->kernels->item;
-    lipsc_cpu_turn(&k->pass, 1, k->gq, k->gk);
+    const lipsc_layer *layer = k->pass->batch->w->layer;
+    const size_t norms = lipsc_cpu_norms(layer);
+    lipsc_cpu_turn(k->pass, 1, k->gq, k->gk);
     if (!k->gdq) return;
-#pragma omp parallel for num_threads(b->threads) schedule(static)
-    for (size_t t = 0; t < lipsc_cpu_norms(layer); t++) {
-        const lipsc_cpu_norm_heads of = lipsc_cpu_norm_at(layer, t);
-        const int query = of.query;
-        const size_t h = of.first, at = h * b->tokens + first;
-        const void *gain = query ? w->q_gain : w->k_gain;
-        if (!gain) continue;
-        void *by_direction = head_part(k, query ? k->gdq : k->gdk, h, kw);
-        const char *unit = query ? b->q_unit : b->k_unit;
-        const char *inverse = query ? b->q_inverse : b->k_inverse;
-        if (half)
-            s->rotate(of.span * rows, n, kw, half, (char *)b->cosine + first * half * item,
-                      (char *)b->sine + first * half * item, -1, by_direction);
-        s->norm_second(rows, n, b->tokens, kw, layer->key_dim, of.span, gain,
-                       unit + at * kw * item, inverse + at * item,
-                       head_part(k, query ? k->eq : k->ek, h, kw), by_direction,
-                       head_part(k, query ? k->gq : k->gk, h, kw));
-    }
+#pragma omp parallel for num_threads(k->pass->batch->threads) schedule(static)
+    for (size_t t = 0; t < norms * k->pass->pieces; t++)
+        second_piece(k, &k->pass->piece[t / norms], lipsc_cpu_norm_at(layer, t % norms));
 }
 
-/* grad_score (dirs, n): the sum over the heads, in the caller's order */
-static void add_scores(const work *k, void *grad_score) {
-    const lipsc_cpu_batch *b = k->pass.batch;
-    const lipsc_cpu_weights *w = b->w;
-    const lipsc_cpu_member *of = k->piece.of;
-    const size_t rows = k->pass.rows, item = w->kernels->item;
+/* score: the sum over the heads. */
+static void add_scores(const work *k) {
+    const lipsc_cpu_weights *w = k->pass->batch->w;
+    const size_t rows = k->pass->rows, item = w->kernels->item;
     const lipsc_rowwise *rowwise = lipsc_rowwise_best(w->dtype);
     for (size_t g = 1; g < w->layer->kv_heads; g++)
         (void)!rowwise->add(NULL, rows, (char *)k->score + g * rows * item, k->score);
-    for (size_t p = 0; p < k->dirs; p++)
-        w->stages->scatter(of->n, 1, b->order ? b->order + of->first : NULL, NULL,
-                           (char *)k->score + p * of->n * item,
-                           (char *)grad_score + p * of->n * item);
 }
 
-static void gradient_block(const work *k, const void *u, const void *v, void *grad,
-                           void *grad_score) {
-    lipsc_cpu_batch *b = k->pass.batch;
+/* from: the rows of the pass, `width` elements each; to: vectors in the caller's order. */
+static void hand_back(const work *k, const lipsc_cpu_piece *p, size_t width,
+                      const void *from, void *to) {
+    const lipsc_cpu_batch *b = k->pass->batch;
+    const size_t row = width * b->w->kernels->item, n = p->of->n;
+    for (size_t dir = 0; dir < p->dirs; dir++)
+        b->w->stages->scatter(n, width, b->order ? b->order + p->of->first : NULL, NULL,
+                              (const char *)from + (p->base + dir * n) * row,
+                              (char *)to + dir * n * row);
+}
+
+/* The pairs of each piece, u and grad_score beside those that it has itself. */
+static void gradient_block(const work *k, int staged, const void *const *us,
+                           void *const *scores) {
+    const lipsc_cpu_pass *pass = k->pass;
+    lipsc_cpu_batch *b = pass->batch;
     const lipsc_cpu_weights *w = b->w;
-    const lipsc_cpu_member *of = k->piece.of;
-    const size_t n = of->n, rows = k->pass.rows, d = w->layer->d, item = w->kernels->item;
+    const size_t rows = pass->rows, d = w->layer->d, item = w->kernels->item;
     const size_t heads = w->layer->heads, kv = w->layer->kv_heads;
-    if (b->order || b->root) {
-        lipsc_cpu_stage_rows(b, of, 0, 0, k->dirs, d, v, b->rows_in);
-        lipsc_cpu_stage_rows(b, of, 1, 0, k->dirs, w->width, u, b->rows_out);
-        v = b->rows_in;
-        u = b->rows_out;
+    const void *v = staged ? b->rows_in : pass->piece->x, *u = staged ? b->rows_out : us[0];
+    for (size_t i = 0; staged && i < pass->pieces; i++) {
+        const lipsc_cpu_piece *p = &pass->piece[i];
+        lipsc_cpu_stage_rows(b, p->of, 0, 0, p->dirs, d, p->x,
+                             (char *)b->rows_in + p->base * d * item);
+        lipsc_cpu_stage_rows(b, p->of, 1, 0, p->dirs, w->width, us[i],
+                             (char *)b->rows_out + p->base * w->width * item);
     }
     lipsc_cpu_project(w, b->threads, rows, v, b->dq, b->dk, b->dz, 0);
     lipsc_cpu_split_heads(w, b->threads, rows, u, b->heads);
@@ -202,38 +238,83 @@ static void gradient_block(const work *k, const void *u, const void *v, void *gr
         memset(k->gdq, 0, heads * rows * w->kw * item);
         memset(k->gdk, 0, kv * rows * w->kw * item);
     }
-    lipsc_cpu_turn(&k->pass, 0, b->dq, b->dk);
+    lipsc_cpu_turn(pass, 0, b->dq, b->dk);
     memset(k->gq, 0, heads * rows * w->kw * item);
     memset(k->gk, 0, kv * rows * w->kw * item);
     memset(k->gz, 0, kv * rows * w->vw * item);
     if (k->score) memset(k->score, 0, kv * rows * item);
     core(k);
     turn_back(k);
-    void *out = b->order ? b->rows_in : grad;
+    void *out = staged ? b->rows_in : pass->piece->y;
     lipsc_cpu_project_back(w, b->threads, rows, k->gq, k->gk, k->gz, out);
-    for (size_t p = 0; b->order && p < k->dirs; p++)
-        w->stages->scatter(n, d, b->order + of->first, NULL, (char *)out + p * n * d * item,
-                           (char *)grad + p * n * d * item);
-    if (k->score) add_scores(k, grad_score);
+    if (k->score) add_scores(k);
+    for (size_t i = 0; i < pass->pieces; i++) {
+        const lipsc_cpu_piece *p = &pass->piece[i];
+        if (staged) hand_back(k, p, d, out, p->y);
+        if (k->score) hand_back(k, p, 1, k->score, scores[i]);
+    }
 }
 
-lipsc_status lipsc_cpu_gradient(void *input, size_t k, const void *u, const void *v,
-                                void *grad, void *grad_score) {
-    const lipsc_cpu_member *of = input;
-    lipsc_cpu_batch *b = of->batch;
-    const size_t item = b->w->kernels->item, n = of->n;
-    const size_t wide = n * b->w->width * item, deep = n * b->w->layer->d * item;
-    for (size_t done = 0; done < k;) {
-        const size_t dirs = min_size(k - done, LIPSC_CPU_DIRS);
-        work block;
-        lipsc_status status = lipsc_cpu_reserve(b, dirs * n, dirs, b->order || b->root);
-        if (!status) status = work_new(b, of, dirs, grad_score != NULL, &block);
-        if (status) return status;
-        gradient_block(&block, (const char *)u + done * wide, (const char *)v + done * deep,
-                       (char *)grad + done * deep,
-                       grad_score ? (char *)grad_score + done * n * item : NULL);
-        work_free(b->w, &block);
-        done += dirs;
+/* What a block is made of: pieces of a pass, and what these have no place for. */
+typedef struct {
+    lipsc_cpu_pass pass;
+    const void **u;
+    void **score;
+} block;
+
+/* The next pairs, from number `done` on, of all that have some left; the most that one
+ * has. */
+static size_t fill_block(block *f, size_t done, size_t count,
+                         const lipsc_gradient_product *of) {
+    const lipsc_cpu_weights *w = f->pass.batch->w;
+    const size_t item = w->kernels->item;
+    size_t most = 0;
+    f->pass.pieces = f->pass.rows = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (of[i].k <= done) continue;
+        const lipsc_cpu_member *member = of[i].of;
+        const size_t dirs = min_size(of[i].k - done, LIPSC_CPU_DIRS),
+                     row = done * member->n * item, at = f->pass.pieces++;
+        f->pass.piece[at] =
+            (lipsc_cpu_piece){.of = member,
+                              .dirs = dirs,
+                              .base = f->pass.rows,
+                              .x = (const char *)of[i].v + row * w->layer->d,
+                              .y = (char *)of[i].grad + row * w->layer->d};
+        f->u[at] = (const char *)of[i].u + row * w->width;
+        f->score[at] = of[i].grad_score ? (char *)of[i].grad_score + row : NULL;
+        f->pass.rows += dirs * member->n;
+        if (dirs > most) most = dirs;
     }
+    return most;
+}
+
+static lipsc_status make_block(block *f, size_t dirs) {
+    lipsc_cpu_batch *b = f->pass.batch;
+    const int staged = b->order || b->root || f->pass.pieces > 1;
+    work k;
+    lipsc_status status = lipsc_cpu_reserve(b, f->pass.rows, dirs, staged);
+    if (!status) status = work_new(&f->pass, dirs, f->score[0] != NULL, &k);
+    if (status) return status;
+    gradient_block(&k, staged, f->u, f->score);
+    work_free(b->w, &k);
     return LIPSC_OK;
+}
+
+lipsc_status lipsc_cpu_gradients(size_t count, const lipsc_gradient_product *of) {
+    if (!count) return LIPSC_OK;
+    block f = {.pass = {.batch = ((lipsc_cpu_member *)of->of)->batch,
+                        .piece = lipsc_alloc(count, sizeof *f.pass.piece)},
+               .u = lipsc_alloc(count, sizeof *f.u),
+               .score = lipsc_alloc(count, sizeof *f.score)};
+    lipsc_status status = f.pass.piece && f.u && f.score ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t done = 0, most; !status; done += LIPSC_CPU_DIRS) {
+        most = fill_block(&f, done, count, of);
+        if (!most) break;
+        status = make_block(&f, most);
+    }
+    lipsc_release(f.pass.piece);
+    lipsc_release(f.u);
+    lipsc_release(f.score);
+    return status;
 }

@@ -228,29 +228,22 @@ void *lipsc_cpu_thread_scratch(const lipsc_cpu_batch *b) {
     return b->scratch + (size_t)omp_get_thread_num() * b->scratch_bytes;
 }
 
-/* Rows of one input in about `wanted` cuts of at least 384 rows. */
-typedef struct {
-    size_t size, count;
-} cuts;
-
-static cuts cut_rows(size_t n, size_t wanted) {
+lipsc_cpu_cuts lipsc_cpu_cut(size_t n, size_t wanted) {
     const size_t pieces = min_size(wanted, ceil_div(n, 384));
     const size_t size = ceil_div(ceil_div(n, pieces), 96) * 96;
-    return (cuts){size, ceil_div(n, size)};
+    return (lipsc_cpu_cuts){size, ceil_div(n, size)};
 }
 
-/* Gives each piece its tasks, `heads` for every cut; returns their number. */
-static size_t number_tasks(lipsc_cpu_pass *pass, size_t heads, size_t wanted) {
+size_t lipsc_cpu_number_tasks(lipsc_cpu_pass *pass, size_t heads, size_t wanted) {
     size_t total = 0;
     for (size_t i = 0; i < pass->pieces; i++) {
         pass->piece[i].first_task = total;
-        total += heads * cut_rows(pass->piece[i].of->n, wanted).count;
+        total += heads * lipsc_cpu_cut(pass->piece[i].of->n, wanted).count;
     }
     return total;
 }
 
-/* The piece that a task belongs to. */
-static const lipsc_cpu_piece *piece_of(const lipsc_cpu_pass *pass, size_t task) {
+const lipsc_cpu_piece *lipsc_cpu_piece_of(const lipsc_cpu_pass *pass, size_t task) {
     size_t from = 0, to = pass->pieces;
     while (to - from > 1) {
         const size_t middle = (from + to) / 2;
@@ -259,17 +252,26 @@ static const lipsc_cpu_piece *piece_of(const lipsc_cpu_pass *pass, size_t task) 
     return &pass->piece[from];
 }
 
+size_t lipsc_cpu_phases(const lipsc_cpu_pass *pass, size_t wanted) {
+    size_t phases = 1;
+    for (size_t i = 0; i < pass->pieces; i++) {
+        const size_t count = lipsc_cpu_cut(pass->piece[i].of->n, wanted).count;
+        if (count > phases) phases = count;
+    }
+    return phases;
+}
+
 /* Rows are independent, so their cut may follow the number of threads: whole heads, or
  * pieces of at least 384 rows when there are more threads than heads. */
 static void core_forward(lipsc_cpu_pass *pass) {
     const lipsc_cpu_batch *b = pass->batch;
     const size_t heads = b->w->layer->heads;
     const size_t wanted = ceil_div(4 * (size_t)b->threads, heads * pass->pieces);
-    const size_t tasks = number_tasks(pass, heads, wanted);
+    const size_t tasks = lipsc_cpu_number_tasks(pass, heads, wanted);
 #pragma omp parallel for num_threads(b->threads) schedule(dynamic, 1)
     for (size_t t = 0; t < tasks; t++) {
-        const lipsc_cpu_piece *p = piece_of(pass, t);
-        const cuts cut = cut_rows(p->of->n, wanted);
+        const lipsc_cpu_piece *p = lipsc_cpu_piece_of(pass, t);
+        const lipsc_cpu_cuts cut = lipsc_cpu_cut(p->of->n, wanted);
         const size_t task = t - p->first_task, h = task % heads;
         /* last rows first: under a causal mask they are the longest tasks */
         const size_t i0 = (cut.count - 1 - task / heads) * cut.size;
@@ -290,8 +292,8 @@ static void clear_rows(const lipsc_cpu_weights *w, size_t n, size_t dirs, size_t
 
 /* Rows of cut a against keys of cut a + phase, for the query heads of key head g in turn.
  * The first phase, in which both are the same, comes to its places before all others. */
-static void adjoint_task(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p, cuts cut,
-                         size_t phase, size_t a, size_t g) {
+static void adjoint_task(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,
+                         lipsc_cpu_cuts cut, size_t phase, size_t a, size_t g) {
     const lipsc_cpu_batch *b = pass->batch;
     const lipsc_cpu_weights *w = b->w;
     const size_t n = p->of->n, share = w->layer->heads / w->layer->kv_heads;
@@ -315,18 +317,14 @@ static void core_adjoint(lipsc_cpu_pass *pass) {
     const lipsc_cpu_batch *b = pass->batch;
     const size_t kv = b->w->layer->kv_heads;
     const size_t wanted = ceil_div(32, kv); /* to occupy 32 threads */
-    const size_t tasks = number_tasks(pass, kv, wanted);
-    size_t phases = 1;
-    for (size_t i = 0; i < pass->pieces; i++) {
-        const size_t count = cut_rows(pass->piece[i].of->n, wanted).count;
-        if (count > phases) phases = count;
-    }
+    const size_t tasks = lipsc_cpu_number_tasks(pass, kv, wanted);
+    const size_t phases = lipsc_cpu_phases(pass, wanted);
 #pragma omp parallel num_threads(b->threads)
     for (size_t phase = 0; phase < phases; phase++)
 #pragma omp for schedule(dynamic, 1)
         for (size_t t = 0; t < tasks; t++) {
-            const lipsc_cpu_piece *p = piece_of(pass, t);
-            const cuts cut = cut_rows(p->of->n, wanted);
+            const lipsc_cpu_piece *p = lipsc_cpu_piece_of(pass, t);
+            const lipsc_cpu_cuts cut = lipsc_cpu_cut(p->of->n, wanted);
             const size_t task = t - p->first_task;
             if (phase < cut.count)
                 adjoint_task(pass, p, cut, phase, cut.count - 1 - task / kv, task % kv);

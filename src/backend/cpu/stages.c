@@ -93,8 +93,8 @@ static void norm_derivative(size_t rows, size_t n, size_t x_head, size_t unit_he
     }
 }
 
-static void norm_second(size_t rows, size_t n, size_t unit_head, size_t w, size_t dim,
-                        size_t span, const void *gain, const void *unit,
+static void norm_second(size_t rows, size_t n, size_t x_head, size_t unit_head, size_t w,
+                        size_t dim, size_t span, const void *gain, const void *unit,
                         const void *inverse, const void *e_rows, const void *t_rows,
                         void *grad) {
     const T root = (T)sqrt((double)(span * dim));
@@ -104,8 +104,8 @@ static void norm_second(size_t rows, size_t n, size_t unit_head, size_t w, size_
         for (size_t h = 0; h < span; h++) {
             const T *u = (const T *)unit + (h * unit_head + i % n) * w,
                     *g = (const T *)gain + h * w;
-            const T *e = (const T *)e_rows + (h * rows + i) * w;
-            const T *t = (const T *)t_rows + (h * rows + i) * w;
+            const T *e = (const T *)e_rows + (h * x_head + i) * w;
+            const T *t = (const T *)t_rows + (h * x_head + i) * w;
             for (size_t c = 0; c < dim; c++) {
                 ue += u[c] * e[c];
                 ut += u[c] * g[c] * t[c];
@@ -116,9 +116,9 @@ static void norm_second(size_t rows, size_t n, size_t unit_head, size_t w, size_
         for (size_t h = 0; h < span; h++) {
             const T *u = (const T *)unit + (h * unit_head + i % n) * w,
                     *g = (const T *)gain + h * w;
-            const T *e = (const T *)e_rows + (h * rows + i) * w;
-            const T *t = (const T *)t_rows + (h * rows + i) * w;
-            T *out = (T *)grad + (h * rows + i) * w;
+            const T *e = (const T *)e_rows + (h * x_head + i) * w;
+            const T *t = (const T *)t_rows + (h * x_head + i) * w;
+            T *out = (T *)grad + (h * x_head + i) * w;
             for (size_t c = 0; c < dim; c++)
                 out[c] -= factor * (along * u[c] + ue * g[c] * t[c] + ut * e[c]);
         }

@@ -30,11 +30,11 @@ typedef struct {
                             size_t w, size_t dim, size_t span, const void *gain,
                             const void *unit, const void *inverse, int trans, void *x);
     /* The same derivative's own derivative: to the gradient in x (span, rows, w) before the
-     * norm adds that of <t, Norm'(x) e>, e and t (span, rows, w), t before the gains:
+     * norm adds that of <t, Norm'(x) e>, e and t like x above, t before the gains:
      *     - inverse^2/sqrt(span dim) ((t'.e) unit + (unit.e) t' + (unit.t') e
      *                            - 3 (unit.t') (unit.e) unit),   t' = gain * t */
-    void (*norm_second)(size_t rows, size_t n, size_t unit_head, size_t w, size_t dim,
-                        size_t span, const void *gain, const void *unit,
+    void (*norm_second)(size_t rows, size_t n, size_t x_head, size_t unit_head, size_t w,
+                        size_t dim, size_t span, const void *gain, const void *unit,
                         const void *inverse, const void *e, const void *t, void *grad);
 } lipsc_stages;
 

@@ -307,6 +307,27 @@ static lipsc_status gradient(const lipsc_device *device, void *made, size_t k,
                                   reach(device, v, deep), reach(device, grad, deep), score);
 }
 
+static lipsc_status gradients(const lipsc_device *device, size_t count,
+                              const lipsc_gradient_product *of) {
+    lipsc_gradient_product *there = lipsc_alloc(count, sizeof *there);
+    if (!there) return LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const input *in = of[i].of;
+        const size_t item = of[i].k * in->item;
+        there[i] = (lipsc_gradient_product){
+            .of = in->cpu,
+            .k = of[i].k,
+            .u = reach(device, of[i].u, in->out * item),
+            .v = reach(device, of[i].v, in->in * item),
+            .grad = reach(device, of[i].grad, in->in * item),
+            .grad_score =
+                of[i].grad_score ? reach(device, of[i].grad_score, in->n * item) : NULL};
+    }
+    const lipsc_status status = lipsc_cpu_ops.gradients(device->cpu, count, there);
+    lipsc_release(there);
+    return status;
+}
+
 static lipsc_status projections(const lipsc_device *device, const void *made, size_t head,
                                 double *q, double *key, double *z, double *q_over,
                                 double *k_over) {
@@ -437,6 +458,7 @@ static const lipsc_device_ops guard_ops = {.name = "guard",
                                            .batch_new = batch_new,
                                            .products = products,
                                            .gradient = gradient,
+                                           .gradients = gradients,
                                            .projections = projections,
                                            .output = output,
                                            .linear_new = linear_new,
