@@ -113,7 +113,7 @@ asan asan-short:
 	@ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS) -LE 'real|long' -E '^($(ASAN_WITHOUT))$$'
 
 asan-ranks: asan
-	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -R '^(cli\.ranks|ranks\.shared_.)$$'
+	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -R '^(cli\.ranks(_killed)?|ranks\.shared_.)$$'
 
 fuzz: fuzz-programs
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)

@@ -11,3 +11,9 @@ ranks() { # CODE K ARGS...
     code=$?
     [ $code = "$want" ] || { fail "exit $code, not $want: $k ranks, $*"; sed 's/^/    /' err; }
 }
+rows() { # FILE: TSV without the seconds
+    awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "seconds") c = i } { $c = ""; print }' "$1"
+}
+stored() { sqlite3 "$1" 'SELECT key, row FROM cells ORDER BY key' 2>/dev/null; } # FILE
+# cells of ./before that ./after does not have, with their seconds: computed again, or gone
+lost() { awk 'NR == FNR { there[$0]; next } !($0 in there)' after before | wc -l; }
