@@ -4,6 +4,8 @@
  * LIPSCOPE_FAULT=KIND:K    alone;  KIND:K+ that one and all after;  KIND:K! SIGKILL instead
  *                          (kinds: alloc write sync rename map)
  * LIPSCOPE_FAULT_TRACE=1   and says on standard error where (addr2line knows the names)
+ * LIPSCOPE_FAULT_SERVER=F  reads such a fault per line, runs the command with it in a child
+ * whose output goes to F.out and F.err, and prints how waitpid saw it end
  * LIPSCOPE_FAULT_SEEN=F    at the end F gets a line "KIND COUNT" of each kind
  * LIPSCOPE_FAULT_RECORD=F  F gets every write, cut, sync and removal (tests/fault/power.py)
  *
@@ -23,6 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { ALLOC, WRITE, SYNC, RENAME, MAP, KINDS };
@@ -183,8 +186,50 @@ static void tell(void) {
     close(fd);
 }
 
+static void set_plan(const char *plan) {
+    for (int i = 0; i < KINDS; i++) {
+        const size_t length = strlen(names[i]);
+        if (strncmp(plan, names[i], length) || plan[length] != ':') continue;
+        char *end;
+        planned_at = strtol(plan + length + 1, &end, 10);
+        planned_end = *end;
+        planned = i;
+    }
+}
+
+static void redirect(const char *name, const char *end, int to) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s%s", name, end);
+    const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
+    if (fd < 0 || dup2(fd, to) < 0) _exit(99);
+    close(fd);
+}
+
+/* Returns in the children, with their plan; a hang is ended by the alarm. */
+static void serve(const char *name) {
+    char plan[64];
+    while (fgets(plan, sizeof plan, stdin)) {
+        const pid_t child = fork();
+        int status = -1;
+        if (!child) {
+            redirect("/dev/null", "", 0);
+            redirect(name, ".out", 1);
+            redirect(name, ".err", 2);
+            alarm(120);
+            plan[strcspn(plan, "\n")] = '\0';
+            set_plan(plan);
+            return;
+        }
+        if (child < 0 || waitpid(child, &status, 0) < 0) _exit(98);
+        printf("%d\n", status);
+        fflush(stdout);
+    }
+    _exit(0);
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *plan = getenv("LIPSCOPE_FAULT"), *to = getenv("LIPSCOPE_FAULT_RECORD");
+    const char *server = getenv("LIPSCOPE_FAULT_SERVER");
     json_set_alloc_funcs(__wrap_malloc, free);
     sqlite3_config(SQLITE_CONFIG_GETMALLOC, &sqlite_memory);
     sqlite3_mem_methods mine = sqlite_memory;
@@ -194,12 +239,6 @@ __attribute__((constructor)) static void begin(void) {
     seen_file = getenv("LIPSCOPE_FAULT_SEEN");
     if (seen_file) atexit(tell);
     if (to) record = open(to, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    for (int i = 0; plan && i < KINDS; i++) {
-        const size_t length = strlen(names[i]);
-        if (strncmp(plan, names[i], length) || plan[length] != ':') continue;
-        char *end;
-        planned_at = strtol(plan + length + 1, &end, 10);
-        planned_end = *end;
-        planned = i;
-    }
+    if (plan) set_plan(plan);
+    if (server) serve(server);
 }

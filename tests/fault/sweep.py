@@ -3,12 +3,13 @@ for some, and asks each time: one clear sentence and exit 1, or the same result 
 crash, no leak (in a sanitized build), nothing half-written, a run file that is sound and goes
 on.
     sweep.py BINARY FOLDER [TRIES]      TRIES of each kind and command, spread over k; 0: all"""
+import json
 import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from place import MEASURE, SANITIZER, Place, rows, unsound
+from place import MEASURE, SANITIZER, Place, Server, rows, state, unsound
 
 KINDS = ("alloc", "write", "sync", "rename", "map")
 
@@ -20,12 +21,24 @@ class Command:
         self.name, self.args, self.writes, self.run = name, args, writes, run
 
 
+def smaller(place):
+    """A layer that is bounded and attacked in milliseconds."""
+    with open(place.path("tiny/config.json")) as tiny:
+        config = dict(json.load(tiny), n_embd=8, n_head=2, n_layer=2)
+    os.makedirs(place.path("smaller"))
+    with open(place.path("smaller/config.json"), "w") as written, open(place.path("few"), "w") as few:
+        json.dump(config, written)
+        few.write("1 2 3 4")
+
+
 def commands(place):
     measure = MEASURE
     place.well([*measure, "--run", "done.db"])
     for part in ("1", "2"):
         place.well([*measure, "--shard", part + "/2", "--run", f"part{part}.db"])
-    place.well(["export", "random:./tiny", "--ids", "ids", "--layer", "1", "-o", "layer.st", "-q"])
+    smaller(place)
+    export = ["export", "random:./smaller", "--ids", "few", "--layer", "1", "-q", "-o"]
+    place.well([*export, "layer.st"])
     return [
         Command("measure", [*measure, "--run", "new.db"], "new.db", run=True),
         Command("attack", ["attack", "layer.st", "--domain", "around", "--radius", "1", "--restarts", "1",
@@ -34,8 +47,7 @@ def commands(place):
         Command("merge", ["merge", "part1.db", "part2.db", "-o", "whole.db", "-q"], "whole.db", run=True),
         Command("bounds", ["bounds", "layer.st", "--format", "tsv"]),
         Command("compare", ["compare", "done.db", "part1.db", "--format", "tsv"]),
-        Command("export", ["export", "random:./tiny", "--ids", "ids", "--layer", "1", "-o", "again.st", "-q"],
-                "again.st"),
+        Command("export", [*export, "again.st"], "again.st"),
     ]
 
 
@@ -72,9 +84,17 @@ def judge(place, command, wanted, contents, code, out, err):
         return "exit 0 without its file" if code == 0 and not os.path.exists(path) else None
     if bad := unsound(path):
         return f"the run file is not sound: {bad}"
-    code, out, err = place.run([*MEASURE, "--run", command.writes])
+    return goes_on(place, state(path))
+
+
+def goes_on(place, found):
+    """Each state that a fault leaves a run file in is completed once, by a call without a fault."""
+    if found in place.completed:
+        return None
+    code, out, err = place.further.run()
     if code or rows(out) != place.reference:
         return f"the run does not go on: exit {code}: {err.strip()[:300]}"
+    place.completed.add(found)
     return None
 
 
@@ -84,18 +104,22 @@ def sweep(place, command, tries):
     place.remove(*filter(None, [command.writes]))
     counts, found, ran, aborts = place.count(command.args), [], 0, 0
     sentences = set()
+    server = Server(place, command.args, "served")
+    place.further, place.completed = Server(place, [*MEASURE, "--run", command.writes or ""], "further"), set()
     for kind in KINDS:
         total = counts[kind]
         step = max(1, total // tries) if tries else 1
         for k in range(1, total + 1, step):
             for end in ("", "+") if kind != "alloc" or k % 16 == 1 or tries else ("",):
                 place.remove(*filter(None, [command.writes]))
-                code, out, err = place.run(command.args, f"{kind}:{k}{end}")
+                code, out, err = server.run(f"{kind}:{k}{end}")
                 ran += 1
                 aborts += code == -6
                 sentences.update(err.strip().splitlines())
                 if bad := judge(place, command, wanted, contents, code, out, err):
                     found.append(f"{command.name} {kind}:{k}{end}: {bad}")
+    server.close()
+    place.further.close()
     return ran, counts, found, sentences, aborts
 
 
