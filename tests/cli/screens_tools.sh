@@ -33,10 +33,10 @@ printf '0,0\n1,0\n0,1\n' >a.csv
 printf '0,0\n2,0\n0,3\n' >b.csv
 screen distance 0 distance a.csv b.csv
 
-# figures of this machine are masked
+# figures of this machine are masked; a name of other kernels would break the lines elsewhere
 mask='s/[-0-9.]+e[-+][0-9]+ +[0-9e-]+$/ERROR LIMIT/; s/^lipscope .*/VERSION/; /^BLAS/,/^$/d; s/1 and [0-9]+ threads/1 and T threads/; s/[0-9.]+ seconds/S seconds/' \
     screen selftest 0 selftest
-mask='s/^( +[0-9]+  [a-z]+ +[a-z0-9]+) .*/\1 FIGURES/; s/avx512|avx2|neon|generic/ISA/' \
+mask='s/^( +[0-9]+  [a-z]+ +[a-z0-9]+) .*/\1 FIGURES/; s/generic/ISA/' LIPSCOPE_ISA=generic \
     screen bench 0 bench --lengths 8,16 --repeats 1 --threads 2
 mask='s/ +[0-9.]+ [KMGT]iB / MEMORY /; s/[0-9]+ threads.*/THREADS/; 3,$d' screen devices 0 devices
 mask='s/[0-9.]+e-[0-9]+/TINY/' screen reproduce 0 reproduce --quick --only split --out paper -q
