@@ -71,9 +71,11 @@ lipsc_status lipsc_gamma(const lipsc_layer *layer, lipsc_tilt tilt, const void *
             if (!isfinite(y[at * width + e])) status = LIPSC_E_NONFIN;
     }
     lipsc_release(room);
-    return status ? lipsc_fail(err, status, "attention at this point: %s",
-                               lipsc_strerror(status))
-                  : LIPSC_OK;
+    if (!status) return LIPSC_OK;
+    return lipsc_fail(err, status, "attention at this point: %s",
+                      status == LIPSC_E_REFUSED
+                          ? "it stands before all tokens and sees none"
+                          : lipsc_strerror(status));
 }
 
 /* ---- A law of finitely many atoms --------------------------------------------------- */

@@ -130,6 +130,28 @@ static void layer_sizes_refused(void **state) {
     REFUSED(l->mask = (lipsc_mask)7, LIPSC_E_ARG, "mask = 7 is not a mask");
 }
 
+static void score_rules_refused(void **state) {
+    (void)state;
+    const double bias[8] = {0.0};
+#define PLACES(change) \
+    (l->mask = LIPSC_MASK_CAUSAL, in->times = NULL, l->score_bias = bias, change)
+    REFUSED(l->soft_cap = NAN, LIPSC_E_NONFIN, "soft_cap is not finite");
+    REFUSED(l->soft_cap = -1.0, LIPSC_E_ARG, "soft_cap = -1 is negative");
+    REFUSED(l->bias_rule = LIPSC_BIAS_LINEAR, LIPSC_E_ARG, "score_bias is NULL");
+    REFUSED((l->bias_rule = LIPSC_BIAS_LINEAR, l->score_bias = bias), LIPSC_E_ARG,
+            "a bias of the scores counts places, which a mask by times does not have");
+    REFUSED(PLACES((l->bias_rule = LIPSC_BIAS_BUCKETS, l->bias_buckets = 6)), LIPSC_E_ARG,
+            "6 buckets up to a distance of 0 have no meaning");
+    REFUSED(PLACES(l->bias_rule = (lipsc_bias_rule)9), LIPSC_E_ARG,
+            "bias_rule = 9 is not a rule");
+    REFUSED(PLACES(l->bias_rule = LIPSC_BIAS_LINEAR), LIPSC_E_ARG,
+            "positions are given, but the bias of the scores counts places");
+    REFUSED(l->sinks = bias, LIPSC_E_ARG,
+            "weights are given, of which only ratios count, but beside sinks their size "
+            "would");
+#undef PLACES
+}
+
 static void overflow_refused(void **state) {
     (void)state;
     REFUSED(l->d = (size_t)1 << 61, LIPSC_E_RANGE,
@@ -198,8 +220,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_layer),           cmocka_unit_test(identity_key),
         cmocka_unit_test(identity_key_refused), cmocka_unit_test(layer_sizes_refused),
-        cmocka_unit_test(overflow_refused),     cmocka_unit_test(pointers_refused),
-        cmocka_unit_test(null_refused),         cmocka_unit_test(values_refused),
+        cmocka_unit_test(score_rules_refused),  cmocka_unit_test(overflow_refused),
+        cmocka_unit_test(pointers_refused),     cmocka_unit_test(null_refused),
+        cmocka_unit_test(values_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
