@@ -66,7 +66,8 @@ static lipsc_status compute(void *ctx, size_t piece, lipsc_yield *out, lipsc_err
 static lipsc_status take(void *ctx, size_t piece, const lipsc_yield *from,
                          lipsc_error *err) {
     const pieces *p = ctx;
-    json_t *rows = json_loadb(from->at, from->bytes - 1, 0, NULL), *row;
+    int memory;
+    json_t *rows = lipsc_json_load(from->at, from->bytes - 1, 0, NULL, &memory), *row;
     const char *key;
     lipsc_status status =
         rows ? LIPSC_OK : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for rows");

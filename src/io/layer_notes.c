@@ -6,9 +6,9 @@
 #include "io/layer_record.h"
 
 #include "core/error.h"
+#include "core/json.h"
 #include "io/show.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,8 +39,8 @@ static int parse_count(const char *text, size_t *out) {
 }
 
 /* A finite number as JSON writes it, whatever the locale. */
-static int parse_real(const char *text, double *out) {
-    json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
+static int parse_real(const char *text, double *out, int *memory) {
+    json_t *number = lipsc_json_load(text, strlen(text), JSON_DECODE_ANY, NULL, memory);
     const int good = json_is_number(number);
     if (good) *out = json_number_value(number);
     json_decref(number);
@@ -75,7 +75,8 @@ static lipsc_status read_note(const lipsc_st *st, const lipsc_layer_note *note,
     const char *text = lipsc_st_metadata(st, note->key);
     char *to = (char *)record + note->at;
     size_t count;
-    double real;
+    double real = 0.0;
+    int good, memory = 0;
     switch (note->kind) {
     case LIPSC_NOTE_TEXT:
         memcpy(to, &text, sizeof text);
@@ -90,8 +91,9 @@ static lipsc_status read_note(const lipsc_st *st, const lipsc_layer_note *note,
     case LIPSC_NOTE_FACTOR:
     case LIPSC_NOTE_POSITIVE:
     default:
-        if (!parse_real(text, &real) ||
-            (note->kind == LIPSC_NOTE_FACTOR ? real == 0.0 : real < 0.0))
+        good = parse_real(text, &real, &memory);
+        if (memory) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for metadata");
+        if (!good || (note->kind == LIPSC_NOTE_FACTOR ? real == 0.0 : real < 0.0))
             return refuse_note(st, note->key,
                                note->kind == LIPSC_NOTE_FACTOR
                                    ? "a number other than zero"

@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+#include "core/error.h"
+#include "core/json.h"
+
 #define SIGLIP_SIZES                                                           \
     "\"hidden_size\":768,\"intermediate_size\":3072,\"num_hidden_layers\":12," \
     "\"num_attention_heads\":12"
@@ -81,9 +84,11 @@ static void take(lipsc_reader *r, lipsc_part part, const char *usual) {
         lipsc_read_unsupported(r, objects[part], given);
         return;
     }
-    json_t *all = json_loads(usual, 0, NULL);
+    int memory;
+    json_t *all = lipsc_json_object(usual, &memory);
     check_repeated(r, given, repeated[part]);
-    if (given) json_object_update(all, given);
+    if (memory || (given && json_object_update(all, given)))
+        r->status = lipsc_fail(r->err, LIPSC_E_NOMEM, "out of memory for a configuration");
     json_decref(r->root);
     r->root = all;
 }

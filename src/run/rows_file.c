@@ -127,7 +127,10 @@ lipsc_status lipsc_run_begin(const char *path, const char *command,
     if (!path || !command || !settings || !out)
         return lipsc_fail(err, LIPSC_E_ARG,
                           "a run file needs a path, a command and settings");
-    json_t *object = json_loads(settings, JSON_REJECT_DUPLICATES, &bad);
+    int memory;
+    json_t *object =
+        lipsc_json_load(settings, strlen(settings), JSON_REJECT_DUPLICATES, &bad, &memory);
+    if (memory) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", path);
     if (!json_is_object(object)) {
         json_decref(object);
         return lipsc_fail(err, LIPSC_E_ARG, "%s: settings are no JSON object: %s", path,

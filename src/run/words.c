@@ -133,8 +133,9 @@ void lipsc_run_window_key(const lipsc_run_window *at, char key[LIPSC_WINDOW_KEY]
 }
 
 /* A list of texts and whole numbers, or NULL: words are no reason to refuse a page. */
-static json_t *read_tokens(const char *text, size_t n) {
-    json_t *list = text ? json_loads(text, 0, NULL) : NULL, *item;
+static json_t *read_tokens(const char *text, size_t n, int *memory) {
+    json_t *list = text ? lipsc_json_load(text, strlen(text), 0, NULL, memory) : NULL;
+    json_t *item;
     size_t i;
     int good = json_is_array(list) && json_array_size(list) == n;
     json_array_foreach(list, i, item) good &= json_is_string(item) || json_is_integer(item);
@@ -160,7 +161,10 @@ static lipsc_status add_window(sqlite3_stmt *rows, const json_t *wanted, size_t 
         ++*left;
         return LIPSC_OK;
     }
-    json_t *tokens = read_tokens((const char *)sqlite3_column_text(rows, 6), (size_t)n);
+    int memory = 0;
+    json_t *tokens =
+        read_tokens((const char *)sqlite3_column_text(rows, 6), (size_t)n, &memory);
+    if (memory) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for words");
     if (!tokens) return LIPSC_OK;
     *room -= (size_t)n;
     json_t *one =

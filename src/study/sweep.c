@@ -18,6 +18,7 @@
 #include "backend/backend.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "study/sweep.h"
 #include "study/team.h"
@@ -125,13 +126,15 @@ void lipsc_sweep_take(study_sweep *s, study_cell *cell, const char *text) {
     const int passes = stays(study, cell);
     lipsc_pool own_pool = {NULL}, *pool = passes ? &own_pool : &study->pool;
     lipsc_row own, *row = passes ? &own : &study->rows[cell - study->cells];
-    json_t *object = json_loads(text, 0, NULL);
+    int memory;
+    json_t *object = lipsc_json_object(text, &memory);
     lipsc_error err;
     lipsc_status status;
 #pragma omp critical(study_finish)
     {
-        status = object
-                     ? lipsc_row_read(object, pool, row, &err)
+        status = object ? lipsc_row_read(object, pool, row, &err)
+                 : memory
+                     ? lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for a row")
                      : lipsc_fail(&err, LIPSC_E_FORMAT, "a row of another rank is no row");
         if (!status) {
             cell->row = row;
