@@ -174,7 +174,8 @@ void *mmap64(void *at, size_t size, int protection, int flags, int fd, off_t off
 
 /* ---- Begin and end ----------------------------------------------------------------- */
 
-/* What counts lines (make coverage) writes them down after this, and needs memory for it. */
+/* What counts lines (make coverage) writes them down after this, and needs memory for it.
+ */
 static void no_more(void) { planned = KINDS; }
 
 static void tell(void) {
