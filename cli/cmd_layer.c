@@ -50,11 +50,11 @@ static const cli_option options[] = {
 };
 
 /* What the options do not fill themselves. */
-static void complete(settings *s, const lipsc_layer_file *file, const char *path,
+static void complete(settings *s, lipsc_layer_file *file, const char *path,
                      cli_progress *progress) {
     lipsc_svd_settings *solve = &s->set.solve;
     s->set.name = path;
-    s->set.from = file;
+    s->set.from = s->set.spent = file;
     s->set.sigmas = s->count > 0;
     s->set.device = s->common.device;
     if (s->max_products) solve->max_products = (long)s->max_products;
@@ -82,7 +82,7 @@ static int verdict(const cli_command *self, const settings *s, lipsc_status stat
 }
 
 static int measure(const cli_command *self, settings *s, const char *path,
-                   const lipsc_layer_file *file) {
+                   lipsc_layer_file *file) {
     const unsigned parts = (s->count ? LIPSC_ROW_COUNT : 0u) |
                            (s->set.as_released ? LIPSC_ROW_RELEASED : 0u) |
                            (s->certify.eps > 0.0 ? LIPSC_ROW_CERTIFY : 0u);

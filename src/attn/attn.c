@@ -20,19 +20,25 @@ typedef struct {
     size_t *lo, *hi, *order;
 } rows_storage;
 
-/* Lays out, and with a base copies, the arrays of a checked input. */
+/* Lays out, and with a base copies, the tokens of a checked input. */
+static void place_tokens(lipsc_arena *a, const lipsc_input *input, lipsc_attn *attn,
+                         rows_storage *rows) {
+    const size_t count = input->n * attn->layer.d;
+    const int sorted = attn->layer.mask == LIPSC_MASK_TIMES; /* no other mask moves one */
+    attn->input.X = lipsc_arena_copy(a, count, input->X);
+    rows->X = sorted ? lipsc_arena_take(a, count, sizeof *rows->X) : NULL;
+}
+
+/* The same of all other arrays. */
 static void place(lipsc_arena *a, const lipsc_input *input, lipsc_attn *attn,
                   rows_storage *rows) {
     const lipsc_layer *l = &attn->layer;
     const size_t n = input->n;
     attn->input.n = n;
-    attn->input.X = lipsc_arena_copy(a, n * l->d, input->X);
     attn->input.weights = lipsc_arena_copy(a, n, input->weights);
     attn->input.times = lipsc_arena_copy(a, n, input->times);
     attn->input.positions = lipsc_arena_copy(a, n, l->rotary_dim ? input->positions : NULL);
 
-    const int sorted = l->mask == LIPSC_MASK_TIMES; /* no other mask moves a token */
-    rows->X = sorted ? lipsc_arena_take(a, n * l->d, sizeof *rows->X) : NULL;
     rows->log_weight =
         input->weights ? lipsc_arena_take(a, n, sizeof *rows->log_weight) : NULL;
     rows->root_weight =
@@ -138,18 +144,22 @@ static lipsc_status ready(lipsc_attn *attn) {
 
 /* Everything of a handle but its state. */
 static lipsc_status prepare(lipsc_attn *attn, const lipsc_input *input, lipsc_error *err) {
-    lipsc_arena a = {0};
+    lipsc_arena a = {0}, tokens = {0};
     rows_storage rows;
     place(&a, input, attn, &rows);
-    if (a.overflow)
+    place_tokens(&tokens, input, attn, &rows);
+    if (a.overflow || tokens.overflow)
         return lipsc_fail(err, LIPSC_E_RANGE, "an input of %zu tokens is too large",
                           input->n);
     attn->storage = lipsc_alloc(a.used, 1);
-    if (!attn->storage)
+    attn->tokens = lipsc_alloc(tokens.used, 1);
+    if (!attn->storage || !attn->tokens)
         return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for an input of %zu tokens",
                           input->n);
     a = (lipsc_arena){.base = attn->storage};
     place(&a, input, attn, &rows);
+    tokens = (lipsc_arena){.base = (char *)attn->tokens};
+    place_tokens(&tokens, input, attn, &rows);
     if (prepare_rows(attn, &rows))
         return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory to sort %zu times", input->n);
     return LIPSC_OK;
@@ -161,6 +171,7 @@ lipsc_status lipsc_attns_as(size_t count, const lipsc_attn *const *attn, lipsc_d
         *own[i] = *attn[i];
         own[i]->owns_packed = 0;
         own[i]->storage = own[i]->state = NULL;
+        own[i]->tokens = own[i]->own_tokens = NULL;
         own[i]->twin = NULL;
         own[i]->dtype = dtype;
         own[i]->device = device;
@@ -235,6 +246,10 @@ lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, s
         status = new_handle(packed, mask, &inputs[i], dtype, device, &out[i], err);
     if (!status && count && (count > 1 || !waits(out[0])))
         status = open_states(count, out, err);
+    for (size_t i = 0; !status && i < count; i++)
+        if (lipsc_attn_share_tokens(out[i]))
+            status =
+                lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for %zu tokens", inputs[i].n);
     for (size_t i = 0; status && i < count; i++) {
         lipsc_attn_free(out[i]);
         out[i] = NULL;
@@ -275,6 +290,8 @@ void lipsc_attn_free(lipsc_attn *attn) {
     lipsc_attn_close(attn);
     if (attn->owns_packed) lipsc_packed_free(attn->packed);
     lipsc_release(attn->storage);
+    lipsc_release(attn->tokens);
+    lipsc_release(attn->own_tokens);
     lipsc_release(attn);
 }
 

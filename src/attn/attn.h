@@ -24,10 +24,12 @@ lipsc_status lipsc_packed_weights(lipsc_packed *packed, const lipsc_device *devi
 struct lipsc_attn {
     lipsc_packed *packed;
     int owns_packed;
-    lipsc_layer layer; /* that of packed, with the mask in use                */
-    lipsc_input input; /* the caller's order; arrays owned by storage         */
-    lipsc_rows rows;   /* the device's order                                  */
-    void *storage;     /* arrays of input and rows                            */
+    lipsc_layer layer;  /* that of packed, with the mask in use                */
+    lipsc_input input;  /* the caller's order; arrays owned by storage         */
+    lipsc_rows rows;    /* the device's order                                  */
+    void *storage;      /* arrays of input and rows but X                      */
+    double *tokens;     /* X, in both orders; NULL: forgotten, or another handle's */
+    double *own_tokens; /* rows.own_X; NULL: none, or another handle's        */
     lipsc_dtype dtype;
     const lipsc_device *device;
     void *state;      /* of the device, in dtype; NULL: not made yet */
@@ -70,6 +72,19 @@ void lipsc_attn_close(lipsc_attn *own);
 /* The twins of handles of one batch that have none, in f64 on the same device, as long as
  * the handles live: for a device that is asked for them again and again. */
 lipsc_status lipsc_attns_keep(size_t count, lipsc_attn *const *attn);
+
+/* ---- Tokens whose rows ranks share (tokens.c) ---- */
+
+/* rows.own_X, of a handle that has its state. */
+lipsc_status lipsc_attn_share_tokens(lipsc_attn *attn);
+/* Leaves a rank with its own rows: X is NULL from now on, for handles that borrow it too.
+ * Solves can do with that, bounds and files cannot.  Nothing where nobody shares them. */
+void lipsc_attn_forget_tokens(lipsc_attn *attn);
+/* (n) |x_i| in the device's order; every rank calls it. */
+lipsc_status lipsc_attn_token_lengths(const lipsc_attn *attn, double *lengths);
+/* Of shared ones all, in the device's order, to be released; every rank calls it.  NULL:
+ * rows.X has them. */
+lipsc_status lipsc_attn_whole_tokens(const lipsc_attn *attn, double **out);
 
 /* What the products of query head h work with: see lipsc_device_ops.  LIPSC_E_BACKEND where
  * the device does not say; its CPU does. */

@@ -71,12 +71,17 @@ static lipsc_status fill(lipsc_attn *attn) {
 
 lipsc_status lipsc_attn_refined(const lipsc_attn *attn, lipsc_attn **out) {
     lipsc_attn *own = lipsc_alloc_zero(1, sizeof *own), raised = *attn;
+    double *tokens;
     if (!own) return LIPSC_E_NOMEM;
     raised.storage = NULL;
-    lipsc_status status = fill(&raised);
+    lipsc_status status = lipsc_attn_whole_tokens(attn, &tokens);
+    if (tokens) raised.rows.X = tokens;
+    raised.rows.own_X = NULL;
+    if (!status) status = fill(&raised);
     if (!status)
         status = lipsc_attn_as(&raised, LIPSC_F64, lipsc_device_raw(attn->device), own);
     own->storage = raised.storage;
+    own->tokens = tokens;
     if (status)
         lipsc_attn_free(own);
     else

@@ -420,8 +420,7 @@ static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
     head_rounding *heads = lipsc_alloc_zero(l->heads, sizeof *heads);
     double *sizes = lipsc_alloc(attn->rows.n, sizeof *sizes); /* of the tokens */
     if (!heads || !sizes) status = LIPSC_E_NOMEM;
-    for (size_t i = 0; !status && i < attn->rows.n; i++)
-        sizes[i] = lipsc_safe_length(l->d, attn->rows.X + i * l->d);
+    if (!status) status = lipsc_attn_token_lengths(attn, sizes);
     /* ranks that share it ask for the heads in one order */
     const int shared = lipsc_device_space(attn->device, attn->dtype)->split != NULL;
     const int threads = shared ? 1 : lipsc_attn_threads(attn);

@@ -36,6 +36,7 @@ typedef struct {
                                 * an order                                           */
     const size_t *lo, *hi;     /* (n)                                                 */
     const size_t *order;       /* (n) or NULL                                         */
+    const double *own_X;       /* what is here of X, where ranks share its rows; NULL: X  */
     lipsc_raw raw;             /* to be taken instead of W x + b; q NULL: none         */
 } lipsc_rows;
 
@@ -138,6 +139,9 @@ typedef struct {
     /* The largest of what the ranks that share it say: whoever decides by a clock must
      * decide as the others do.  NULL: nobody shares it. */
     double (*largest)(const lipsc_device *device, double own);
+    /* The sum of what they say, added in one order; NaN: they are out of reach.  NULL:
+     * nobody shares it. */
+    double (*total)(const lipsc_device *device, double own);
 
     /* What one of these ranks does on all cores of its machine while the others sleep.
      * NULL: nobody shares it. */
@@ -242,6 +246,7 @@ const lipsc_device *lipsc_device_raw(const lipsc_device *device);
 int lipsc_device_side_by_side(const lipsc_device *device);
 /* own, or the largest of those of all ranks that share the device. */
 double lipsc_device_largest(const lipsc_device *device, double own);
+double lipsc_device_total(const lipsc_device *device, double own);
 /* work, by the first of these ranks with all cores of its machine while the others sleep;
  * every rank has its status. */
 lipsc_status lipsc_device_alone(const lipsc_device *device, lipsc_status (*work)(void *ctx),

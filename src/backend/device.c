@@ -234,6 +234,11 @@ double lipsc_device_largest(const lipsc_device *device, double own) {
     return ops->largest ? ops->largest(device, own) : own;
 }
 
+double lipsc_device_total(const lipsc_device *device, double own) {
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    return ops->total ? ops->total(device, own) : own;
+}
+
 lipsc_status lipsc_device_alone(const lipsc_device *device, lipsc_status (*work)(void *ctx),
                                 void *ctx) {
     const lipsc_device_ops *ops = lipsc_device_table(device);

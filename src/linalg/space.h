@@ -62,12 +62,13 @@ typedef struct {
 /* Vectors that several ranks share, each with `own` of `rows` rows (backend/ranks): lengths
  * are those of whole vectors everywhere, and a rank's memory holds its rows. */
 typedef struct {
-    size_t rows, own;
+    size_t rows, own, ranks;
 } lipsc_split;
 
 struct lipsc_space {
     const lipsc_space_ops *ops;
     const lipsc_split *split;   /* NULL: vectors are whole                             */
+    const lipsc_space *part;    /* of what is here of shared vectors; NULL: this one   */
     const lipsc_device *device; /* NULL: the CPU with the threads that OpenMP gives */
     lipsc_dtype dtype;
     size_t item; /* bytes of one element */
@@ -95,7 +96,18 @@ static inline void *lipsc_space_at(const lipsc_space *s, const void *array, size
     return (char *)(uintptr_t)array + i * s->item;
 }
 
-/* conversions from and to host doubles */
+/* Of so many elements of vectors those that are here: all, where nobody shares them. */
+static inline size_t lipsc_space_here(const lipsc_space *s, size_t elements) {
+    if (!s->split) return elements;
+    return s->split->rows ? elements / s->split->rows * s->split->own : 0;
+}
+/* The space of these. */
+static inline const lipsc_space *lipsc_space_part(const lipsc_space *s) {
+    return s->part ? s->part : s;
+}
+
+/* conversions from and to host doubles; of shared vectors all of it, and who gives NULL for
+ * host only lets the others have what is here */
 LIPSC_CHECKED lipsc_status lipsc_space_upload(const lipsc_space *s, size_t elements,
                                               const double *host, void *dst) {
     return s->ops->upload(s, elements, host, dst);

@@ -125,10 +125,18 @@ static void fill(const lipsc_layer_row_settings *set, const lipsc_attn *attn,
     row->upper = r->upper;
     row->released = r->released;
     lipsc_row_set_solve(row, r->sigma[0], &r->info);
-    lipsc_row_set_radius(row, attn->input.n, layer->d, attn->input.X);
     if (*r->info.unknown) row->rounding = r->info.unknown;
     if (set->sigmas) row->sigmas = (lipsc_reals){set->solve.count, r->sigma};
     if (set->certify) lipsc_row_set_certificate(row, &r->certificate);
+}
+
+/* What needs the tokens is found now, or keeps them. */
+static void settle_in(const lipsc_layer_row_settings *set, lipsc_attn *attn,
+                      lipsc_row *row) {
+    lipsc_row_set_radius(row, attn->input.n, attn->layer.d, attn->input.X);
+    if (set->save_direction) return; /* with the file's words */
+    if (!set->upper && !set->as_released && !set->certify) lipsc_attn_forget_tokens(attn);
+    lipsc_layer_file_free(set->spent);
 }
 
 lipsc_status lipsc_layer_row_find(const lipsc_layer *layer, const lipsc_input *input,
@@ -145,6 +153,7 @@ lipsc_status lipsc_layer_row_find(const lipsc_layer *layer, const lipsc_input *i
     r->upper = r->released = NAN;
     lipsc_status status =
         lipsc_attn_new(layer, input, set->dtype, set->device, &attn, &why);
+    if (!status) settle_in(set, attn, &out->row);
     if (!status) status = solve(set, attn, r, &why);
     if (usable(status)) {
         const lipsc_status more = extras(set, attn, r, out, &why);

@@ -57,9 +57,15 @@ typedef struct {
     void *x, *y;
 } passage;
 
+/* What is here of vectors that ranks share is theirs already. */
 static lipsc_status send(const lipsc_product *product, passage *p) {
     const lipsc_space *space = p->op.space;
     size_t from, to;
+    if (space->split) {
+        p->x = (void *)(uintptr_t)product->x;
+        p->y = product->y;
+        return LIPSC_OK;
+    }
     if (!lipsc_mul_size(product->k, p->op.n, &from) ||
         !lipsc_mul_size(product->k, p->op.m, &to))
         return LIPSC_E_RANGE;
@@ -113,11 +119,12 @@ static lipsc_status pass_all(size_t count, const lipsc_product *product, passage
     }
     if (!status) status = lipsc_attn_products(0, count, there);
     for (size_t i = 0; i < count && !status; i++)
-        status = lipsc_vectors_download(p[i].op.space, p[i].op.m, product[i].k, p[i].y,
-                                        product[i].y);
+        if (p[i].y != product[i].y)
+            status = lipsc_vectors_download(p[i].op.space, p[i].op.m, product[i].k, p[i].y,
+                                            product[i].y);
     for (size_t i = 0; i < count; i++) {
-        if (p[i].x) lipsc_space_release(p[i].op.space, p[i].x);
-        if (p[i].y) lipsc_space_release(p[i].op.space, p[i].y);
+        if (p[i].x && p[i].x != product[i].x) lipsc_space_release(p[i].op.space, p[i].x);
+        if (p[i].y && p[i].y != product[i].y) lipsc_space_release(p[i].op.space, p[i].y);
         lipsc_attn_close(&p[i].own);
     }
     return status;

@@ -36,28 +36,40 @@ static double square_sum(size_t n, const double *x, double scale) {
     return sum;
 }
 
-/* Where squares would overflow or underflow, of x times a power of two. */
-static double norm(size_t n, const double *x) {
-    const double plain = square_sum(n, x, 1.0);
+/* Of what the ranks have that share such vectors. */
+static double sum_all(const lipsc_space *in, double own) {
+    return in->split ? lipsc_device_total(in->device, own) : own;
+}
+static double largest_of_all(const lipsc_space *in, double own) {
+    return in->split ? lipsc_device_largest(in->device, own) : own;
+}
+
+/* Of a vector of length n, of which x is what is here.  Where squares would overflow or
+ * underflow, of x times a power of two. */
+static double norm(const lipsc_space *in, size_t n, const double *x) {
+    const size_t here = lipsc_space_here(in, n);
+    const double plain = sum_all(in, square_sum(here, x, 1.0));
     double largest = 0.0;
     if (plain > 1e-200 && plain < 1e200) return sqrt(plain);
-    for (size_t e = 0; e < n; e++)
+    for (size_t e = 0; e < here; e++)
         if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]); /* a NaN stays */
+    largest = largest_of_all(in, largest);
     if (largest == 0.0) return 0.0;
     const double scale = scale_for(largest);
-    return sqrt(square_sum(n, x, scale)) / scale;
+    return sqrt(sum_all(in, square_sum(here, x, scale))) / scale;
 }
 
 /* Relative error of norm. */
-static double norm_error(size_t n) {
+static double norm_error(const lipsc_space *in, size_t n) {
     const double longest = (double)(n < CHAIN ? n : CHAIN) + (double)(n / CHAIN) + 8.0;
-    return longest * DBL_EPSILON;
+    return (longest + (double)(in->split ? in->split->ranks : 0)) * DBL_EPSILON;
 }
 
 /* x := x / |x|; returns |x|.  A zero vector stays one. */
-static double normalise(size_t n, double *x) {
-    const double length = norm(n, x);
-    for (size_t e = 0; length > 0.0 && e < n; e++) x[e] /= length;
+static double normalise(const lipsc_space *in, size_t n, double *x) {
+    const double length = norm(in, n, x);
+    const size_t here = lipsc_space_here(in, n);
+    for (size_t e = 0; length > 0.0 && e < here; e++) x[e] /= length;
     return length;
 }
 
@@ -85,8 +97,8 @@ static void sort_values(size_t count, size_t m, size_t n, double *sigma, double 
 static const double enough_of_sigma = 1e-6;
 
 /* lower of the first value; v is that of the first value, as stored. */
-static lipsc_status enclose(const lipsc_judge *judge, size_t m, size_t n, double sigma,
-                            const double *v, lipsc_svd_info *info) {
+static lipsc_status enclose(const lipsc_judge *judge, const lipsc_space *in, size_t m,
+                            size_t n, double sigma, const double *v, lipsc_svd_info *info) {
     double eps;
     info->unknown[0] = '\0';
     info->rounding = info->lower = NAN;
@@ -94,8 +106,8 @@ static lipsc_status enclose(const lipsc_judge *judge, size_t m, size_t n, double
     const lipsc_status status = judge->rounding(judge->ctx, enough_of_sigma * sigma, &eps,
                                                 info->unknown, sizeof info->unknown);
     if (status) return status;
-    const double length = norm(n, v) * (1.0 + norm_error(n));
-    info->rounding = eps * length + sigma * norm_error(m);
+    const double length = norm(in, n, v) * (1.0 + norm_error(in, n));
+    info->rounding = eps * length + sigma * norm_error(in, m);
     info->lower = (sigma - info->rounding) / length * (1.0 - 4.0 * DBL_EPSILON);
     if (info->lower > 0.0 && !info->unknown[0]) return LIPSC_OK;
     info->lower = 0.0;
@@ -113,11 +125,12 @@ static lipsc_status enclose(const lipsc_judge *judge, size_t m, size_t n, double
  * first direction, and Prob(|g| < t) <= t sqrt(2 / pi).  Half of the risk goes here. */
 static const double risk_share = 0.5;
 
-static double operator_difference(size_t m, const double *in_f32, double *in_f64,
-                                  double probability) {
+static double operator_difference(const lipsc_space *in, size_t m, const double *in_f32,
+                                  double *in_f64, double probability) {
     const double t = risk_share * (1.0 - probability) * sqrt(acos(-1.0) / 2.0);
-    for (size_t e = 0; e < m; e++) in_f64[e] -= in_f32[e];
-    return norm(m, in_f64) / t;
+    const size_t here = lipsc_space_here(in, m);
+    for (size_t e = 0; e < here; e++) in_f64[e] -= in_f32[e];
+    return norm(in, m, in_f64) / t;
 }
 
 /* ---- Solve, then evaluate -------------------------------------------------------------
@@ -127,6 +140,7 @@ static double operator_difference(size_t m, const double *in_f32, double *in_f64
  * more than asked for, for the probe: a random vector whose product in the precision of the
  * operator is `image`. */
 typedef struct {
+    const lipsc_space *in; /* of u, v and image, whose vectors are host doubles */
     double *sigma, *u, *v, *image;
     void *found_v, *w, *w_image; /* on the device */
     int judged, probed;
@@ -143,15 +157,24 @@ static void answer_free(const lipsc_space *space, answer *a) {
     lipsc_space_release(space, a->w_image);
 }
 
-static lipsc_status answer_new(const lipsc_linop *op, size_t count, answer *a) {
+/* Vectors that ranks share stay where they are, if the judge can do with that. */
+static const lipsc_space *judged_in(const lipsc_sigma_task *task) {
+    const lipsc_space *space = task->op->space;
+    const int parts = task->judge->parts && space->split;
+    return parts ? lipsc_device_space(space->device, LIPSC_F64)
+                 : lipsc_space_host(LIPSC_F64);
+}
+
+static lipsc_status answer_new(const lipsc_sigma_task *task, size_t count, answer *a) {
+    const lipsc_linop *op = task->op;
     size_t all_u, all_v;
-    *a = (answer){.sigma = NULL};
+    *a = (answer){.in = judged_in(task)};
     if (!lipsc_mul_size(count + 1, op->m, &all_u) ||
         !lipsc_mul_size(count + 1, op->n, &all_v))
         return LIPSC_E_RANGE;
     a->sigma = lipsc_alloc_zero(count, sizeof *a->sigma);
-    a->u = lipsc_alloc(all_u, sizeof *a->u);
-    a->v = lipsc_alloc(all_v, sizeof *a->v);
+    a->u = lipsc_alloc(lipsc_space_here(a->in, all_u), sizeof *a->u);
+    a->v = lipsc_alloc(lipsc_space_here(a->in, all_v), sizeof *a->v);
     a->found_v = lipsc_space_alloc(op->space, count * op->n);
     return a->sigma && a->u && a->v && a->found_v ? LIPSC_OK : LIPSC_E_NOMEM;
 }
@@ -178,21 +201,35 @@ static void share_time(court *b, double seconds) {
                 seconds * (double)(b->task[i].op->n + b->task[i].op->m) / all;
 }
 
+/* k vectors of length len in double; what is here of them, where that is what is judged. */
+static lipsc_status to_double(const lipsc_space *space, const lipsc_space *in, size_t len,
+                              size_t k, const void *from, double *to) {
+    if (!in->split) return lipsc_vectors_download(space, len, k, from, to);
+    return lipsc_space_download(lipsc_space_part(space), lipsc_space_here(in, k * len),
+                                from, to);
+}
+
+/* Vector i of length len. */
+static double *vector_at(const answer *a, double *vectors, size_t len, size_t i) {
+    return vectors + i * lipsc_space_here(a->in, len);
+}
+
 /* The directions in double, of length one; behind them a probe where it is needed. */
 static lipsc_status fetch(const lipsc_sigma_task *task, const lipsc_svd_settings *set,
                           answer *a) {
     const lipsc_linop *op = task->op;
     const lipsc_space *space = op->space;
     const size_t count = set->count;
-    lipsc_status status = lipsc_vectors_download(space, op->n, count, a->found_v, a->v);
+    lipsc_status status = to_double(space, a->in, op->n, count, a->found_v, a->v);
     lipsc_space_release(space, a->found_v); /* room for the operator in double */
     a->found_v = NULL;
-    for (size_t i = 0; !status && i < count; i++) normalise(op->n, a->v + i * op->n);
+    for (size_t i = 0; !status && i < count; i++)
+        normalise(a->in, op->n, vector_at(a, a->v, op->n, i));
     const int coarse = space->dtype == LIPSC_F32;
     a->probed = coarse && !task->unprobed && !isnan(a->found.upper_prob);
     if (coarse && task->unprobed) a->found.upper_prob = NAN;
     if (status || !a->probed) return status;
-    a->image = lipsc_alloc(op->m, sizeof *a->image);
+    a->image = lipsc_alloc(lipsc_space_here(a->in, op->m), sizeof *a->image);
     a->w = lipsc_space_alloc(space, op->n);
     a->w_image = lipsc_space_alloc(space, op->m);
     if (!a->image || !a->w || !a->w_image) return LIPSC_E_NOMEM;
@@ -200,9 +237,10 @@ static lipsc_status fetch(const lipsc_sigma_task *task, const lipsc_svd_settings
 }
 
 static lipsc_status fetch_probe(const lipsc_linop *op, size_t count, answer *a) {
+    const lipsc_space *space = op->space;
     lipsc_status status =
-        lipsc_space_download(op->space, op->n, a->w, a->v + count * op->n);
-    if (!status) status = lipsc_space_download(op->space, op->m, a->w_image, a->image);
+        to_double(space, a->in, op->n, 1, a->w, vector_at(a, a->v, op->n, count));
+    if (!status) status = to_double(space, a->in, op->m, 1, a->w_image, a->image);
     return status;
 }
 
@@ -249,11 +287,13 @@ static lipsc_status judge_answer(const lipsc_sigma_task *task, size_t count, ans
     const size_t m = task->op->m, n = task->op->n;
     lipsc_svd_info *found = &a->found;
     if (a->probed)
-        found->upper_prob +=
-            operator_difference(m, a->image, a->u + count * m, found->probability);
-    for (size_t i = 0; i < count; i++) a->sigma[i] = normalise(m, a->u + i * m);
-    sort_values(count, m, n, a->sigma, a->u, a->v);
-    const lipsc_status status = enclose(task->judge, m, n, a->sigma[0], a->v, found);
+        found->upper_prob += operator_difference(
+            a->in, m, a->image, vector_at(a, a->u, m, count), found->probability);
+    for (size_t i = 0; i < count; i++)
+        a->sigma[i] = normalise(a->in, m, vector_at(a, a->u, m, i));
+    sort_values(count, lipsc_space_here(a->in, m), lipsc_space_here(a->in, n), a->sigma,
+                a->u, a->v);
+    const lipsc_status status = enclose(task->judge, a->in, m, n, a->sigma[0], a->v, found);
     if (!status && !a->probed && task->judge->rounding)
         found->upper_prob += found->rounding;
     if (found->unknown[0]) found->upper_prob = NAN;
@@ -261,14 +301,28 @@ static lipsc_status judge_answer(const lipsc_sigma_task *task, size_t count, ans
     return status;
 }
 
+/* Whole vectors to whichever of the ranks that share them has a place for them. */
+static lipsc_status deliver_vectors(const answer *a, size_t len, size_t count,
+                                    double *vectors, double *to) {
+    lipsc_status status = LIPSC_OK;
+    if (!a->in->split && to) memcpy(to, vectors, count * len * sizeof *to);
+    if (!a->in->split || largest_of_all(a->in, to != NULL) == 0.0) return LIPSC_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        status = lipsc_space_download(a->in, len, vector_at(a, vectors, len, i),
+                                      to ? to + i * len : NULL);
+    return status;
+}
+
 /* Hands an answer to the caller. */
-static void deliver(const lipsc_sigma_task *task, size_t count, const answer *a) {
+static lipsc_status deliver(const lipsc_sigma_task *task, size_t count, const answer *a) {
+    lipsc_status status = deliver_vectors(a, task->op->m, count, a->u, task->u);
+    if (!status) status = deliver_vectors(a, task->op->n, count, a->v, task->v);
+    if (status) return status;
     memcpy(task->sigma, a->sigma, count * sizeof *task->sigma);
-    if (task->u) memcpy(task->u, a->u, count * task->op->m * sizeof *task->u);
-    if (task->v) memcpy(task->v, a->v, count * task->op->n * sizeof *task->v);
     /* found.residual stays what the solver measured with its own operator: in f32
      * it says when that solve had to end, and its floor is f32 rounding. */
     if (task->info) *task->info = a->found;
+    return LIPSC_OK;
 }
 
 /* Judges one after the other what was found, and delivers it; the time goes to each. */
@@ -293,13 +347,10 @@ static void conclude(court *b) {
     for (size_t i = 0; i < b->count; i++) {
         if (!b->a[i].judged) continue;
         const double own = lipsc_seconds();
-        const lipsc_status failed =
-            status ? status : judge_answer(&b->task[i], count, &b->a[i]);
+        lipsc_status failed = status ? status : judge_answer(&b->task[i], count, &b->a[i]);
         b->a[i].found.seconds += together + lipsc_seconds() - own;
-        if (failed)
-            b->task[i].status = failed;
-        else
-            deliver(&b->task[i], count, &b->a[i]);
+        if (!failed) failed = deliver(&b->task[i], count, &b->a[i]);
+        if (failed) b->task[i].status = failed;
     }
 }
 
@@ -321,7 +372,7 @@ void lipsc_linops_sigma(size_t count, lipsc_sigma_task *task, const lipsc_svd_se
     lipsc_svd_task *solve = lipsc_alloc_zero(count, sizeof *solve);
     lipsc_status status = b.a && b.product && solve ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t i = 0; i < count && !status; i++) {
-        status = answer_new(task[i].op, used.count, &b.a[i]);
+        status = answer_new(&task[i], used.count, &b.a[i]);
         solve[i] = (lipsc_svd_task){.op = task[i].op,
                                     .sigma = b.a[i].sigma,
                                     .v = b.a[i].found_v,

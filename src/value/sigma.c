@@ -29,7 +29,7 @@ static lipsc_status attn_rounding(void *ctx, double enough, double *eps, char *w
 }
 
 static lipsc_judge judge_of(lipsc_attn *attn) {
-    return (lipsc_judge){lipsc_exact_products, attn_rounding, attn};
+    return (lipsc_judge){lipsc_exact_products, attn_rounding, attn, 1};
 }
 
 /* Once more with projections in twice the precision, where the plain ones leave too much
@@ -173,14 +173,47 @@ static lipsc_status climb(lipsc_attn *attn, const lipsc_svd_settings *set,
     return status;
 }
 
-lipsc_status lipsc_attn_sigmas(size_t count, lipsc_attn *const *attn,
-                               const lipsc_svd_settings *set, lipsc_sigma_task *task) {
+/* ---- One end for all ------------------------------------------------------------------
+ */
+
+/* The caller's settings on ranks that share an input: who is told to end says it to the
+ * others, and all end after the same step. */
+typedef struct {
+    const lipsc_device *device;
+    const lipsc_svd_settings *set;
+} together;
+
+static int any_stops(void *ctx) {
+    const together *t = ctx;
+    const int own = t->set->stop && t->set->stop(t->set->ctx);
+    return lipsc_device_largest(t->device, own) > 0.0;
+}
+
+static void pass_on(void *ctx, long products, double sigma, double residual) {
+    const together *t = ctx;
+    t->set->progress(t->set->ctx, products, sigma, residual);
+}
+
+static lipsc_status find_sigmas(size_t count, lipsc_attn *const *attn,
+                                const lipsc_svd_settings *set, lipsc_sigma_task *task) {
     const lipsc_dtype first = first_precision(attn[0], set);
     lipsc_status status = solve_as(first, count, attn, set, task);
     for (size_t i = 0; i < count && !status; i++)
         status = climb(attn[i], set, first, &task[i]);
     for (size_t i = 0; i < count && !status; i++) sharpen(attn[i], set, &task[i]);
     return status;
+}
+
+lipsc_status lipsc_attn_sigmas(size_t count, lipsc_attn *const *attn,
+                               const lipsc_svd_settings *set, lipsc_sigma_task *task) {
+    together all = {attn[0]->device, set};
+    lipsc_svd_settings how = *set;
+    if (!lipsc_device_space(all.device, attn[0]->dtype)->split)
+        return find_sigmas(count, attn, set, task);
+    how.stop = any_stops;
+    if (set->progress) how.progress = pass_on;
+    how.ctx = &all;
+    return find_sigmas(count, attn, &how, task);
 }
 
 lipsc_status lipsc_attn_sigma(lipsc_attn *attn, const lipsc_svd_settings *set,

@@ -4,6 +4,28 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
+children() { # PID
+    cat /proc/[0-9]*/stat 2>/dev/null | awk -v p="$1" '{ pid = $1; sub(/.*\) /, ""); if ($2 == p) print pid }' | sort -n
+}
+listening() { # PID: its two children, when both hear of Ctrl-C
+    for _ in $(seq 300); do
+        set -- "$1" $(children "$1")
+        [ $# = 3 ] && [ "$(sed -n 's/^SigCgt.*[2367abef]$/x/p' /proc/$2/status /proc/$3/status | wc -l)" = 2 ] && break
+        sleep 0.1
+    done
+    shift
+    echo "$@"
+}
+gone() { # PID...: within 20 seconds
+    for _ in $(seq 200); do
+        left=
+        for pid in "$@"; do kill -0 "$pid" 2>/dev/null && left="$left $pid"; done
+        [ -n "$left" ] || return 0
+        sleep 0.1
+    done
+    kill -9 $left 2>/dev/null
+    return 1
+}
 ranks() { # CODE K ARGS...
     want=$1 k=$2
     shift 2

@@ -21,19 +21,19 @@ stored full.db >after
 [ "$(lost)" = 0 ] || fail "a full disk cost $(lost) finished cells"
 
 # ---- Killed ---------------------------------------------------------------------------
-children() { # PID
-    cat /proc/[0-9]*/stat 2>/dev/null | awk -v p="$1" '{ pid = $1; sub(/.*\) /, ""); if ($2 == p) print pid }' | sort -n
-}
-gone() { # PID...: within 20 seconds
-    for _ in $(seq 200); do
-        left=
-        for pid in "$@"; do kill -0 "$pid" 2>/dev/null && left="$left $pid"; done
-        [ -n "$left" ] || return 0
-        sleep 0.1
-    done
-    kill -9 $left 2>/dev/null
-    return 1
-}
+# one rank hears of Ctrl-C in a solve that all share: they end after the same step, and say what was reached
+run 0 export builtin:gpt2-nano --layer 3 --text builtin:lighthouse --length 51 -o layer.safetensors -q
+run 0 layer layer.safetensors --format json
+sigma=$(field sigma)
+mpirun -n 2 "$bin" layer layer.safetensors --solver power --tol 1e-300 --max-products 1000000000 --format json >out 2>err </dev/null &
+job=$!
+set -- $(listening $job)
+sleep 0.5
+kill -s INT "$2"
+gone "$@" || fail "a rank waits for one that was told to end"
+wait $job
+awk -v s="$(field sigma)" -v w="$sigma" 'BEGIN { exit !(s > 0 && s <= w * (1 + 1e-12)) }' || fail "not a lower bound of $sigma: $(field sigma)"
+has err "interrupted"
 # a scheduler whose time is over tells every rank
 mpirun -n 2 "$bin" measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8:32:x2 --windows 400 --run told.db \
     --format tsv >out 2>err </dev/null &

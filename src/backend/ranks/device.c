@@ -18,14 +18,8 @@ static const lipsc_space *host(const lipsc_space *self) {
     return lipsc_space_host(self->dtype);
 }
 
-/* Elements here of so many in all. */
-static size_t here(const lipsc_space *self, size_t elements) {
-    const lipsc_split *rows = self->split;
-    return rows->rows ? elements / rows->rows * rows->own : 0;
-}
-
 static void *alloc(const lipsc_space *self, size_t elements) {
-    return lipsc_space_alloc(host(self), here(self, elements));
+    return lipsc_space_alloc(host(self), lipsc_space_here(self, elements));
 }
 
 static void release(const lipsc_space *self, void *p) {
@@ -43,20 +37,29 @@ static lipsc_status upload(const lipsc_space *self, size_t elements, const doubl
     return status;
 }
 
-/* Everybody has all of it. */
+/* Whoever has a place for it has all of it.  Rows come in so many cuts, that the room for
+ * what was sent is small beside them. */
 static lipsc_status download(const lipsc_space *self, size_t elements, const void *src,
                              double *to) {
+    enum { CUTS = 16 };
     lipsc_row_split *split = split_of(self->device);
     const size_t n = split->rows.rows, own = split->rows.own, width = elements / n;
-    size_t *place = lipsc_alloc(n, sizeof *place);
-    double *rows = lipsc_alloc(own + n, width * sizeof *rows);
+    const size_t most = lipsc_split_most_of_cut(split, CUTS), row = width * sizeof *to;
+    size_t *place = lipsc_alloc(most, sizeof *place);
+    double *rows = lipsc_alloc(own + most, row);
     lipsc_status status = place && rows ? LIPSC_OK : LIPSC_E_NOMEM;
     double *all = rows + own * width;
     if (!status) status = lipsc_space_download(host(self), own * width, src, rows);
-    if (!status) status = lipsc_split_gather(split, width * sizeof *rows, rows, all);
-    if (!status) status = lipsc_split_gather(split, sizeof *place, split->place, place);
-    for (size_t i = 0; i < n && !status; i++)
-        memcpy(to + place[i] * width, all + i * width, width * sizeof *to);
+    status = lipsc_split_agree(split, status, NULL);
+    for (size_t cut = 0; cut < CUTS && !status; cut++) {
+        size_t count;
+        status = lipsc_split_gather_cut(split, cut, CUTS, row, rows, all, &count);
+        if (!status)
+            status = lipsc_split_gather_cut(split, cut, CUTS, sizeof *place, split->place,
+                                            place, &count);
+        for (size_t i = 0; i < count && to && !status; i++)
+            memcpy(to + place[i] * width, all + i * width, row);
+    }
     lipsc_release(place);
     lipsc_release(rows);
     return status;
@@ -64,11 +67,11 @@ static lipsc_status download(const lipsc_space *self, size_t elements, const voi
 
 static lipsc_status copy(const lipsc_space *self, size_t elements, const void *src,
                          void *dst) {
-    return lipsc_space_copy(host(self), here(self, elements), src, dst);
+    return lipsc_space_copy(host(self), lipsc_space_here(self, elements), src, dst);
 }
 
 static lipsc_status scale(const lipsc_space *self, size_t elements, double s, void *x) {
-    return lipsc_space_scale(host(self), here(self, elements), s, x);
+    return lipsc_space_scale(host(self), lipsc_space_here(self, elements), s, x);
 }
 
 static lipsc_status random_numbers(const lipsc_space *self, uint64_t seed, uint64_t first,
@@ -90,7 +93,8 @@ static lipsc_status gram(const lipsc_space *self, size_t len, size_t ka, const v
     double *parts = lipsc_alloc(all + 1, count * sizeof *parts);
     if (!parts) return LIPSC_E_NOMEM;
     double *own = parts + all * count;
-    lipsc_status status = lipsc_space_gram(host(self), here(self, len), ka, a, kb, b, own);
+    lipsc_status status =
+        lipsc_space_gram(host(self), lipsc_space_here(self, len), ka, a, kb, b, own);
     if (!status) status = lipsc_ranks_gather(ranks, count * sizeof *own, own, parts);
     for (size_t e = 0; e < count && !status; e++) {
         c[e] = parts[e];
@@ -102,7 +106,8 @@ static lipsc_status gram(const lipsc_space *self, size_t len, size_t ka, const v
 
 static lipsc_status combine(const lipsc_space *self, size_t len, size_t ka, const void *a,
                             size_t kb, const double *c, double beta, void *b) {
-    return lipsc_space_combine(host(self), here(self, len), ka, a, kb, c, beta, b);
+    return lipsc_space_combine(host(self), lipsc_space_here(self, len), ka, a, kb, c, beta,
+                               b);
 }
 
 static const lipsc_space_ops space_ops = {.alloc = alloc,
@@ -200,6 +205,18 @@ static double largest(const lipsc_device *device, double own) {
     return own;
 }
 
+static double total(const lipsc_device *device, double own) {
+    lipsc_ranks *ranks = split_of(device)->ranks;
+    const size_t count = lipsc_ranks_count(ranks);
+    double *all = lipsc_alloc(count, sizeof *all), sum = NAN;
+    if (all && !lipsc_ranks_gather(ranks, sizeof own, &own, all)) {
+        sum = all[0];
+        for (size_t r = 1; r < count; r++) sum += all[r];
+    }
+    lipsc_release(all);
+    return sum;
+}
+
 /* ---- What the ranks cost and bring ----------------------------------------------------
  */
 
@@ -263,6 +280,7 @@ static const lipsc_device_ops ops = {.name = "ranks",
                                      .bytes = bytes,
                                      .close = close_split,
                                      .largest = largest,
+                                     .total = total,
                                      .alone = alone,
                                      .link = measure_link,
                                      .projections = projections};
@@ -282,7 +300,10 @@ lipsc_status lipsc_device_share(lipsc_ranks *ranks, int threads, lipsc_device **
     device->home = device;
     snprintf(device->name, sizeof device->name, "ranks");
     lipsc_device_fill(device, &ops, &space_ops, split, threads);
-    for (int t = 0; t < 2; t++) device->space[t].split = &split->rows;
+    for (int t = 0; t < 2; t++) {
+        device->space[t].split = &split->rows;
+        device->space[t].part = lipsc_space_host((lipsc_dtype)t);
+    }
     *out = device;
     return LIPSC_OK;
 }

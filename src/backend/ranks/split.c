@@ -24,7 +24,7 @@ static size_t count_own(const size_t own[4]) { return own[1] - own[0] + own[3] -
 lipsc_status lipsc_split_begin(lipsc_row_split *split, size_t n, const size_t *order) {
     const size_t ranks = lipsc_ranks_count(split->ranks);
     lipsc_split_own(n, ranks, lipsc_ranks_number(split->ranks), split->own);
-    split->rows = (lipsc_split){n, count_own(split->own)};
+    split->rows = (lipsc_split){n, count_own(split->own), ranks};
     split->place = lipsc_alloc(split->rows.own, sizeof *split->place);
     split->bytes = lipsc_alloc(2 * ranks, sizeof *split->bytes);
     if (!split->place || !split->bytes) return LIPSC_E_NOMEM;
@@ -87,6 +87,30 @@ lipsc_status lipsc_split_gather(lipsc_row_split *split, size_t row, const void *
         from += split->bytes[r];
     }
     return status;
+}
+
+size_t lipsc_split_most_of_cut(const lipsc_row_split *split, size_t cuts) {
+    const size_t ranks = lipsc_ranks_count(split->ranks);
+    const size_t most = split->rows.rows / ranks + 2; /* of a rank */
+    return ranks * (most / cuts + 1);
+}
+
+lipsc_status lipsc_split_gather_cut(lipsc_row_split *split, size_t cut, size_t cuts,
+                                    size_t row, const void *own, void *all, size_t *rows) {
+    const size_t ranks = lipsc_ranks_count(split->ranks), n = split->rows.rows;
+    const size_t first = edge(split->rows.own, cuts, cut);
+    *rows = 0;
+    if (!fits(split, row)) return LIPSC_E_RANGE;
+    for (size_t r = 0; r < ranks; r++) {
+        size_t theirs[4];
+        lipsc_split_own(n, ranks, r, theirs);
+        const size_t count = count_own(theirs);
+        const size_t some = edge(count, cuts, cut + 1) - edge(count, cuts, cut);
+        split->bytes[r] = (int)(some * row);
+        *rows += some;
+    }
+    return lipsc_ranks_gather_parts(split->ranks, split->bytes,
+                                    (const char *)own + first * row, all);
 }
 
 static void add(size_t bytes, size_t item, const char *part, char *sum) {

@@ -29,6 +29,10 @@ void lipsc_split_end(lipsc_row_split *split);
 /* all (n) of everybody's own rows. */
 lipsc_status lipsc_split_gather(lipsc_row_split *split, size_t row, const void *own,
                                 void *all);
+/* Of everybody's own rows one of so many cuts, one after the other; *rows: how many. */
+lipsc_status lipsc_split_gather_cut(lipsc_row_split *split, size_t cut, size_t cuts,
+                                    size_t row, const void *own, void *all, size_t *rows);
+size_t lipsc_split_most_of_cut(const lipsc_row_split *split, size_t cuts);
 /* own = the sum of everybody's rows `all` at these places, in the order of the ranks; of
  * floats or doubles. */
 lipsc_status lipsc_split_reduce(lipsc_row_split *split, size_t row, size_t item,
