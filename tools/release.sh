@@ -29,11 +29,13 @@ trap 'rm -rf "$work"' EXIT
 name=lipscope-$version
 git -C "$root" archive --format=tar --prefix="$name/" HEAD | gzip -9n >"$out/$name.tar.gz"
 
-# The packages are made from that source alone, somewhere else.
+# The packages and the wheel are made from that source alone, each somewhere else.
+unpack() { tar -C "$work" -xzf "$out/$name.tar.gz"; }
+
 debs() {
     "$root/tools/deps.sh" build release
     cp "$out/$name.tar.gz" "$work/lipscope_$version.orig.tar.gz"
-    tar -C "$work" -xzf "$out/$name.tar.gz"
+    unpack
     (cd "$work/$name" && DEB_BUILD_OPTIONS="nocheck parallel=$(nproc) ${DEB_BUILD_OPTIONS:-}" \
         dpkg-buildpackage -us -uc -b) >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; exit 1; }
     lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs,bogus-mail-host \
@@ -51,15 +53,19 @@ abi() {
 }
 
 wheel() {
-    rm -rf "$root/build-wheel/dist"
-    make -C "$root" wheel
+    "$root/tools/deps.sh" build wheel
+    rm -rf "${work:?}/$name" "$root/build-wheel/build"
+    unpack
+    "$work/$name/tools/wheel.sh" "$root/build-wheel" wheel
     cp "$root"/build-wheel/dist/*.whl "$out"
 }
 
 case $what in
 deb) debs ;;
 wheel) wheel ;;
-all) debs && wheel ;;
+all)
+    debs # a line each: before && a failure inside would be passed over
+    wheel ;;
 *) echo "release.sh FOLDER [deb|wheel|all]" >&2; exit 2 ;;
 esac
 python3 "$root/tools/sbom.py" "$out" "$version" >"$out/$name.spdx.json"

@@ -13,17 +13,19 @@ shift
 "$root/tools/deps.sh" release clean-root
 suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 
-# A root with some packages, made by the usual tool; then a command in it.
+# A root with some packages, made by the usual tool; then commands in it, one on each line: what
+# stands before && or | may fail unseen.
 in_clean_root() { # name of the root, packages, command
     clean=$folder/root-$1
     rm -rf "$clean"
     mmdebstrap --variant=minbase --include="$2" "$suite" "$clean" >"$folder/log" 2>&1 ||
         { tail -n 20 "$folder/log" >&2; exit 1; }
     mkdir -p "$clean/release"
-    cp "$folder"/first/*.deb "$folder"/first/*.tar.gz "$folder"/first/*.whl "$clean/release"
+    cp "$folder"/first/* "$clean/release"
     cp -r "$root/tests/outside" "$root/python/tests/bare.py" "$clean/release"
     [ ! -d "$folder/wheels" ] || cp -r "$folder/wheels" "$clean/release"
-    chroot "$clean" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 sh -ec "$3"
+    # mmdebstrap leaves no lists behind, which apt needs for what a package depends on
+    chroot "$clean" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 sh -ec "apt-get -q update >/dev/null; $3"
     rm -rf "$clean"
 }
 
@@ -36,7 +38,7 @@ release() {
     KEY=test@example.org "$root/tools/release.sh" "$folder/first"
     gpg --batch --verify "$folder/first/SHA256SUMS.asc" "$folder/first/SHA256SUMS"
     gpgconf --kill all || true
-    rm -rf "$GNUPGHOME" "$root/build-wheel/build"
+    rm -rf "$GNUPGHOME"
     unset GNUPGHOME
     "$root/tools/release.sh" "$folder/second"
     diff "$folder/first/SHA256SUMS" "$folder/second/SHA256SUMS"
@@ -47,7 +49,11 @@ release() {
 program() {
     in_clean_root program ca-certificates '
         apt-get -q -y install --no-install-recommends /release/lipscope_*.deb >/dev/null
-        cd /tmp && lipscope demo | tail -n 5 && lipscope selftest | tail -n 1'
+        cd /tmp
+        lipscope demo >demo
+        tail -n 5 demo
+        lipscope selftest >selftest
+        tail -n 1 selftest'
 }
 
 library() {
@@ -65,17 +71,24 @@ wheel() {
     in_clean_root wheel python3-venv '
         python3 -m venv /tmp/venv
         /tmp/venv/bin/pip install -q --no-index --find-links /release/wheels /release/*.whl
-        cd /tmp && env -i PATH=/tmp/venv/bin /tmp/venv/bin/python -X dev -W error /release/bare.py
-        env -i /tmp/venv/bin/lipscope selftest | tail -n 1'
+        cd /tmp
+        env -i PATH=/tmp/venv/bin /tmp/venv/bin/python -X dev -W error /release/bare.py
+        env -i /tmp/venv/bin/lipscope selftest >selftest
+        tail -n 1 selftest'
 }
 
 # The source alone, with what debian/control names and the libraries of the tests.
 source() {
     in_clean_root source build-essential,cmake,pkg-config,python3,sqlite3,libopenblas-openmp-dev,liblapacke-dev,libpcre2-dev,libutf8proc-dev,libsqlite3-dev,libjansson-dev,libjs-vega,libcmocka-dev,libarpack2-dev,libmpfr-dev '
-        mkdir /src && tar -C /src --strip-components=1 -xzf /release/lipscope-*.tar.gz && cd /src
-        cmake -S . -B build -DLIPSCOPE_WERROR=ON >/dev/null && cmake --build build -j $(nproc) >/dev/null
-        build/lipscope demo --quick | tail -n 5
-        ctest --test-dir build -j $(nproc) --output-on-failure -R "^(unit|model|fault|examples|cli.(layer|measure|demo|report))[.]|^cli.(layer|report|merge|compare)$" | tail -n 5'
+        mkdir /src
+        tar -C /src --strip-components=1 -xzf /release/lipscope-*.tar.gz
+        cd /src
+        cmake -S . -B build -DLIPSCOPE_WERROR=ON >/dev/null
+        cmake --build build -j $(nproc) >/dev/null
+        build/lipscope demo --quick >/tmp/demo
+        tail -n 5 /tmp/demo
+        ctest --test-dir build -j $(nproc) --output-on-failure -R "^(unit|model|fault|examples|cli.(layer|measure|demo|report))[.]|^cli.(layer|report|merge|compare)$" >/tmp/tests || { cat /tmp/tests; exit 1; }
+        tail -n 5 /tmp/tests'
 }
 
 for stage in "$@"; do

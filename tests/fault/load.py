@@ -1,5 +1,5 @@
-"""Long runs: a run file of ROWS cells is resumed, added to, reported, merged and compared; seconds and the
-peak of memory beside those of a tenth of it.
+"""Long runs: a run file of ROWS cells is resumed (printed as rows, and as medians), added to, reported, merged
+and compared; seconds and the peak of memory beside those of a tenth of it.
     load.py BINARY FOLDER [ROWS]"""
 import json
 import os
@@ -10,6 +10,7 @@ import time
 from place import MEASURE, Place
 
 LAYERS, LENGTHS = 3, (4, 8)
+STEPS = ("resume", "medians", "append", "report", "merge", "compare")
 
 
 def sweep(windows, *more):
@@ -62,6 +63,7 @@ def main():
     for count in (most // 10, most):
         windows = fill(place, "r.db", count)
         for name, args in (("resume", sweep(windows, "--run", "r.db")),
+                           ("medians", sweep(windows, "--format", "table", "--run", "r.db")),
                            ("append", sweep(48, "--lengths", "5", "--run", "r.db")),
                            ("report", ["report", "r.db", "-o", "page.html", "-q"]),
                            ("merge", ["merge", "r.db", "-o", "m.db", "-q"]),
@@ -71,7 +73,7 @@ def main():
             results[name, count] = timed(place, args)
     print(f"{'':8}{most // 10:>12} rows{'':12}{most:>12} rows{'':10}seconds per row, ratio")
     bad = False
-    for name in ("resume", "append", "report", "merge", "compare"):
+    for name in STEPS:
         (_, few, small), (_, many, large) = results[name, most // 10], results[name, most]
         ratio = many / few / (1 if name == "append" else 10)
         print(f"{name:8}{few:9.2f} s{small:8.0f} MB{'':6}{many:9.2f} s{large:8.0f} MB{ratio:12.2f}")
