@@ -53,6 +53,8 @@ while read -r line; do
     "lipscope split --search"*) more="--search 1 --atoms 2" ;;
     "lipscope bench"*--lengths*) more="--lengths 8:16:x2" ;;
     "lipscope measure"*"--lengths 16:512:x2"*) more="--lengths 16:64:x2" ;;
+    "lipscope measure"*--length* | "lipscope measure builtin:"*) long= ;;
+    "lipscope measure"*) more="--lengths 8:32:x2 --windows 6" ;; # as typed once, on what is built in
     "lipscope perturb"*"--layers 3"*) more="--length 16" ;;
     "lipscope perturb"*"--text "*) more="--length 16 --layers 0,3" ;;
     *) long= ;;
