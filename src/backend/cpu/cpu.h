@@ -43,7 +43,11 @@ typedef struct {
 typedef struct {
     struct lipsc_cpu_batch *batch;
     size_t n, first;
-    size_t distance; /* where its biases by distance begin */
+    size_t distance;                  /* where its biases by distance begin */
+    int composed;                     /* short: its products go by way of composed.c */
+    void *composed_in, *composed_out; /* panels of (d, columns) and (columns, d), made for
+                                       * the first product                            */
+    void *composed_p;                 /* (heads, n, n) probabilities                   */
 } lipsc_cpu_member;
 
 /* Inputs that share the weights, one after the other: what is done row by row is done for
@@ -73,6 +77,9 @@ typedef struct lipsc_cpu_batch {
     void *shift, *mean;         /* (heads, rows)                                       */
     void *rows_in, *rows_out;   /* (rows, d or width): only where rows are staged      */
     int staged;
+    void *change; /* `changes` elements: of the scores of short inputs                */
+    size_t changes;
+    int composed;  /* whether the matrices of short inputs are made                    */
     char *scratch; /* threads pieces of scratch_bytes                                  */
     size_t scratch_bytes;
     size_t bytes, work_bytes; /* all, and those of the work memory */
@@ -84,6 +91,7 @@ typedef struct {
     size_t dirs;
     size_t base;       /* its first row among those of the pass                     */
     size_t first_task; /* of the core                                               */
+    size_t change;     /* its first element of the batch's change: composed.c       */
     const void *x;     /* (dirs, n, d or width), the caller's order                 */
     void *y;
 } lipsc_cpu_piece;
@@ -121,7 +129,8 @@ lipsc_head lipsc_cpu_head(const lipsc_cpu_batch *b, const lipsc_cpu_member *of, 
 void lipsc_cpu_gemms(const lipsc_kernels *kernels, int threads, size_t rows, size_t count,
                      const lipsc_gemm *g, int chained);
 
-/* A (dirs*n, d) -> heads: the three projections; bias nonzero adds the biases. */
+/* A (dirs*n, d) -> heads: the three projections, less those that are NULL; bias nonzero
+ * adds the biases. */
 void lipsc_cpu_project(const lipsc_cpu_weights *w, int threads, size_t rows, const void *a,
                        void *q, void *k, void *z, int bias);
 
@@ -129,11 +138,20 @@ void lipsc_cpu_project(const lipsc_cpu_weights *w, int threads, size_t rows, con
 void lipsc_cpu_combine_heads(const lipsc_cpu_weights *w, int threads, size_t rows,
                              const void *heads, void *y);
 
-/* The transposes of these two: x (rows, width) -> heads, and y = q Wq + k Wk + z Wv. */
+/* The transposes of these two: x (rows, width) -> heads, and y = q Wq + k Wk + z Wv, less
+ * what is NULL. */
 void lipsc_cpu_split_heads(const lipsc_cpu_weights *w, int threads, size_t rows,
                            const void *x, void *heads);
 void lipsc_cpu_project_back(const lipsc_cpu_weights *w, int threads, size_t rows,
                             const void *q, const void *k, const void *z, void *y);
+
+/* composed.c: whether inputs of n tokens are worth it; what a pass over such pieces needs;
+ * from x to heads, and from heads to y. */
+int lipsc_cpu_composes(const lipsc_cpu_weights *w, size_t n);
+lipsc_status lipsc_cpu_compose(lipsc_cpu_pass *pass);
+void lipsc_cpu_composed_free(lipsc_cpu_batch *b);
+void lipsc_cpu_composed_forward(const lipsc_cpu_pass *pass, const void *x);
+void lipsc_cpu_composed_adjoint(const lipsc_cpu_pass *pass, void *y);
 
 /* Which heads a norm takes together: each query and key head alone, or all of them. */
 typedef struct {

@@ -22,6 +22,7 @@ static void batch_free(lipsc_cpu_batch *b) {
                    b->sink_mass};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         lipsc_space_release(b->w->space, all[i]);
+    lipsc_cpu_composed_free(b);
     lipsc_release(b->member);
     lipsc_release(b->top);
     lipsc_release(b->lo);
@@ -373,7 +374,10 @@ static int lay_out(lipsc_cpu_batch *b, const lipsc_rows *rows) {
     b->member = lipsc_alloc_zero(b->inputs, sizeof *b->member);
     if (!b->member) return 0;
     for (size_t i = 0; i < b->inputs; i++) {
-        b->member[i] = (lipsc_cpu_member){.batch = b, .n = rows[i].n, .first = b->tokens};
+        b->member[i] = (lipsc_cpu_member){.batch = b,
+                                          .n = rows[i].n,
+                                          .first = b->tokens,
+                                          .composed = lipsc_cpu_composes(w, rows[i].n)};
         b->tokens += rows[i].n;
     }
     const size_t tokens = b->tokens, heads = layer->heads, kv = layer->kv_heads;

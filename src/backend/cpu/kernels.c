@@ -302,16 +302,6 @@ INLINE void forward_block(const int mr, const lipsc_head *h, const T *dq, const 
     }
 }
 
-/* out rows += W z + P dz over the keys of a span */
-INLINE void forward_out(const int mr, const T *wtile, const T *ptile, size_t keys,
-                        const T *z, const T *dz, size_t vw, T *out) {
-    V acc[MR][NV];
-    block_zero(mr, acc);
-    block_fma(mr, acc, keys, wtile, STRIDE, 1, z, vw);
-    block_fma(mr, acc, keys, ptile, STRIDE, 1, dz, vw);
-    block_add(mr, acc, out, vw);
-}
-
 /* One row tile [i0,i1) against the keys [j0,j1) for all directions. */
 static void forward_tile(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0,
                          size_t i1, size_t j0, size_t j1, const T *kpanels,
@@ -549,8 +539,9 @@ static size_t scratch_bytes(size_t kw, size_t vw, size_t dirs) {
 
 /* isa.c chooses among these tables */
 extern const lipsc_gradient_kernels NAMED(gradient);
+extern const lipsc_composed_kernels NAMED(composed);
 #define TABLE NAMED(kernels)
 extern const lipsc_kernels TABLE;
-const lipsc_kernels TABLE = {NR,         sizeof(T),       scratch_bytes, gemm,
-                             statistics, head_output,     forward,       adjoint_rows,
-                             adjoint,    &NAMED(gradient)};
+const lipsc_kernels TABLE = {NR,         sizeof(T),        scratch_bytes,   gemm,
+                             statistics, head_output,      forward,         adjoint_rows,
+                             adjoint,    &NAMED(gradient), &NAMED(composed)};

@@ -95,6 +95,19 @@ typedef struct {
                  size_t j0, size_t j1, void *scratch);
 } lipsc_gradient_kernels;
 
+/* J and J^T of one head of a short input, all rows, where the change of its scores is
+ * known or wanted: dS_ij = change[i * stride + j] + change[j * stride + n + i], direction
+ * by direction.  J^T adds to gz and writes both parts. */
+typedef struct {
+    /* p (n, n): the probabilities, kept for the others */
+    void (*probabilities)(const lipsc_head *h, void *p, void *scratch);
+    void (*forward)(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
+                    const void *change, size_t stride, void *scratch);
+    void (*adjoint)(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
+                    void *change, size_t stride, void *scratch);
+    size_t most; /* tokens */
+} lipsc_composed_kernels;
+
 typedef struct {
     size_t nr;   /* columns of a panel */
     size_t item; /* sizeof(T)          */
@@ -120,6 +133,7 @@ typedef struct {
                     size_t j0, size_t j1, void *scratch);
 
     const lipsc_gradient_kernels *gradient; /* gradient_kernels.c */
+    const lipsc_composed_kernels *composed; /* composed_kernels.c */
 } lipsc_kernels;
 
 /* The table for this machine. */

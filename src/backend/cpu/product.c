@@ -65,21 +65,23 @@ void lipsc_cpu_project(const lipsc_cpu_weights *w, int threads, size_t rows, con
     const void *biases[3] = {w->q_bias, w->k_bias, w->v_bias};
     const size_t heads[3] = {w->layer->heads, w->layer->kv_heads, w->layer->kv_heads};
     lipsc_gemm g[3];
+    size_t count = 0;
     for (int i = 0; i < 3; i++) {
         const size_t hw = i < 2 ? w->kw : w->vw;
-        g[i] = (lipsc_gemm){.a = a,
-                            .a_row = d,
-                            .segs = 1,
-                            .seg_len = d,
-                            .b = b[i],
-                            .c = c[i],
-                            .c_row = hw,
-                            .group = hw / nr,
-                            .c_group = rows * hw,
-                            .columns = heads[i] * hw,
-                            .bias = bias ? biases[i] : NULL};
+        if (!c[i]) continue;
+        g[count++] = (lipsc_gemm){.a = a,
+                                  .a_row = d,
+                                  .segs = 1,
+                                  .seg_len = d,
+                                  .b = b[i],
+                                  .c = c[i],
+                                  .c_row = hw,
+                                  .group = hw / nr,
+                                  .c_group = rows * hw,
+                                  .columns = heads[i] * hw,
+                                  .bias = bias ? biases[i] : NULL};
     }
-    lipsc_cpu_gemms(w->kernels, threads, rows, 3, g, 0);
+    lipsc_cpu_gemms(w->kernels, threads, rows, count, g, 0);
 }
 
 /* Between head layout (heads, rows, vw) and plain rows (rows, heads*dv), without O. */
@@ -144,22 +146,25 @@ void lipsc_cpu_project_back(const lipsc_cpu_weights *w, int threads, size_t rows
     const void *a[3] = {q, k, z}, *b[3] = {w->q_out, w->k_out, w->v_out};
     const size_t heads[3] = {w->layer->heads, w->layer->kv_heads, w->layer->kv_heads};
     lipsc_gemm g[3];
+    size_t count = 0;
     for (int i = 0; i < 3; i++) {
         const size_t hw = i < 2 ? w->kw : w->vw;
-        g[i] = (lipsc_gemm){.a = a[i],
-                            .a_row = hw,
-                            .a_seg = rows * hw,
-                            .segs = heads[i],
-                            .seg_len = hw,
-                            .b = b[i],
-                            .c = y,
-                            .c_row = d,
-                            .group = 1,
-                            .c_group = w->kernels->nr,
-                            .columns = d,
-                            .add = i > 0};
+        if (!a[i]) continue;
+        const int add = count > 0;
+        g[count++] = (lipsc_gemm){.a = a[i],
+                                  .a_row = hw,
+                                  .a_seg = rows * hw,
+                                  .segs = heads[i],
+                                  .seg_len = hw,
+                                  .b = b[i],
+                                  .c = y,
+                                  .c_row = d,
+                                  .group = 1,
+                                  .c_group = w->kernels->nr,
+                                  .columns = d,
+                                  .add = add};
     }
-    lipsc_cpu_gemms(w->kernels, threads, rows, 3, g, 1);
+    lipsc_cpu_gemms(w->kernels, threads, rows, count, g, 1);
 }
 
 /* ---- norms and rotations ---------------------------------------------------------------
@@ -384,13 +389,31 @@ static int is_adjacent(const lipsc_cpu_pass *pass, size_t from, size_t to) {
     return 1;
 }
 
+/* J up to its heads, and J^T from there on. */
+static void rows_to_heads(lipsc_cpu_pass *pass, const void *x) {
+    const lipsc_cpu_batch *b = pass->batch;
+    lipsc_cpu_project(b->w, b->threads, pass->rows, x, b->dq, b->dk, b->dz, 0);
+    lipsc_cpu_turn(pass, 0, b->dq, b->dk);
+    core_forward(pass);
+}
+
+static void back_to_rows(lipsc_cpu_pass *pass, void *y) {
+    const lipsc_cpu_batch *b = pass->batch;
+    core_adjoint(pass);
+    lipsc_cpu_turn(pass, 1, b->dq, b->dk);
+    lipsc_cpu_project_back(b->w, b->threads, pass->rows, b->dq, b->dk, b->dz, y);
+}
+
+/* The pieces are composed, or none of them is. */
 static lipsc_status product_pass(lipsc_cpu_pass *pass, int trans, size_t dirs) {
     lipsc_cpu_batch *b = pass->batch;
     const lipsc_cpu_weights *w = b->w;
     const size_t rows = pass->rows;
     const size_t from = trans ? w->width : w->layer->d, to = trans ? w->layer->d : w->width;
     const int staged = b->order || b->root || !is_adjacent(pass, from, to);
-    const lipsc_status status = lipsc_cpu_reserve(b, rows, dirs, staged);
+    const int composed = pass->piece->of->composed;
+    lipsc_status status = lipsc_cpu_reserve(b, rows, dirs, staged);
+    if (!status && composed) status = lipsc_cpu_compose(pass);
     if (status) return status;
     const void *x = pass->piece->x;
     void *y = pass->piece->y;
@@ -399,32 +422,31 @@ static lipsc_status product_pass(lipsc_cpu_pass *pass, int trans, size_t dirs) {
         y = trans ? b->rows_in : b->rows_out;
         stage(pass, trans, 0, from, trans ? b->rows_out : b->rows_in);
     }
-    if (trans) {
-        lipsc_cpu_split_heads(w, b->threads, rows, x, b->heads);
-        core_adjoint(pass);
-        lipsc_cpu_turn(pass, 1, b->dq, b->dk);
-        lipsc_cpu_project_back(w, b->threads, rows, b->dq, b->dk, b->dz, y);
-    } else {
-        lipsc_cpu_project(w, b->threads, rows, x, b->dq, b->dk, b->dz, 0);
-        lipsc_cpu_turn(pass, 0, b->dq, b->dk);
-        core_forward(pass);
-        lipsc_cpu_combine_heads(w, b->threads, rows, b->heads, y);
-    }
+    if (trans) lipsc_cpu_split_heads(w, b->threads, rows, x, b->heads);
+    if (composed && trans)
+        lipsc_cpu_composed_adjoint(pass, y);
+    else if (composed)
+        lipsc_cpu_composed_forward(pass, x);
+    else if (trans)
+        back_to_rows(pass, y);
+    else
+        rows_to_heads(pass, x);
+    if (!trans) lipsc_cpu_combine_heads(w, b->threads, rows, b->heads, y);
     if (staged) stage(pass, trans, 1, to, y);
     return LIPSC_OK;
 }
 
-/* The next vectors, from number `done` on, of every product that has some left; the most
- * that one has. */
-static size_t fill_pass(lipsc_cpu_pass *pass, int trans, size_t done, size_t count,
-                        const lipsc_product *product) {
+/* The next vectors, from number `done` on, of every product of one kind that has some left;
+ * the most that one has. */
+static size_t fill_pass(lipsc_cpu_pass *pass, int trans, int composed, size_t done,
+                        size_t count, const lipsc_product *product) {
     const lipsc_cpu_weights *w = pass->batch->w;
     const size_t item = w->kernels->item, d = w->layer->d;
     size_t most = 0;
     pass->pieces = pass->rows = 0;
     for (size_t i = 0; i < count; i++) {
-        if (product[i].k <= done) continue;
         const lipsc_cpu_member *of = product[i].of;
+        if (product[i].k <= done || of->composed != composed) continue;
         const size_t row = done * of->n * item;
         const size_t dirs = min_size(product[i].k - done, LIPSC_CPU_DIRS);
         pass->piece[pass->pieces++] = (lipsc_cpu_piece){
@@ -447,11 +469,12 @@ lipsc_status lipsc_cpu_products(int trans, size_t count, const lipsc_product *pr
     lipsc_cpu_pass pass = {.batch = ((lipsc_cpu_member *)product->of)->batch,
                            .piece = piece};
     lipsc_status status = LIPSC_OK;
-    for (size_t done = 0, most; !status; done += LIPSC_CPU_DIRS) {
-        most = fill_pass(&pass, trans, done, count, product);
-        if (!most) break;
-        status = product_pass(&pass, trans, most);
-    }
+    for (int composed = 0; composed < 2; composed++)
+        for (size_t done = 0, most; !status; done += LIPSC_CPU_DIRS) {
+            most = fill_pass(&pass, trans, composed, done, count, product);
+            if (!most) break;
+            status = product_pass(&pass, trans, most);
+        }
     if (piece != few) lipsc_release(piece);
     return status;
 }

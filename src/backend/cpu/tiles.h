@@ -221,6 +221,16 @@ INLINE void accumulate_block(const int mr, size_t len, const T *a, size_t ars, s
     block_add(mr, acc, c, ldc);
 }
 
+/* out rows += W z + P dz over the keys of a span */
+INLINE void forward_out(const int mr, const T *wtile, const T *ptile, size_t keys,
+                        const T *z, const T *dz, size_t vw, T *out) {
+    V acc[MR][NV];
+    block_zero(mr, acc);
+    block_fma(mr, acc, keys, wtile, STRIDE, 1, z, vw);
+    block_fma(mr, acc, keys, ptile, STRIDE, 1, dz, vw);
+    block_add(mr, acc, out, vw);
+}
+
 /* c (rows of the tile) += tile B */
 static inline void accumulate_rows(size_t mr, size_t len, const T *a, const T *b,
                                    size_t ldb, T *c) {

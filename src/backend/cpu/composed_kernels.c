@@ -1,0 +1,164 @@
+/* composed_kernels.c - the cores of J and J^T of one head where the change of its scores
+ * comes and goes as such (composed.c), not by way of queries and keys.
+ *
+ * One tile holds the whole head.  The softmax derivative is that of kernels.c: shifted by
+ * the value at the row's largest entry, which becomes exactly zero. */
+#include "backend/cpu/tiles.h"
+
+#include <string.h>
+
+/* What is left of a row of a tile behind its n entries, up to a whole block. */
+static void clear_rest(size_t n, T *row) {
+    memset(row + n, 0, ((n + NR - 1) / NR * NR - n) * sizeof(T));
+}
+
+/* p (n, n): P of all rows, 0 where a key is not seen. */
+static void probabilities(const lipsc_head *h, void *p, void *scratch) {
+    T *kpanels = scratch, *tile = kpanels + KEYS * h->kw;
+    const size_t n = h->n;
+    pack_keys(h->k, h->kw, 0, n, kpanels);
+    for (size_t j = 0; j < n; j += NR)
+        for (size_t i = 0, mr; i < n; i += mr) {
+            mr = next_rows(n - i);
+            const key_span span = span_of(h, i, mr, 0, n);
+            T *at = tile + i * STRIDE + j;
+            if (j < span.from || j >= span.end) {
+                zero_block(mr, at);
+                continue;
+            }
+            const int masked = is_masked(h, i, mr, j);
+#define CALL(m) store_softmax(m, h, i, j, masked, kpanels + j * h->kw, at, NULL)
+            FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+        }
+    for (size_t i = 0; i < n; i++) memcpy((T *)p + i * n, tile + i * STRIDE, n * sizeof(T));
+}
+
+static void load_probabilities(size_t n, const T *p, T *tile) {
+    for (size_t i = 0; i < n; i++) {
+        memcpy(tile + i * STRIDE, p + i * n, n * sizeof(T));
+        clear_rest(n, tile + i * STRIDE);
+    }
+}
+
+/* row[j] = (row[j] - row[top] - less) p[j]; the sum, lane by lane. */
+static T weigh_row(size_t n, const T *p, T top, T less, T *row) {
+    V sum = v_set(0);
+    T lanes[VL], total = 0;
+    for (size_t j = 0; j < n; j += VL) {
+        const V w = ((v_load(row + j) - v_set(top)) - v_set(less)) * v_load(p + j);
+        v_store(row + j, w);
+        sum = sum + w;
+    }
+    v_store(lanes, sum);
+    for (int l = 0; l < VL; l++) total += lanes[l];
+    return total;
+}
+
+/* ---- J ------------------------------------------------------------------------------- */
+
+/* The change of the scores from its two parts. */
+static void load_change(size_t n, const T *change, size_t stride, T *tile) {
+    for (size_t i = 0; i < n; i++) {
+        memcpy(tile + i * STRIDE, change + i * stride, n * sizeof(T));
+        clear_rest(n, tile + i * STRIDE);
+    }
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = 0; i < n; i++) tile[i * STRIDE + j] += change[j * stride + n + i];
+}
+
+static void forward_rows(size_t mr, const lipsc_head *h, const T *dz, size_t i,
+                         const T *ptile, T *wtile, T *out) {
+    const size_t n = h->n, vw = h->vw, at = i * STRIDE;
+    const T *z = h->z;
+    T mean[MR];
+    for (size_t r = 0; r < mr; r++) {
+        T *row = wtile + at + r * STRIDE;
+        mean[r] = weigh_row(n, ptile + at + r * STRIDE, row[h->top[i + r]], 0, row);
+    }
+    memset(out, 0, mr * vw * sizeof(T));
+    for (size_t c = 0; c < vw; c += NR) {
+#define CALL(m) forward_out(m, wtile + at, ptile + at, n, z + c, dz + c, vw, out + c)
+        FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+    }
+    for (size_t r = 0; r < mr; r++) { /* out_i -= mean_i o_i */
+        const T *ztop = z + h->top[i + r] * vw,
+                *excess = (const T *)h->excess + (i + r) * vw;
+        for (size_t c = 0; c < vw; c++) out[r * vw + c] -= mean[r] * (ztop[c] + excess[c]);
+    }
+}
+
+static void forward(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
+                    const void *change, size_t stride, void *scratch) {
+    const size_t n = h->n, vw = h->vw;
+    T *ptile = scratch, *wtile = ptile + ROWS * STRIDE;
+    load_probabilities(n, p, ptile);
+    for (size_t dir = 0; dir < d->dirs; dir++) {
+        load_change(n, (const T *)change + dir * n * stride, stride, wtile);
+        for (size_t i = 0, mr; i < n; i += mr) {
+            mr = next_rows(n - i);
+            forward_rows(mr, h, (const T *)d->dz + dir * n * vw, i, ptile, wtile,
+                         (T *)d->out + (dir * n + i) * vw);
+        }
+    }
+}
+
+/* ---- J^T ----------------------------------------------------------------------------- */
+
+/* g_i.z_j of a block */
+INLINE void dot_block(const int mr, size_t vw, const T *g, const T *zpanel, T *s) {
+    V acc[MR][NV];
+    block_zero(mr, acc);
+    block_fma(mr, acc, vw, g, vw, 1, zpanel, NR);
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++)
+        for (int col = 0; col < NV; col++) v_store(s + r * STRIDE + col * VL, acc[r][col]);
+}
+
+/* P_ij ((g_i.z_j - g_i.z_top) - sum_l P_il (g_i.z_l - g_i.z_top)) of all rows; other: a row
+ * of work memory. */
+static void score_changes(const lipsc_head *h, const T *g, const T *zpanels, const T *ptile,
+                          T *stile, T *other) {
+    const size_t n = h->n, vw = h->vw;
+    for (size_t j = 0; j < n; j += NR)
+        for (size_t i = 0, mr; i < n; i += mr) {
+            mr = next_rows(n - i);
+#define CALL(m) dot_block(m, vw, g + i * vw, zpanels + j * vw, stile + i * STRIDE + j)
+            FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+        }
+    for (size_t i = 0; i < n; i++) {
+        T *row = stile + i * STRIDE;
+        const T top = row[h->top[i]];
+        memcpy(other, row, STRIDE * sizeof(T));
+        const T mean = weigh_row(n, ptile + i * STRIDE, top, 0, other);
+        weigh_row(n, ptile + i * STRIDE, top, mean, row);
+    }
+}
+
+static void adjoint(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
+                    void *change, size_t stride, void *scratch) {
+    const size_t n = h->n, vw = h->vw;
+    T *zpanels = scratch, *ptile = zpanels + KEYS * vw, *stile = ptile + ROWS * STRIDE,
+      *other = stile + ROWS * STRIDE;
+    pack_keys(h->z, vw, 0, n, zpanels);
+    load_probabilities(n, p, ptile);
+    for (size_t dir = 0; dir < d->dirs; dir++) {
+        const T *g = (const T *)d->g + dir * n * vw;
+        T *gz = (T *)d->gz + dir * n * vw, *to = (T *)change + dir * n * stride;
+        score_changes(h, g, zpanels, ptile, stile, other);
+        for (size_t j = 0, mr; j < n; j += mr) {
+            mr = next_rows(n - j);
+            for (size_t c = 0; c < vw; c += NR)
+                accumulate_columns(mr, n, ptile + j, g + c, vw, gz + j * vw + c);
+        }
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + i * stride, stile + i * STRIDE, n * sizeof(T));
+        for (size_t j = 0; j < n; j++)
+            for (size_t i = 0; i < n; i++) to[j * stride + n + i] = stile[i * STRIDE + j];
+    }
+}
+
+extern const lipsc_composed_kernels NAMED(composed);
+const lipsc_composed_kernels NAMED(composed) = {probabilities, forward, adjoint, KEYS};
