@@ -195,7 +195,8 @@ static lipsc_status temper(lipsc_search *s, double factor) {
     lipsc_layer layer = s->whole;
     lipsc_packed *packed;
     layer.scale *= factor;
-    const lipsc_status status = lipsc_packed_new(&layer, 0, &packed, NULL);
+    const lipsc_status status =
+        lipsc_team_agree(s, lipsc_packed_new(&layer, 0, &packed, NULL));
     if (status) return status;
     lipsc_packed_free(s->packed);
     s->packed = packed;
@@ -237,6 +238,7 @@ static lipsc_status search(lipsc_search *s) {
     lipsc_status status = climbs ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t i = 0; !status && i < count; i++) status = lipsc_climb_new(s, &climbs[i]);
     if (!status) status = lipsc_starts_find(s, count, climbs);
+    status = lipsc_team_agree(s, status);
     for (size_t i = 0; !status && i < count; i++) climbs[i].number = i;
     s->planned = race_iterations(count, s->set->iterations);
     if (!status && s->largest_score > narrow) {
@@ -274,14 +276,31 @@ static lipsc_status conclude(lipsc_search *s, lipsc_attack_result *out, lipsc_er
     return status;
 }
 
+/* A search that could not begin elsewhere. */
+static lipsc_status told_all(const lipsc_search *s, lipsc_status own, lipsc_error *err) {
+    const lipsc_status status = lipsc_team_agree(s, own);
+    return status && !own
+               ? lipsc_fail(err, status, "another rank: %s", lipsc_strerror(status))
+               : status;
+}
+
 lipsc_status lipsc_attack_run(const lipsc_layer *layer, const lipsc_attack_settings *set,
                               lipsc_attack_result *out, lipsc_error *err) {
+    return lipsc_attack_run_shared(layer, set, NULL, out, err);
+}
+
+lipsc_status lipsc_attack_run_shared(const lipsc_layer *layer,
+                                     const lipsc_attack_settings *set, lipsc_ranks *ranks,
+                                     lipsc_attack_result *out, lipsc_error *err) {
     const double begin = lipsc_seconds();
     lipsc_search s;
     lipsc_attack_settings used = *set;
     if (used.tol == 0.0) used.tol = 1e-8;
     memset(out, 0, sizeof *out);
-    lipsc_status status = lipsc_search_open(layer, &used, &s, err), outcome = status;
+    lipsc_status status = lipsc_search_open(layer, &used, &s, err), outcome;
+    s.ranks = ranks;
+    status = told_all(&s, status, err);
+    outcome = status;
     if (!status) {
         outcome = search(&s);
         if (outcome == LIPSC_E_RANGE)

@@ -79,14 +79,20 @@ static lipsc_status turn(lipsc_search *s, party *p) {
     return status;
 }
 
-lipsc_status lipsc_climbs_advance(lipsc_search *s, size_t count, lipsc_climb *climbs,
-                                  size_t iterations) {
+lipsc_status lipsc_climbs_go(lipsc_search *s, size_t count, lipsc_climb *climbs,
+                             size_t iterations) {
     party p = {.count = count, .until = iterations, .climbs = climbs};
     lipsc_status status = party_new(s, &p);
     while (!status && gather(s, &p))
         status = lipsc_search_stopped(s) ? LIPSC_E_STOPPED : turn(s, &p);
+    party_free(&p);
+    return status;
+}
+
+lipsc_status lipsc_climbs_advance(lipsc_search *s, size_t count, lipsc_climb *climbs,
+                                  size_t iterations) {
+    const lipsc_status status = lipsc_team_climb(s, count, climbs, iterations);
     for (size_t i = 0; i < count; i++)
         if (climbs[i].begun) lipsc_search_keep(s, &climbs[i].spot);
-    party_free(&p);
     return status;
 }

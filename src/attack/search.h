@@ -3,7 +3,7 @@
  *     domain.c    where inputs are sought
  *     point.c     sigma and its gradients at inputs, several at once
  *     ascent.c    a climb: one start followed upwards; curvature.c what it remembers
- *     climbs.c    climbs side by side
+ *     climbs.c    climbs side by side; team.c those that several ranks share
  *     starts.c    where climbs begin; light.c, joint.c constructions for them
  *     certify.c   the value found in double, and what bounds it from above
  *     attack.c    the order of things */
@@ -13,6 +13,7 @@
 #include "attack/domain.h"
 #include "attn/attn.h"
 #include "bound/construct.h"
+#include "ranks/ranks.h"
 
 /* Pairs of singular vectors that are looked at where values come together, and what a
  * quadratic form on them has. */
@@ -72,6 +73,7 @@ typedef struct {
 
 typedef struct {
     const lipsc_attack_settings *set;
+    lipsc_ranks *ranks; /* that share the climbs; NULL: nobody does                  */
     lipsc_packed *packed;
     const lipsc_layer *layer; /* resolved; scores as they are, or tempered            */
     lipsc_layer whole;        /* resolved, scores as they are                         */
@@ -184,6 +186,18 @@ void lipsc_walk_differentiated(lipsc_search *s, lipsc_walk *walk);
  * nor on how many go on at once.  LIPSC_E_STOPPED when the stop callback says so. */
 lipsc_status lipsc_climbs_advance(lipsc_search *s, size_t count, lipsc_climb *climbs,
                                   size_t iterations);
+/* The same here, and without search->best. */
+lipsc_status lipsc_climbs_go(lipsc_search *s, size_t count, lipsc_climb *climbs,
+                             size_t iterations);
+
+/* ---- team.c ---- */
+
+/* lipsc_climbs_go by all ranks that share them; each then has all climbs. */
+lipsc_status lipsc_team_climb(lipsc_search *s, size_t count, lipsc_climb *climbs,
+                              size_t iterations);
+/* What failed on any rank, or was stopped there, has on all.  Between two calls each rank
+ * does the same. */
+lipsc_status lipsc_team_agree(const lipsc_search *s, lipsc_status own);
 
 /* ---- starts.c ---- */
 

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/vector.h"
 #include "ranks/deal.h"
+#include "attack/plan.h"
 #include "study/attacks.h"
 #include "study/needs.h"
 
@@ -66,6 +67,35 @@ static void begin_clock(attacks *a, size_t i) {
                       ? now + lipsc_max(0.0, a->start + a->set->seconds - now) /
                                   (double)turns_left(a, i)
                       : INFINITY;
+}
+
+/* ---- Ranks that share a search --------------------------------------------------------
+ */
+
+typedef struct {
+    int status, late, ended;
+} standing;
+
+lipsc_status attack_agree(attacks *a, lipsc_status own, lipsc_error *err) {
+    lipsc_ranks *ranks = a->place->set.ranks;
+    const size_t count = lipsc_ranks_count(ranks);
+    const standing here = {(int)own, a->late, interrupted(a)};
+    standing *all = lipsc_alloc(count, sizeof *all);
+    if (!all || lipsc_ranks_gather(ranks, sizeof here, &here, all)) {
+        lipsc_release(all);
+        return lipsc_fail(err, LIPSC_E_IO, "another rank is out of reach");
+    }
+    int late = 0, ended = 0, other = 0;
+    for (size_t r = 0; r < count; r++) {
+        late |= all[r].late;
+        ended |= all[r].ended;
+        if (!other) other = all[r].status;
+    }
+    a->late = late && !ended; /* the deadline of one is that of all */
+    lipsc_release(all);
+    if (own || !other) return own;
+    return lipsc_fail(err, (lipsc_status)other, "another rank: %s",
+                      lipsc_strerror((lipsc_status)other));
 }
 
 /* ---- What it is to be held against --------------------------------------------------- */
@@ -140,7 +170,9 @@ static lipsc_status search(attacks *a, lipsc_attack_settings *aim, attack_find *
     aim->share = tell_share;
     aim->stop = stopped;
     aim->ctx = a;
-    const lipsc_status status = lipsc_attack_run(&a->place->layer, aim, &out->found, err);
+    lipsc_status status = lipsc_attack_run_shared(
+        &a->place->layer, aim, a->climbs ? a->place->set.ranks : NULL, &out->found, err);
+    if (a->climbs) status = attack_agree(a, status, err);
     return status == LIPSC_E_STOPPED && a->late && out->found.X ? LIPSC_OK : status;
 }
 
@@ -158,7 +190,7 @@ static lipsc_attack_settings wanted(const attacks *a, size_t n) {
     return aim;
 }
 
-/* Ranks take a length each; the longest is nobody's share but one's. */
+/* Ranks take a length each, of which the longest is nobody's share but one's, or climbs. */
 double attack_seconds(const attacks *a) {
     const int threads = lipsc_device_threads(a->place->set.device);
     double all = 0.0, longest = 0.0;
@@ -169,6 +201,7 @@ double attack_seconds(const attacks *a) {
         all += one;
         longest = lipsc_max(longest, one);
     }
+    if (a->climbs) longest = 0.0;
     return lipsc_max(longest, all / (double)lipsc_ranks_count(a->place->set.ranks));
 }
 
@@ -179,6 +212,7 @@ lipsc_status attack_search(attacks *a, size_t i, attack_find *out, lipsc_error *
     begin_clock(a, i);
     lipsc_status status = attack_aim(a, a->n, &aim, err);
     if (!status) status = find_given(a, &aim, &given, err);
+    if (a->climbs) status = attack_agree(a, status, err);
     if (status) return status;
     status = search(a, &aim, out, err);
     if ((status && status != LIPSC_E_STOPPED) || !out->found.X) return status;

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "row/pack.h"
 #include "ranks/deal.h"
@@ -135,6 +136,52 @@ static void tell_plan(const attacks *a) {
         a->set->plan(a->set->ctx, attack_seconds(a));
 }
 
+/* ---- Climbs of one length after the other -----------------------------------------------
+ */
+
+/* Whether the longest would keep one rank busy when the others have nothing left. */
+static int shares_climbs(const attacks *a) {
+    const size_t ranks = lipsc_ranks_count(a->place->set.ranks);
+    double all = 0.0, longest = 0.0;
+    for (size_t i = 0; i < a->out->count; i++) {
+        if (a->known[i]) continue;
+        all += a->cost[i];
+        longest = lipsc_max(longest, a->cost[i]);
+    }
+    return ranks > 1 && longest > all / (double)ranks;
+}
+
+/* Of a search that all have made: rank 0 keeps it, and tells how it goes on. */
+static lipsc_status keep_together(attacks *a, size_t i, attack_find *find,
+                                  lipsc_status found, lipsc_error *err) {
+    lipsc_ranks *ranks = a->place->set.ranks;
+    int end = (int)found;
+    if (!lipsc_ranks_number(ranks) && find->row.n != LIPSC_NONE) {
+        const lipsc_status kept = attack_keep(a, i, find, err);
+        if (kept) end = (int)kept;
+        a->done++;
+    }
+    if (lipsc_ranks_tell(ranks, sizeof end, &end))
+        return lipsc_fail(err, LIPSC_E_IO, "another rank is out of reach");
+    return (lipsc_status)end;
+}
+
+static lipsc_status climb_together(attacks *a, lipsc_error *err) {
+    lipsc_ranks *ranks = a->place->set.ranks;
+    lipsc_status status = LIPSC_OK;
+    for (size_t i = 0; i < a->out->count && !status; i++) {
+        attack_find find;
+        if (a->known[i]) continue;
+        lipsc_status found = attack_search(a, i, &find, err);
+        if (found == LIPSC_E_NOMEM) lipsc_fail(err, found, "out of memory for an attack");
+        found = attack_agree(a, found, err);
+        status = keep_together(a, i, &find, found, err);
+        attack_find_free(&find);
+    }
+    lipsc_ranks_busy(ranks, 0);
+    return status == LIPSC_E_STOPPED ? lipsc_fail(err, status, "stopped") : status;
+}
+
 static lipsc_status deal_lengths(attacks *a, lipsc_error *err) {
     const lipsc_deal deal = {.count = a->out->count,
                              .cost = lipsc_ranks_count(a->place->set.ranks) > 1 ? a->cost
@@ -144,7 +191,9 @@ static lipsc_status deal_lengths(attacks *a, lipsc_error *err) {
                              .take = take,
                              .stop = asked_to_stop,
                              .ctx = a};
-    const lipsc_status status = lipsc_ranks_deal(a->place->set.ranks, &deal, err);
+    const lipsc_status status = a->climbs
+                                    ? climb_together(a, err)
+                                    : lipsc_ranks_deal(a->place->set.ranks, &deal, err);
     for (size_t i = a->out->count; status && i-- > 0;)
         if (a->out->rows[i].n == LIPSC_NONE) a->out->missing = a->lengths[i];
     return status;
@@ -191,6 +240,7 @@ lipsc_status lipsc_place_attack(lipsc_place *place, const lipsc_attacks_settings
     lipsc_status status = begin(&a, err);
     const int threads = omp_get_max_threads(); /* the dense algebra follows OpenMP */
     omp_set_num_threads(lipsc_device_threads(place->set.device));
+    a.climbs = !status && shares_climbs(&a);
     if (!status) tell_plan(&a);
     if (!status) status = deal_lengths(&a, err);
     omp_set_num_threads(threads);

@@ -56,6 +56,9 @@ typedef struct {
 
 /* Also LIPSC_E_STOPPED, with the best so far.  Free it in any case. */
 lipsc_status attack_search(attacks *a, size_t i, attack_find *out, lipsc_error *err);
+/* What failed on any rank of a search that they share, or was stopped there, has on all;
+ * so has a deadline, unless one was interrupted. */
+lipsc_status attack_agree(attacks *a, lipsc_status own, lipsc_error *err);
 /* That the lengths which are not known will take on the CPU, roughly. */
 double attack_seconds(const attacks *a);
 void attack_find_free(attack_find *find);

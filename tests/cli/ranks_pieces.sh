@@ -24,6 +24,47 @@ ranks 0 2 $attack --lengths 2:8 --format tsv -o two/in.safetensors --run a.db -q
 head -6 out | cmp -s - want || fail "rows of the run file are others"
 ranks 0 2 $attack --lengths 2:6 --seconds 0.2 --format tsv -o two/late.safetensors
 [ "$(wc -l <out)" = 6 ] || fail "a time limit: $(cat out err)"
+# the climbs of one length: in f32 and then in double; while large scores grow back
+for how in "--radius 1 --dtype f32" "--radius 40"; do
+    run 0 $attack --length 9 $how --format tsv
+    cp out want
+    ranks 0 2 $attack --length 9 $how --format tsv
+    cmp -s out want || fail "two ranks climb otherwise with $how: $(diff out want)"
+done
+# whoever is told to end or killed, the same command goes on, from lengths and from climbs
+long="$attack --restarts 6 --iterations 400"
+run 0 $long --lengths 20:26 --format tsv
+cp out want
+for victim in 2 1 job all; do
+    lengths=20:26
+    [ $victim = 1 ] && lengths=20,26 # whose climbs are shared
+    mpirun -n 2 "$bin" $long --lengths $lengths --run k.db -q >out 2>err </dev/null &
+    job=$!
+    set -- $(listening $job)
+    stored k.db >before
+    for _ in $(seq 100); do
+        stored k.db >after
+        cmp -s before after && kill -0 $job 2>/dev/null || break
+        sleep 0.05
+    done
+    mv after before
+    case $victim in
+    all) kill -s INT "$@" ;; # Ctrl-C
+    job) kill -s TERM $job ;;
+    1) kill -s KILL "$1" ;;
+    2) kill -s KILL "$2" ;;
+    esac 2>/dev/null
+    wait $job 2>/dev/null
+    gone "$@" || fail "a rank outlived $victim"
+    stored k.db >after
+    [ "$(lost)" = 0 ] || fail "$victim cost $(lost) finished lengths"
+done
+stored k.db >before
+[ -s before ] || fail "no length was finished before anybody was killed"
+ranks 0 2 $long --lengths 20:26 --format tsv --run k.db
+cmp -s out want || fail "an attack that was killed and resumed has other rows: $(diff out want)"
+stored k.db >after
+[ "$(lost)" = 0 ] || fail "$(lost) finished lengths were computed again"
 # what is wrong is said once
 ranks 1 2 attack nowhere.safetensors --length 4 --radius 1
 [ "$(grep -c 'nowhere' err)" = 1 ] || fail "not said once: $(cat err)"
@@ -61,6 +102,19 @@ for part in lemmas text adversarial; do
     for table in alone.$part/*.tsv; do
         cmp -s "$table" "shared.$part/${table##*/}" || fail "$k ranks: another ${table##*/} of $part"
     done
+done
+# killed, and again
+for what in "reproduce --quick --only text --out again -q" "$bounds --layers 0:2 --format json"; do
+    mpirun -n 2 "$bin" $what >out 2>err </dev/null &
+    job=$!
+    set -- $(listening $job)
+    kill -s KILL "$2" 2>/dev/null
+    wait $job 2>/dev/null
+    gone "$@" || fail "a rank of '$what' outlived another"
+done
+ranks 0 2 reproduce --quick --only text --out again -q
+for table in alone.text/*.tsv; do
+    cmp -s "$table" "again/${table##*/}" || fail "killed and begun again: another ${table##*/}"
 done
 ranks 1 2 reproduce --quick --only lemmas --gpt2 nowhere --out bad -q
 [ "$(grep -c 'nowhere' err)" = 1 ] || fail "not said once: $(cat err)"
