@@ -18,8 +18,6 @@
 
 #include <string.h>
 
-static size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
-
 int lipsc_cpu_composes(const lipsc_cpu_weights *w, size_t n) {
     /* of an input 16 heads d bytes a token are kept: with 512 tokens in a batch, 128 MiB */
     enum { MOST = 16384 };

@@ -15,8 +15,6 @@
 #include <omp.h>
 #include <string.h>
 
-static size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
-
 /* What a block of pairs needs beyond the work memory of the products, which holds dq, dk,
  * dz and g.  Head layout with the rows of the pass. */
 typedef struct {

@@ -13,8 +13,6 @@
 /* Rows of one parallel piece of a head: as on a CPU. */
 enum { PIECE = 192 };
 
-static size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
-
 static size_t own_rows(const lipsc_rank_part *p) { return p->split->rows.own; }
 static size_t all_rows(const lipsc_rank_part *p) { return p->split->rows.rows; }
 

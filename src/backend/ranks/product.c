@@ -12,8 +12,6 @@
 #include "backend/ranks/part.h"
 #include "core/extreme.h"
 
-static size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
-
 /* Key heads that are worked on together: g .. g+count-1, and the query heads of each. */
 typedef struct {
     size_t g, count, share;
