@@ -35,14 +35,23 @@ static void weigh(const lipsc_rank_part *p, const void *factors, size_t width,
 
 /* ---- The core ------------------------------------------------------------------------ */
 
+/* Rows of one piece of a head: as many pieces as keep the threads busy, because each packs
+ * all its keys.  What a row finds does not depend on it. */
+static size_t forward_cut(const lipsc_rank_part *p, size_t heads) {
+    enum { LEAST = 192 };
+    const size_t pieces = ceil_div(4 * (size_t)p->threads, heads);
+    const size_t size = ceil_div(ceil_div(p->split->rows.own, pieces), 96) * 96;
+    return size > LEAST ? size : LEAST;
+}
+
 static void core_forward(const lipsc_rank_part *p, some_heads s) {
-    enum { CUT = 192 };
-    const size_t heads = s.count * s.share, cuts = lipsc_part_cuts(p, CUT);
+    const size_t heads = s.count * s.share, size = forward_cut(p, heads);
+    const size_t cuts = lipsc_part_cuts(p, size);
 #pragma omp parallel for num_threads(p->threads) schedule(dynamic, 1)
     for (size_t task = 0; task < heads * cuts; task++) {
         const size_t h = s.g * s.share + task % heads;
         size_t i0, i1; /* long ones first */
-        const int block = lipsc_part_cut(p, CUT, cuts - 1 - task / heads, &i0, &i1);
+        const int block = lipsc_part_cut(p, size, cuts - 1 - task / heads, &i0, &i1);
         const lipsc_head head = lipsc_part_head(p, h, s.g, block);
         const lipsc_head_dirs d = lipsc_part_dirs(p, h, s.g, block);
         p->w->kernels->forward(&head, &d, i0, i1, lipsc_part_scratch(p));
@@ -80,7 +89,7 @@ static void adjoint_statistics(const lipsc_rank_part *p, some_heads s, size_t si
 static void core_adjoint(const lipsc_rank_part *p, some_heads s) {
     const lipsc_cpu_weights *w = p->w;
     const size_t n = p->split->rows.rows, row = n * w->kernels->item;
-    const size_t wanted = min_size(ceil_div(32, s.count), ceil_div(n, 384));
+    const size_t wanted = min_size(ceil_div(32, w->layer->kv_heads), ceil_div(n, 384));
     const size_t size = ceil_div(ceil_div(n, wanted), 96) * 96;
     const size_t rows = lipsc_part_cuts(p, size), keys = ceil_div(n, size);
     const size_t phases = rows > keys ? rows : keys;
