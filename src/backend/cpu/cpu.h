@@ -181,6 +181,11 @@ typedef struct {
     size_t size, count;
 } lipsc_cpu_cuts;
 lipsc_cpu_cuts lipsc_cpu_cut(size_t n, size_t wanted);
+/* Rows [i0, i1) of cut a, keys [j0, j1) of the cut that it meets in a phase. */
+typedef struct {
+    size_t i0, i1, j0, j1;
+} lipsc_cpu_tile;
+lipsc_cpu_tile lipsc_cpu_tile_of(size_t n, lipsc_cpu_cuts cut, size_t phase, size_t a);
 /* Gives each piece its tasks, `heads` for every cut; returns their number. */
 size_t lipsc_cpu_number_tasks(lipsc_cpu_pass *pass, size_t heads, size_t wanted);
 /* The piece that a task belongs to. */

@@ -123,13 +123,11 @@ static void tile_task(const work *k, const lipsc_cpu_piece *p, lipsc_cpu_cuts cu
                       size_t phase, size_t a, size_t g) {
     const lipsc_cpu_batch *b = k->pass->batch;
     const size_t n = p->of->n, share = b->w->layer->heads / b->w->layer->kv_heads;
-    const size_t c = (a + phase) % cut.count;
-    const size_t i0 = a * cut.size, i1 = min_size(i0 + cut.size, n);
-    const size_t j0 = c * cut.size, j1 = min_size(j0 + cut.size, n);
+    const lipsc_cpu_tile t = lipsc_cpu_tile_of(n, cut, phase, a);
     for (size_t s = 0; s < share; s++) {
         const lipsc_head head = lipsc_cpu_head(b, p->of, g * share + s);
         const lipsc_head_pairs d = head_pairs(k, p, g * share + s);
-        b->w->kernels->gradient->tile(&head, &d, i0, i1, j0, j1, thread_scratch(k));
+        b->w->kernels->gradient->tile(&head, &d, t.i0, t.i1, t.j0, t.j1, thread_scratch(k));
     }
 }
 

@@ -108,6 +108,11 @@ const lipsc_cpu_piece *lipsc_cpu_piece_of(const lipsc_cpu_pass *pass, size_t tas
     return &pass->piece[from];
 }
 
+lipsc_cpu_tile lipsc_cpu_tile_of(size_t n, lipsc_cpu_cuts cut, size_t phase, size_t a) {
+    const size_t i0 = a * cut.size, j0 = (a + phase) % cut.count * cut.size;
+    return (lipsc_cpu_tile){i0, min_size(i0 + cut.size, n), j0, min_size(j0 + cut.size, n)};
+}
+
 size_t lipsc_cpu_phases(const lipsc_cpu_pass *pass, size_t wanted) {
     size_t phases = 1;
     for (size_t i = 0; i < pass->pieces; i++) {
@@ -153,19 +158,17 @@ static void adjoint_task(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,
     const lipsc_cpu_batch *b = pass->batch;
     const lipsc_cpu_weights *w = b->w;
     const size_t n = p->of->n, share = w->layer->heads / w->layer->kv_heads;
-    const size_t c = (a + phase) % cut.count;
-    const size_t i0 = a * cut.size, i1 = min_size(i0 + cut.size, n);
-    const size_t j0 = c * cut.size, j1 = min_size(j0 + cut.size, n);
+    const lipsc_cpu_tile t = lipsc_cpu_tile_of(n, cut, phase, a);
     for (size_t s = 0; s < share; s++) {
         const lipsc_head head = lipsc_cpu_head(b, p->of, g * share + s);
         const lipsc_head_dirs d = head_dirs(pass, p, g * share + s);
         if (!phase) {
-            clear_rows(w, n, p->dirs, w->kw, i0, i1, d.gq);
-            if (!s) clear_rows(w, n, p->dirs, w->kw, i0, i1, d.gk);
-            if (!s) clear_rows(w, n, p->dirs, w->vw, i0, i1, d.gz);
-            w->kernels->adjoint_rows(&head, &d, i0, i1);
+            clear_rows(w, n, p->dirs, w->kw, t.i0, t.i1, d.gq);
+            if (!s) clear_rows(w, n, p->dirs, w->kw, t.i0, t.i1, d.gk);
+            if (!s) clear_rows(w, n, p->dirs, w->vw, t.i0, t.i1, d.gz);
+            w->kernels->adjoint_rows(&head, &d, t.i0, t.i1);
         }
-        w->kernels->adjoint(&head, &d, i0, i1, j0, j1, lipsc_cpu_thread_scratch(b));
+        w->kernels->adjoint(&head, &d, t.i0, t.i1, t.j0, t.j1, lipsc_cpu_thread_scratch(b));
     }
 }
 
