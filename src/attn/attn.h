@@ -91,6 +91,10 @@ lipsc_status lipsc_attn_whole_tokens(const lipsc_attn *attn, double **out);
 lipsc_status lipsc_attn_projections(const lipsc_attn *attn, size_t h, double *q,
                                     double *key, double *z, double *q_over, double *k_over);
 
+/* Entropies of rows and sums of columns, by a device that has them: see lipsc_device_ops. */
+lipsc_status lipsc_attn_spread_there(const lipsc_attn *attn, double *entropy,
+                                     double *columns);
+
 /* attn in double, at projections in twice the precision, and borrowing from attn: for where
  * plain ones are not known well enough.  Its products are those of its handle alone, not of
  * the definition.  LIPSC_E_NONFIN where a score overflows. */

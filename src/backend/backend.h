@@ -157,7 +157,8 @@ typedef struct {
     /* input_new and product for several inputs at once, whose lengths may differ: both or
      * none.  Each input is freed on its own, but they share work memory: one thread at a
      * time may use any of them.  What is found for an input does not depend on the others,
-     * to the last bit.  products: each with another input of one batch. */
+     * to the last bit (in LIPSC_F16 only from `half` tokens on).  products: each with another
+     * input of one batch. */
     lipsc_status (*batch_new)(const lipsc_device *device, const void *weights, size_t count,
                               const lipsc_rows *rows, void **inputs, lipsc_error *err);
     lipsc_status (*products)(const lipsc_device *device, int trans, size_t count,
@@ -179,6 +180,12 @@ typedef struct {
     lipsc_status (*projections)(const lipsc_device *device, const void *input, size_t head,
                                 double *q, double *key, double *z, double *q_over,
                                 double *k_over);
+
+    /* The entropy of each row of the attention, in nats and with a sink as one more key,
+     * and the sum of each column, (heads, n) each, in host memory and the device's order.
+     * In f64 only where f32 is coarse. */
+    lipsc_status (*spread)(const lipsc_device *device, void *input, double *entropy,
+                           double *columns);
 
     /* f(X) with biases, (n, width), host memory */
     lipsc_status (*output)(const lipsc_device *device, void *input, double *y);

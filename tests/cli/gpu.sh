@@ -24,6 +24,15 @@ same() {
 same
 same --dtype f64
 same --upper --details
+for device in cpu cuda; do # entropy and sink, which a GPU finds by itself
+    run 0 $some --details --device $device --format json
+    for name in entropy sink sink_token; do field $name >$device.$name; done
+    awk '{ exit !($1 > 0) }' $device.entropy || fail "no entropy on $device"
+done
+for name in entropy sink sink_token; do
+    paste cpu.$name cuda.$name | awk '{ d = $1 - $2; if (!(d * d <= 1e-24 * $1 * $1)) exit 1 }' ||
+        fail "another $name: $(paste cpu.$name cuda.$name)"
+done
 same --count 2 --tol 1e-3
 # long inputs in f16; what f16 cannot hold is done in f16 x 3
 mkdir -p long

@@ -7,6 +7,7 @@
  *     abi        it is of another build            none, driver   there is no GPU, no
  * driver old        a GPU that it has no code for memory:N   from allocation N on there is
  * no memory left lost:N     from call N on the GPU is lost */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct lipsc_cuda_weights {
 struct lipsc_cuda_batch {
     lipsc_cuda_weights *weights;
     size_t inputs, tokens, dirs;
+    lipsc_rows *rows; /* whose arrays the caller keeps */
     size_t *n;
     int *active;
     void **input;
@@ -237,6 +239,7 @@ static void batch_free(lipsc_cuda_batch *b) {
     for (size_t i = 0; b->input && i < b->inputs; i++)
         if (b->input[i]) ops(device)->input_free(device->guard, b->input[i]);
     free(b->input);
+    free(b->rows);
     free(b->n);
     free(b->active);
     free(b->product);
@@ -247,12 +250,14 @@ static lipsc_status fill_batch(lipsc_cuda_batch *b, const lipsc_rows *rows,
                                lipsc_error *err) {
     const lipsc_cuda_device *device = b->weights->device;
     b->input = calloc(b->inputs, sizeof *b->input);
+    b->rows = calloc(b->inputs, sizeof *b->rows);
     b->n = calloc(b->inputs, sizeof *b->n);
     b->active = calloc(b->inputs, sizeof *b->active);
     b->product = calloc(b->inputs, sizeof *b->product);
-    if (!b->input || !b->n || !b->active || !b->product)
+    if (!b->input || !b->rows || !b->n || !b->active || !b->product)
         return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a batch");
     for (size_t i = 0; i < b->inputs; i++) {
+        b->rows[i] = rows[i];
         b->n[i] = rows[i].n;
         b->active[i] = 1;
         b->tokens += rows[i].n;
@@ -356,6 +361,53 @@ static lipsc_status projections(lipsc_cuda_batch *b, size_t input, size_t head, 
                  err);
 }
 
+/* ---- How attention is spread, by the definition ---------------------------------------
+ */
+
+static double score(const lipsc_layer *l, const lipsc_rows *r, size_t head, size_t i,
+                    size_t j, const double *q, const double *key) {
+    double s = 0;
+    for (size_t c = 0; c < l->key_dim; c++)
+        s += q[i * l->key_dim + c] * key[j * l->key_dim + c];
+    if (l->soft_cap > 0) s = l->soft_cap * tanh(s / l->soft_cap);
+    if (r->distance) s += r->distance[head * (2 * r->n - 1) + r->n - 1 + j - i];
+    return s + (r->log_weight ? r->log_weight[j] : 0);
+}
+
+static double spread_row(const lipsc_layer *l, const lipsc_rows *r, size_t head, size_t i,
+                         const double *q, const double *key, double *columns) {
+    const double sink = l->sinks ? l->sinks[head] : -INFINITY;
+    double total = exp(sink), entropy = 0;
+    for (size_t j = r->lo[i]; j < r->hi[i]; j++)
+        total += exp(score(l, r, head, i, j, q, key));
+    for (size_t j = r->lo[i]; j < r->hi[i]; j++) {
+        const double p = exp(score(l, r, head, i, j, q, key)) / total;
+        entropy -= p > 0 ? p * log(p) : 0;
+        columns[j] += p;
+    }
+    return entropy - (exp(sink) > 0 ? exp(sink) / total * log(exp(sink) / total) : 0);
+}
+
+static lipsc_status spread(lipsc_cuda_batch *b, size_t input, double *entropy,
+                           double *columns, lipsc_error *err) {
+    const lipsc_layer *l = &b->weights->layer;
+    const size_t n = b->n[input], all = n * (2 * l->key_dim + l->value_dim + 2);
+    if (b->weights->dtype != LIPSC_F64)
+        return lipsc_fail(err, LIPSC_E_REFUSED, "attention is told in f64 only");
+    double *q = calloc(all, sizeof *q), *key = q + n * l->key_dim,
+           *z = key + n * l->key_dim, *over = z + n * l->value_dim;
+    lipsc_status status = q ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t h = 0; h < l->heads && !status; h++) {
+        status = projections(b, input, h, q, key, z, over, over + n, err);
+        for (size_t j = 0; j < n; j++) columns[h * n + j] = 0;
+        for (size_t i = 0; i < n && !status; i++)
+            entropy[h * n + i] =
+                spread_row(l, &b->rows[input], h, i, q, key, columns + h * n);
+    }
+    free(q);
+    return status;
+}
+
 /* ---- What stands around attention -------------------------------------------------------
  */
 
@@ -452,6 +504,7 @@ __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cuda_plugin(v
                                  .headroom = headroom,
                                  .output = output,
                                  .projections = projections,
+                                 .spread = spread,
                                  .gradient = gradient,
                                  .put = put,
                                  .get = get,

@@ -6,8 +6,9 @@
  * precision J and J^T of two directions are compared with the definition; the fused kernels
  * also with their plain twins on the same stored operands, and with themselves: a second
  * run must give the same bits.  Ends with one line of counts. */
-#include "core/extreme.h"
+#include "alone.h"
 #include "attn/attn.h"
+#include "core/extreme.h"
 #include "layers.h"
 #include "parts.h"
 #include "plugin.h"
@@ -640,6 +641,7 @@ int main(int argc, char **argv) {
     must(api->open(0, &device, &err), &err);
     refusals();
     test_parts(api, device, check);
+    test_alone(api, device, check, short_form);
     batches();
     const size_t count = sizeof cases / sizeof cases[0];
     for (size_t i = 0; i < count; i += short_form ? 4 : 1) {

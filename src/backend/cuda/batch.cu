@@ -83,6 +83,7 @@ static lipsc_status place_rows(Batch<S> *b, const lipsc_rows *rows, lipsc_error 
         pad.push_back((int)b->padded);
         b->n_host.push_back((int)rows[i].n);
         b->tokens += rows[i].n;
+        b->longest_n = std::max(b->longest_n, rows[i].n);
         b->padded += (rows[i].n + PAD - 1) / PAD * PAD;
         ordered += rows[i].order != NULL;
     }
@@ -257,8 +258,8 @@ static lipsc_status project(Batch<S> *b, const lipsc_rows *rows, int *bad,
             r += now;
             const bool end = i + 1 == b->inputs && r == rows[i].n;
             if (filled < chunk && !end) continue;
-            PASS(gemm_full<StoreF64>(b->device, 0, filled, m.C, m.d, 1, nullptr, x, m.d,
-                                     b->w->exact, m.d, projected, m.C, err));
+            PASS(gemm_full<StoreF64>(b->device, true, 0, filled, m.C, m.d, 1, nullptr, x,
+                                     m.d, b->w->exact, m.d, projected, m.C, err));
             PASS(ready<S>(b, first, filled, projected, bad, err));
             first += filled;
             filled = 0;
@@ -337,14 +338,15 @@ static lipsc_status row_statistics(Batch<S> *b, int *bad, lipsc_error *err) {
                : LIPSC_OK;
 }
 
-// A sum over m keys of signs at random is about m^(-1/2): that much the results are lifted.
+// A sum over m keys of signs at random is about m^(-1/2): that much the results are lifted,
+// short inputs all alike, so that it does not matter what they are with.
 // Columns with more than `threshold` of the rows' weight are brought down to it.
 template <class S>
 static lipsc_status place_scales(Batch<S> *b, int *flag, lipsc_error *err) {
     if (S::KIND == KIND_F64) return LIPSC_OK;
     const double threshold = S::KIND == KIND_F16 ? 64 : 16;
-    const int longest = *std::max_element(b->n_host.begin(), b->n_host.end());
-    const int half = (int)std::floor(std::log2(longest) / 2);
+    const size_t longest = b->alone() ? LIPSC_CUDA_SHORT - 1 : b->longest_n;
+    const int half = (int)std::floor(std::log2((double)longest) / 2);
     const int lift = S::KIND == KIND_F16 ? std::max(0, half - 2) : half + 2;
     PASS(ones<S>(b, err));
     b->lift[1] = -8; // masses up to 2^24
@@ -440,10 +442,10 @@ static lipsc_status project_directions(Batch<S> *b, size_t k, lipsc_error *err) 
     const size_t rows = k * b->tokens, ldx = m.dp * S::PL;
     const double alpha = 1 / w->qkv_factor;
     if (!b->temp)
-        return gemm_stored<S>(b->device, 0, rows, m.C, m.dp, alpha, b->xin, ldx, w->qkv,
-                              ldx, b->dqkv, m.C, err);
-    PASS(gemm_full<S>(b->device, 0, rows, m.C, m.dp, alpha, nullptr, b->xin, ldx, w->qkv,
-                      ldx, b->temp, m.C, err));
+        return gemm_stored<S>(b->device, b->alone(), 0, rows, m.C, m.dp, alpha, b->xin, ldx,
+                              w->qkv, ldx, b->dqkv, m.C, err);
+    PASS(gemm_full<S>(b->device, b->alone(), 0, rows, m.C, m.dp, alpha, nullptr, b->xin,
+                      ldx, w->qkv, ldx, b->temp, m.C, err));
     if (b->turns()) return turn<S>(b, k, b->temp, err);
     return store<S>(b->device->stream(), rows, m.C, b->temp, S::KIND == KIND_F64, m.C, 1.0,
                     b->dqkv, m.C, err);
@@ -457,11 +459,11 @@ static lipsc_status split_heads(Batch<S> *b, size_t k, lipsc_error *err) {
     const size_t rows = k * b->tokens, HW = m.heads * m.W, ldx = m.wp * S::PL;
     const double alpha = 1 / w->out_factor;
     if (S::PL == 1)
-        return gemm_stored<S>(b->device, 1, rows, HW, m.width, alpha, b->xin, ldx, w->out,
-                              HW, b->heads, HW, err);
+        return gemm_stored<S>(b->device, b->alone(), 1, rows, HW, m.width, alpha, b->xin,
+                              ldx, w->out, HW, b->heads, HW, err);
     const lipsc_status status =
-        gemm_full<S>(b->device, 1, rows, HW, m.width, alpha, nullptr, b->xin, ldx, w->out,
-                     HW * S::PL, b->temp, HW, err);
+        gemm_full<S>(b->device, b->alone(), 1, rows, HW, m.width, alpha, nullptr, b->xin,
+                     ldx, w->out, HW * S::PL, b->temp, HW, err);
     return status ? status
                   : store<S>(b->device->stream(), rows, HW, b->temp, 0, HW, 1.0, b->heads,
                              HW, err);
@@ -528,11 +530,11 @@ lipsc_status Batch<S>::product(int trans, size_t k, const void *x, void *y, int 
     Acc *to = staged() ? gathered : (Acc *)y;
     const Acc *alpha = unscale && single(k) ? unscale : nullptr;
     if (trans)
-        PASS(gemm_full<S>(device, 1, rows, m.d, m.C, 1, alpha, dqkv, m.C * S::PL, w->qkv,
-                          m.dp * S::PL, to, m.d, err));
+        PASS(gemm_full<S>(device, alone(), 1, rows, m.d, m.C, 1, alpha, dqkv, m.C * S::PL,
+                          w->qkv, m.dp * S::PL, to, m.d, err));
     else
-        PASS(gemm_full<S>(device, 0, rows, m.width, HW, 1, alpha, heads, HW * S::PL, w->out,
-                          HW * S::PL, to, m.width, err));
+        PASS(gemm_full<S>(device, alone(), 0, rows, m.width, HW, 1, alpha, heads,
+                          HW * S::PL, w->out, HW * S::PL, to, m.width, err));
     return leave<S>(this, trans, k, to, (Acc *)y, err);
 }
 
@@ -547,8 +549,8 @@ template <class S> lipsc_status Batch<S>::output(double *y, lipsc_error *err) {
     TRY(cudaMemsetAsync(to, 0, count * sizeof(Acc), device->stream()),
         "zeros"); // initcheck
     PASS(head_output<S>(this, err));
-    PASS(gemm_full<S>(device, 0, tokens, m.width, HW, 1 / w->out_factor, nullptr, heads,
-                      HW * S::PL, w->out, HW * S::PL, to, m.width, err));
+    PASS(gemm_full<S>(device, true, 0, tokens, m.width, HW, 1 / w->out_factor, nullptr,
+                      heads, HW * S::PL, w->out, HW * S::PL, to, m.width, err));
     std::vector<Acc> host(count);
     std::vector<int> order(tokens);
     PASS(fetch(device, count * sizeof(Acc), to, host.data(), err));

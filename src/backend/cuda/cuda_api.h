@@ -3,10 +3,10 @@
  * liblipscope_cuda.so shows one symbol, lipsc_cuda_plugin, and links nothing of lipscope:
  * the caller loads it with dlopen.  Every function returns a status and, where err is not
  * NULL, a sentence.  Work of a thread is queued in the order of its calls; only download,
- * wait, put, get, dots, weights_new, batch_new, projections, output and linear_new wait for
- * it.  Any thread may call at any time, and the work of several runs side by side: what one
- * has queued another may use after such a call, which is so for weights, dense layers and
- * what was put.  What is made of one batch is one thread's.
+ * wait, put, get, dots, weights_new, batch_new, projections, spread, output and linear_new
+ * wait for it.  Any thread may call at any time, and the work of several runs side by side:
+ * what one has queued another may use after such a call, which is so for weights, dense
+ * layers and what was put.  What is made of one batch is one thread's.
  *
  * A batch is any number of inputs that share the weights of a layer; their lengths may
  * differ. A vector of a batch is the rows of its inputs one after the other, (tokens, d)
@@ -18,7 +18,7 @@
 
 #include "backend/backend.h"
 
-#define LIPSC_CUDA_ABI    5
+#define LIPSC_CUDA_ABI    6
 #define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
 
 /* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
@@ -28,6 +28,10 @@ typedef enum {
     LIPSC_CUDA_F16X3 = 1, /* f32 as two f16 numbers, three products */
     LIPSC_CUDA_F64 = 2
 } lipsc_cuda_precision;
+
+/* Tokens from which on the products of an input may depend, in their last bits, on what
+ * else is in its batch; in F16 those of shorter ones do, too. */
+#define LIPSC_CUDA_SHORT 1024
 
 typedef struct lipsc_cuda_device lipsc_cuda_device;
 typedef struct lipsc_cuda_weights lipsc_cuda_weights;
@@ -119,6 +123,11 @@ typedef struct {
     lipsc_status (*projections)(lipsc_cuda_batch *batch, size_t input, size_t head,
                                 double *q, double *key, double *z, double *q_over,
                                 double *k_over, lipsc_error *err);
+
+    /* Entropy of each row and sum of each column of the attention of an input, as in
+     * backend.h, host memory; F64 only, LIPSC_E_REFUSED in the others. */
+    lipsc_status (*spread)(lipsc_cuda_batch *batch, size_t input, double *entropy,
+                           double *columns, lipsc_error *err);
 
     /* Gradients of <u, J(X) v>, one pair of vectors of the batch held fixed, in the tokens,
      * grad, and in the log weight of each token, grad_score (tokens) or NULL; F64 only,

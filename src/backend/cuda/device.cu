@@ -471,6 +471,13 @@ static lipsc_status projections(lipsc_cuda_batch *batch, size_t input, size_t he
         return fail(err, LIPSC_E_ARG, "a batch has no input %zu", input);
     return batch->projections(input, head, q, key, z, q_over, k_over, err);
 }
+static lipsc_status spread(lipsc_cuda_batch *batch, size_t input, double *entropy,
+                           double *columns, lipsc_error *err) {
+    const Hold hold(batch->device);
+    if (input >= batch->inputs)
+        return fail(err, LIPSC_E_ARG, "a batch has no input %zu", input);
+    return batch->spread(input, entropy, columns, err);
+}
 static lipsc_status gram_held(lipsc_cuda_batch *b, int side, size_t ka, const void *a,
                               size_t kb, const void *x, double *c, lipsc_error *err) {
     const Hold hold(b->device);
@@ -519,6 +526,7 @@ extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cu
                                        headroom,
                                        output,
                                        projections,
+                                       spread,
                                        gradient,
                                        gram_held,
                                        combine_held,

@@ -1,10 +1,14 @@
 // gemm.cu - products with weights by cuBLAS, row-major; two planes take three products.
+//
+// cuBLAS chooses how it sums by the shape, so a row's last bits may depend on how many rows
+// there are.  Where they must not (`alone`), one algorithm without split sums is taken for
+// every number of rows: the best for ALONE_ROWS of them.
 #include "internal.h"
 
-template <class T> static cudaDataType_t type_of();
-template <> cudaDataType_t type_of<double>() { return CUDA_R_64F; }
-template <> cudaDataType_t type_of<float>() { return CUDA_R_32F; }
-template <> cudaDataType_t type_of<__half>() { return CUDA_R_16F; }
+enum { ALONE_ROWS = 1024, CANDIDATES = 16 };
+
+// ---- By shape
+// ------------------------------------------------------------------------------
 
 static const void *constant(lipsc_cuda_device *dev, int which, bool wide) {
     const char *p = (const char *)dev->constants;
@@ -12,60 +16,210 @@ static const void *constant(lipsc_cuda_device *dev, int which, bool wide) {
                 : p + (size_t)which * sizeof(float);
 }
 
-// y (m, n) = alpha x (m, k) op(W) + (add ? y : 0)
-template <class T, class Y>
-static lipsc_status multiply(lipsc_cuda_device *dev, int trans, size_t m, size_t n,
-                             size_t k, double alpha, const void *device_alpha, const T *x,
-                             size_t ldx, const T *w, size_t ldw, int add, Y *y, size_t ldy,
-                             lipsc_error *err) {
-    const bool wide = sizeof(T) == 8;
-    const float alpha32 = (float)alpha, beta32 = (float)add;
-    const double beta64 = add;
-    const void *a = device_alpha ? device_alpha : wide ? (const void *)&alpha : &alpha32;
-    const void *b = device_alpha ? constant(dev, add, wide)
-                    : wide       ? (const void *)&beta64
-                                 : &beta32;
-    cublasSetPointerMode(dev->lane()->blas, device_alpha ? CUBLAS_POINTER_MODE_DEVICE
-                                                         : CUBLAS_POINTER_MODE_HOST);
+static cublasComputeType_t compute_of(const Gemm &g) {
+    return g.type == CUDA_R_64F ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+}
+
+static lipsc_status by_shape(lipsc_cuda_device *dev, const Gemm &g, lipsc_error *err) {
+    const bool wide = g.type == CUDA_R_64F;
+    const float alpha32 = (float)g.alpha, beta32 = (float)g.add;
+    const double beta64 = g.add;
+    const void *a = g.device_alpha ? g.device_alpha
+                    : wide         ? (const void *)&g.alpha
+                                   : &alpha32;
+    const void *b = g.device_alpha ? constant(dev, g.add, wide)
+                    : wide         ? (const void *)&beta64
+                                   : &beta32;
+    cublasSetPointerMode(dev->lane()->blas, g.device_alpha ? CUBLAS_POINTER_MODE_DEVICE
+                                                           : CUBLAS_POINTER_MODE_HOST);
     const cublasStatus_t e = cublasGemmEx(
-        dev->lane()->blas, trans ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N, (int)n, (int)m,
-        (int)k, a, w, type_of<T>(), (int)ldw, x, type_of<T>(), (int)ldx, b, y, type_of<Y>(),
-        (int)ldy, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+        dev->lane()->blas, g.trans ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N, (int)g.out,
+        (int)g.rows, (int)g.in, a, g.w, g.type, (int)g.ldw, g.x, g.type, (int)g.ldx, b, g.y,
+        g.result, (int)g.ldy, compute_of(g), CUBLAS_GEMM_DEFAULT);
     return e == CUBLAS_STATUS_SUCCESS ? LIPSC_OK
                                       : fail_blas(err, e, "a product with weights");
 }
 
+// ---- Rows alone
+// ----------------------------------------------------------------------------
+
+#define BLAS(call)                                        \
+    do {                                                  \
+        const cublasStatus_t blas_ = (call);              \
+        if (blas_ != CUBLAS_STATUS_SUCCESS) return blas_; \
+    } while (0)
+
+// The product of so many rows, as cublasLt wants to have it told: column-major.
+struct Told {
+    cublasLtMatmulDescOpaque_t product;
+    cublasLtMatrixLayoutOpaque_t w, x, y;
+};
+static cublasStatus_t tell(const Gemm &g, size_t rows, Told *t) {
+    const cublasOperation_t op = g.trans ? CUBLAS_OP_N : CUBLAS_OP_T;
+    BLAS(cublasLtMatmulDescInit(&t->product, compute_of(g),
+                                g.type == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F));
+    BLAS(cublasLtMatmulDescSetAttribute(&t->product, CUBLASLT_MATMUL_DESC_TRANSA, &op,
+                                        sizeof op));
+    BLAS(cublasLtMatrixLayoutInit(&t->w, g.type, g.trans ? g.out : g.in,
+                                  g.trans ? g.in : g.out, (int64_t)g.ldw));
+    BLAS(cublasLtMatrixLayoutInit(&t->x, g.type, g.in, rows, (int64_t)g.ldx));
+    return cublasLtMatrixLayoutInit(&t->y, g.result, g.out, rows, (int64_t)g.ldy);
+}
+
+// What the place of any row is a multiple of, up to 16 bytes.
+static uint32_t alignment(size_t ld, cudaDataType_t type) {
+    const size_t item = type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+    uint32_t bytes = 16;
+    while (ld * item % bytes) bytes /= 2;
+    return bytes;
+}
+
+static cublasStatus_t limit(const Gemm &g, cublasLtMatmulPreferenceOpaque_t *p) {
+    const size_t workspace = 0;
+    const uint32_t none = CUBLASLT_REDUCTION_SCHEME_NONE, w = alignment(g.ldw, g.type),
+                   x = alignment(g.ldx, g.type), y = alignment(g.ldy, g.result);
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t which;
+        const void *value;
+        size_t size;
+    } all[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+               {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &none, sizeof none},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &w, sizeof w},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &x, sizeof x},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &y, sizeof y},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &y, sizeof y}};
+    BLAS(cublasLtMatmulPreferenceInit(p));
+    for (const auto &a : all)
+        BLAS(cublasLtMatmulPreferenceSetAttribute(p, a.which, a.value, a.size));
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static bool sums_in_one(const cublasLtMatmulHeuristicResult_t &r) {
+    int32_t split = 0;
+    size_t written = 0;
+    return r.state == CUBLAS_STATUS_SUCCESS && !r.workspaceSize &&
+           cublasLtMatmulAlgoConfigGetAttribute(&r.algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
+                                                &split, sizeof split,
+                                                &written) == CUBLAS_STATUS_SUCCESS &&
+           split <= 1;
+}
+
+static cublasStatus_t choose(cublasLtHandle_t blas, const Gemm &g,
+                             cublasLtMatmulAlgo_t *out) {
+    Told t;
+    cublasLtMatmulPreferenceOpaque_t preference;
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    int count = 0;
+    BLAS(tell(g, ALONE_ROWS, &t));
+    BLAS(limit(g, &preference));
+    BLAS(cublasLtMatmulAlgoGetHeuristic(blas, &t.product, &t.w, &t.x, &t.y, &t.y,
+                                        &preference, CANDIDATES, found, &count));
+    for (int i = 0; i < count; i++)
+        if (sums_in_one(found[i])) {
+            *out = found[i].algo;
+            return CUBLAS_STATUS_SUCCESS;
+        }
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+// Each lane asks for itself, and is given what the others are.
+static cublasStatus_t chosen(Lane *lane, const Gemm &g, const cublasLtMatmulAlgo_t **out) {
+    for (const Chosen &c : lane->chosen)
+        if (c.type == g.type && c.result == g.result && c.trans == g.trans &&
+            c.out == g.out && c.in == g.in && c.ldw == g.ldw && c.ldx == g.ldx &&
+            c.ldy == g.ldy) {
+            *out = &c.algorithm;
+            return CUBLAS_STATUS_SUCCESS;
+        }
+    Chosen c = {g.type, g.result, g.trans, g.out, g.in, g.ldw, g.ldx, g.ldy, {}};
+    BLAS(choose((cublasLtHandle_t)lane->blas, g, &c.algorithm));
+    lane->chosen.push_back(c);
+    *out = &lane->chosen.back().algorithm;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t by_rows(lipsc_cuda_device *dev, const Gemm &g) {
+    Lane *lane = dev->lane();
+    const bool wide = g.type == CUDA_R_64F;
+    const float alpha32 = (float)g.alpha, beta32 = (float)g.add;
+    const double beta64 = g.add;
+    const cublasLtMatmulAlgo_t *algorithm = nullptr;
+    Told t;
+    BLAS(chosen(lane, g, &algorithm));
+    BLAS(tell(g, g.rows, &t));
+    return cublasLtMatmul((cublasLtHandle_t)lane->blas, &t.product,
+                          wide ? (const void *)&g.alpha : &alpha32, g.w, &t.w, g.x, &t.x,
+                          wide ? (const void *)&beta64 : &beta32, g.y, &t.y, g.y, &t.y,
+                          algorithm, nullptr, 0, lane->stream);
+}
+
+lipsc_status gemm(lipsc_cuda_device *dev, const Gemm &g, bool alone, lipsc_error *err) {
+    if (!alone || g.device_alpha) return by_shape(dev, g, err);
+    const cublasStatus_t e = by_rows(dev, g);
+    if (e == CUBLAS_STATUS_NOT_SUPPORTED) return by_shape(dev, g, err); // there is none
+    return e == CUBLAS_STATUS_SUCCESS
+               ? LIPSC_OK
+               : fail_blas(err, e, "a product with weights, by rows");
+}
+
+// ---- In planes
+// -----------------------------------------------------------------------------
+
+template <class T> static cudaDataType_t type_of();
+template <> cudaDataType_t type_of<double>() { return CUDA_R_64F; }
+template <> cudaDataType_t type_of<float>() { return CUDA_R_32F; }
+template <> cudaDataType_t type_of<__half>() { return CUDA_R_16F; }
+
 template <class S>
-lipsc_status gemm_stored(lipsc_cuda_device *dev, int trans, size_t m, size_t n, size_t k,
-                         double alpha, const typename S::T *x, size_t ldx,
+lipsc_status gemm_stored(lipsc_cuda_device *dev, bool alone, int trans, size_t m, size_t n,
+                         size_t k, double alpha, const typename S::T *x, size_t ldx,
                          const typename S::T *w, size_t ldw, typename S::T *y, size_t ldy,
                          lipsc_error *err) {
-    return multiply(dev, trans, m, n, k, alpha, nullptr, x, ldx, w, ldw, 0, y, ldy, err);
+    const cudaDataType_t type = type_of<typename S::T>();
+    const Gemm g = {type, type, trans, m, n, k, x, ldx, w, ldw, y, ldy, 0, alpha, nullptr};
+    return gemm(dev, g, alone, err);
 }
 
 // The second plane of x and W lies half a leading dimension behind the first.
 template <class S>
-lipsc_status gemm_full(lipsc_cuda_device *dev, int trans, size_t m, size_t n, size_t k,
-                       double alpha, const typename S::Acc *device_alpha,
+lipsc_status gemm_full(lipsc_cuda_device *dev, bool alone, int trans, size_t m, size_t n,
+                       size_t k, double alpha, const typename S::Acc *device_alpha,
                        const typename S::T *x, size_t ldx, const typename S::T *w,
                        size_t ldw, typename S::Acc *y, size_t ldy, lipsc_error *err) {
+    Gemm g = {type_of<typename S::T>(),
+              type_of<typename S::Acc>(),
+              trans,
+              m,
+              n,
+              k,
+              x,
+              ldx,
+              w,
+              ldw,
+              y,
+              ldy,
+              0,
+              alpha,
+              device_alpha};
     if (S::PL == 2) {
-        PASS(multiply(dev, trans, m, n, k, alpha, device_alpha, x + ldx / 2, ldx, w, ldw, 0,
-                      y, ldy, err));
-        PASS(multiply(dev, trans, m, n, k, alpha, device_alpha, x, ldx, w + ldw / 2, ldw, 1,
-                      y, ldy, err));
+        g.x = x + ldx / 2;
+        PASS(gemm(dev, g, alone, err));
+        g.x = x;
+        g.w = w + ldw / 2;
+        g.add = 1;
+        PASS(gemm(dev, g, alone, err));
+        g.w = w;
     }
-    return multiply(dev, trans, m, n, k, alpha, device_alpha, x, ldx, w, ldw, S::PL == 2, y,
-                    ldy, err);
+    return gemm(dev, g, alone, err);
 }
 
-#define INSTANCE(S)                                                                        \
-    template lipsc_status gemm_full<S>(                                                    \
-        lipsc_cuda_device *, int, size_t, size_t, size_t, double, const S::Acc *,          \
-        const S::T *, size_t, const S::T *, size_t, S::Acc *, size_t, lipsc_error *);      \
-    template lipsc_status gemm_stored<S>(lipsc_cuda_device *, int, size_t, size_t, size_t, \
-                                         double, const S::T *, size_t, const S::T *,       \
-                                         size_t, S::T *, size_t, lipsc_error *);
+#define INSTANCE(S)                                                                     \
+    template lipsc_status gemm_full<S>(                                                 \
+        lipsc_cuda_device *, bool, int, size_t, size_t, size_t, double, const S::Acc *, \
+        const S::T *, size_t, const S::T *, size_t, S::Acc *, size_t, lipsc_error *);   \
+    template lipsc_status gemm_stored<S>(                                               \
+        lipsc_cuda_device *, bool, int, size_t, size_t, size_t, double, const S::T *,   \
+        size_t, const S::T *, size_t, S::T *, size_t, lipsc_error *);
 INSTANCE(StoreF16)
 INSTANCE(StoreF16x3)
 INSTANCE(StoreF64)

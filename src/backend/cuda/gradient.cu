@@ -371,8 +371,8 @@ lipsc_status Batch<StoreF64>::gradient(const void *u, const void *v, void *grad,
         pad += (g.n + STATISTICS_PAD - 1) / STATISTICS_PAD * STATISTICS_PAD;
     }
     PASS(turn_gradients(g, direct, second, err));
-    PASS(gemm_full<StoreF64>(device, 1, tokens, m.d, m.C, 1 / w->qkv_factor, nullptr, dqkv,
-                             m.C, w->qkv, m.dp, out, m.d, err));
+    PASS(gemm_full<StoreF64>(device, alone(), 1, tokens, m.d, m.C, 1 / w->qkv_factor,
+                             nullptr, dqkv, m.C, w->qkv, m.dp, out, m.d, err));
     PASS(scatter(this, m.d, out, (double *)grad, err));
     return grad_score ? scatter(this, 1, g.score, (double *)grad_score, err) : LIPSC_OK;
 }

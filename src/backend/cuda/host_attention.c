@@ -128,13 +128,9 @@ static lipsc_status fill_inputs(batch *b, const lipsc_rows *rows, void **inputs,
     return LIPSC_OK;
 }
 
-lipsc_status lipsc_gpu_batch_new(const lipsc_device *device, const void *made, size_t count,
-                                 const lipsc_rows *rows, void **inputs, lipsc_error *err) {
-    const weights *w = made;
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].raw.q)
-            return lipsc_fail(err, LIPSC_E_BACKEND,
-                              "a GPU takes no projections that were found elsewhere");
+/* Inputs that share a batch of the plugin. */
+static lipsc_status share_batch(const lipsc_device *device, const weights *w, size_t count,
+                                const lipsc_rows *rows, void **inputs, lipsc_error *err) {
     batch *b = lipsc_alloc_zero(1, sizeof *b);
     if (!b) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a batch");
     *b = (batch){.layer = w->layer,
@@ -158,6 +154,49 @@ lipsc_status lipsc_gpu_batch_new(const lipsc_device *device, const void *made, s
     if (count > 1) status = reserve(device, b, err);
     if (!status) status = fill_inputs(b, rows, inputs, err);
     if (status) batch_free(device, b);
+    return status;
+}
+
+/* Those that are short share one, the others have one each. */
+static lipsc_status part_batch(const lipsc_device *device, const weights *w, size_t count,
+                               const lipsc_rows *rows, lipsc_rows *some, void **made,
+                               void **inputs, lipsc_error *err) {
+    size_t found = 0, next = 0;
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].n < LIPSC_CUDA_SHORT) some[found++] = rows[i];
+    lipsc_status status = found ? share_batch(device, w, found, some, made, err) : LIPSC_OK;
+    for (size_t i = 0; i < count; i++) {
+        inputs[i] = NULL;
+        if (!status && rows[i].n < LIPSC_CUDA_SHORT) inputs[i] = made[next++];
+    }
+    for (size_t i = 0; i < count && !status; i++)
+        if (!inputs[i]) status = share_batch(device, w, 1, &rows[i], &inputs[i], err);
+    for (size_t i = 0; i < count && status; i++)
+        if (inputs[i]) lipsc_gpu_input_free(device, inputs[i]);
+    return status;
+}
+
+/* What is found for an input does not depend on the others: the plugin says so of short
+ * ones, and each of the others fills a GPU. */
+lipsc_status lipsc_gpu_batch_new(const lipsc_device *device, const void *made, size_t count,
+                                 const lipsc_rows *rows, void **inputs, lipsc_error *err) {
+    const weights *w = made;
+    int same = 1;
+    for (size_t i = 0; i < count; i++) {
+        same = same && rows[i].n < LIPSC_CUDA_SHORT;
+        if (rows[i].raw.q)
+            return lipsc_fail(err, LIPSC_E_BACKEND,
+                              "a GPU takes no projections that were found elsewhere");
+    }
+    if (same || count == 1) return share_batch(device, w, count, rows, inputs, err);
+    lipsc_rows *some = lipsc_alloc(count, sizeof *some);
+    void **short_ones = lipsc_alloc(count, sizeof *short_ones);
+    const lipsc_status status =
+        some && short_ones
+            ? part_batch(device, w, count, rows, some, short_ones, inputs, err)
+            : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a batch");
+    lipsc_release(some);
+    lipsc_release(short_ones);
     return status;
 }
 
@@ -230,17 +269,35 @@ lipsc_status lipsc_gpu_product(const lipsc_device *device, void *made, int trans
     return status;
 }
 
+static int go_together(const lipsc_product *p, const lipsc_product *q) {
+    return p->k == q->k && ((const input *)p->of)->of == ((const input *)q->of)->of;
+}
+
+/* Those that go with the first of all that are left, moved before the others. */
+static size_t gather(size_t count, lipsc_product *left) {
+    size_t found = 1;
+    for (size_t i = 1; i < count; i++)
+        if (go_together(&left[0], &left[i])) {
+            const lipsc_product moved = left[found];
+            left[found++] = left[i];
+            left[i] = moved;
+        }
+    return found;
+}
+
 lipsc_status lipsc_gpu_products(const lipsc_device *device, int trans, size_t count,
                                 const lipsc_product *product) {
-    int alike = count > 0;
-    for (size_t i = 0; i < count; i++)
-        alike &= product[i].k == product[0].k &&
-                 ((const input *)product[i].of)->of == ((const input *)product[0].of)->of;
-    if (alike && count > 1) return together(device, trans, count, product);
-    lipsc_status status = LIPSC_OK;
-    for (size_t i = 0; !status && i < count; i++)
-        status = lipsc_gpu_product(device, product[i].of, trans, product[i].k, product[i].x,
-                                   product[i].y);
+    lipsc_product *left = lipsc_alloc(count, sizeof *left);
+    lipsc_status status = left ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (left) memcpy(left, product, count * sizeof *left);
+    for (size_t done = 0, now; done < count && !status; done += now) {
+        const lipsc_product *first = &left[done];
+        now = gather(count - done, &left[done]);
+        status = now > 1 ? together(device, trans, now, first)
+                         : lipsc_gpu_product(device, first->of, trans, first->k, first->x,
+                                             first->y);
+    }
+    lipsc_release(left);
     return status;
 }
 
@@ -253,6 +310,12 @@ lipsc_status lipsc_gpu_projections(const lipsc_device *device, const void *made,
                                    double *q_over, double *k_over) {
     const input *in = made;
     LIPSC_GPU_CALL(projections, in->of->there, in->place, head, q, key, z, q_over, k_over);
+}
+
+lipsc_status lipsc_gpu_spread(const lipsc_device *device, void *made, double *entropy,
+                              double *columns) {
+    const input *in = made;
+    LIPSC_GPU_CALL(spread, in->of->there, in->place, entropy, columns);
 }
 
 static lipsc_status outputs(const lipsc_device *device, const batch *b, double *y) {

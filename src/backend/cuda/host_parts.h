@@ -52,6 +52,8 @@ size_t lipsc_gpu_bytes(const lipsc_device *device, const void *input);
 lipsc_status lipsc_gpu_projections(const lipsc_device *device, const void *input,
                                    size_t head, double *q, double *key, double *z,
                                    double *q_over, double *k_over);
+lipsc_status lipsc_gpu_spread(const lipsc_device *device, void *input, double *entropy,
+                              double *columns);
 lipsc_status lipsc_gpu_gradient(const lipsc_device *device, void *input, size_t k,
                                 const void *u, const void *v, void *grad, void *grad_score);
 lipsc_status lipsc_gpu_output(const lipsc_device *device, void *input, double *y);

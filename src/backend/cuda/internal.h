@@ -7,6 +7,7 @@ extern "C" {
 }
 #include "kernels.h"
 
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <memory>
@@ -22,6 +23,14 @@ struct Slot {
 
 enum { RING_PARTS = 4, RING_PART = 2 << 20 }; // bytes on their way to the GPU
 
+// How products of one kind with weights are summed, whatever the number of rows: gemm.cu.
+struct Chosen {
+    cudaDataType_t type, result;
+    int trans;
+    size_t out, in, ldw, ldx, ldy;
+    cublasLtMatmulAlgo_t algorithm;
+};
+
 // Where one thread queues its work, in its own order; more threads than lanes share them.
 struct Lane {
     std::mutex lock; // of all that follows: Hold
@@ -31,6 +40,7 @@ struct Lane {
     cudaEvent_t forked = nullptr, joined = nullptr;
     cublasHandle_t blas = nullptr;
     void *workspace = nullptr;
+    std::vector<Chosen> chosen;
     void *scratch = nullptr; // of operations on vectors
     size_t scratch_bytes = 0;
     std::vector<Slot> slots; // free ones
@@ -151,6 +161,7 @@ struct lipsc_cuda_batch {
     lipsc_cuda_device *device;
     Memory memory;
     size_t inputs = 0, tokens = 0, padded = 0, dirs = 0;
+    size_t longest_n = 0; // tokens of the longest input
     std::vector<int> base_host, n_host;
     int *base = nullptr, *pad = nullptr, *n = nullptr; // (inputs)
     int *owner = nullptr, *prow = nullptr;             // (tokens) input, padded row
@@ -173,6 +184,8 @@ struct lipsc_cuda_batch {
     virtual lipsc_status projections(size_t input, size_t head, double *q, double *key,
                                      double *z, double *q_over, double *k_over,
                                      lipsc_error *err) = 0;
+    virtual lipsc_status spread(size_t input, double *entropy, double *columns,
+                                lipsc_error *err) = 0;
     virtual lipsc_status gradient(const void *u, const void *v, void *grad,
                                   void *grad_score, lipsc_error *err) = 0;
 };
@@ -237,27 +250,51 @@ template <class S> struct Batch : lipsc_cuda_batch {
     lipsc_status output(double *y, lipsc_error *err) override;
     lipsc_status projections(size_t input, size_t head, double *q, double *key, double *z,
                              double *q_over, double *k_over, lipsc_error *err) override;
+    lipsc_status spread(size_t input, double *entropy, double *columns,
+                        lipsc_error *err) override; // spread.cu
     lipsc_status gradient(const void *u, const void *v, void *grad, void *grad_score,
                           lipsc_error *err) override; // gradient.cu
     Args<S> args(Mode mode, size_t k) const;
     bool turns() const { return w->dims.norms || w->dims.rotary_half; }
     bool staged() const { return source || root || row_scale; }
     bool general() const { return key_bias || distance || w->dims.cap > 0; }
-    bool single(size_t k) const { return inputs == 1 && k == 1; }
+    // what is found for an input does not depend on the others: batches of short ones
+    bool alone() const { return S::KIND != KIND_F16 && longest_n < LIPSC_CUDA_SHORT; }
+    // results are brought back to scale by cuBLAS
+    bool single(size_t k) const { return inputs == 1 && k == 1 && !alone(); }
 };
 
 // ---- gemm.cu: row-major products with weights
-// ---------------------------------------------- y (m, n) = alpha x (m, k) W^T, W (n, k),
-// or with trans y = alpha x (m, n_in) W; planes of S. alpha: host number; device_alpha,
-// where not NULL, is taken instead (of type Acc).
+// ----------------------------------------------
+// y (rows, out) = alpha x (rows, in) op(W) + (add ? y : 0), W (out, in), or with trans
+// (in, out).  device_alpha, where not NULL, is taken for alpha.
+struct Gemm {
+    cudaDataType_t type, result; // of x and W, of y
+    int trans;
+    size_t rows, out, in;
+    const void *x;
+    size_t ldx;
+    const void *w;
+    size_t ldw;
+    void *y;
+    size_t ldy;
+    int add;
+    double alpha;
+    const void *device_alpha;
+};
+// alone: the bits of a row depend on that row alone, not on how many there are; rows then
+// lie at multiples of their leading dimensions, and alpha is the host's.
+lipsc_status gemm(lipsc_cuda_device *dev, const Gemm &g, bool alone, lipsc_error *err);
+// y (m, n) = alpha x (m, k) W^T, W (n, k), or with trans y = alpha x (m, n_in) W; planes of
+// S.
 template <class S>
-lipsc_status gemm_stored(lipsc_cuda_device *dev, int trans, size_t m, size_t n, size_t k,
-                         double alpha, const typename S::T *x, size_t ldx,
+lipsc_status gemm_stored(lipsc_cuda_device *dev, bool alone, int trans, size_t m, size_t n,
+                         size_t k, double alpha, const typename S::T *x, size_t ldx,
                          const typename S::T *w, size_t ldw, typename S::T *y, size_t ldy,
                          lipsc_error *err); // one plane only
 template <class S>
-lipsc_status gemm_full(lipsc_cuda_device *dev, int trans, size_t m, size_t n, size_t k,
-                       double alpha, const typename S::Acc *device_alpha,
+lipsc_status gemm_full(lipsc_cuda_device *dev, bool alone, int trans, size_t m, size_t n,
+                       size_t k, double alpha, const typename S::Acc *device_alpha,
                        const typename S::T *x, size_t ldx, const typename S::T *w,
                        size_t ldw, typename S::Acc *y, size_t ldy, lipsc_error *err);
 

@@ -57,20 +57,6 @@ static __global__ void begin(size_t count, size_t width, const V *bias, int add,
         y[i] = (add ? y[i] : 0) + bias[i % width];
 }
 
-static cublasStatus_t gemm(const lipsc_cuda_linear *l, size_t rows, const void *x, int add,
-                           void *y) {
-    const double one64 = 1, beta64 = add;
-    const float one32 = 1, beta32 = (float)add;
-    const cudaDataType_t type = l->wide ? CUDA_R_64F : CUDA_R_32F;
-    cublasSetPointerMode(l->device->lane()->blas, CUBLAS_POINTER_MODE_HOST);
-    return cublasGemmEx(
-        l->device->lane()->blas, l->transposed ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N,
-        (int)l->out, (int)rows, (int)l->in, l->wide ? (const void *)&one64 : &one32, l->w,
-        type, (int)(l->transposed ? l->out : l->in), x, type, (int)l->in,
-        l->wide ? (const void *)&beta64 : &beta32, y, type, (int)l->out,
-        l->wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
-}
-
 lipsc_status Linear::apply(lipsc_cuda_linear *l, size_t rows, const void *x, int bias,
                            int add, void *y, lipsc_error *err) {
     if (!rows) return LIPSC_OK;
@@ -84,6 +70,9 @@ lipsc_status Linear::apply(lipsc_cuda_linear *l, size_t rows, const void *x, int
         TRY(cudaGetLastError(), "a bias");
         add = 1;
     }
-    const cublasStatus_t e = gemm(l, rows, x, add, y);
-    return e == CUBLAS_STATUS_SUCCESS ? LIPSC_OK : fail_blas(err, e, "a dense layer");
+    const cudaDataType_t type = l->wide ? CUDA_R_64F : CUDA_R_32F;
+    const size_t ldw = l->transposed ? l->out : l->in;
+    const Gemm g = {type, type, l->transposed, rows, l->out, l->in,  x, l->in, l->w,
+                    ldw,  y,    l->out,        add,  1,      nullptr};
+    return gemm(l->device, g, true, err);
 }
