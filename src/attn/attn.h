@@ -91,7 +91,8 @@ lipsc_status lipsc_attn_whole_tokens(const lipsc_attn *attn, double **out);
 lipsc_status lipsc_attn_projections(const lipsc_attn *attn, size_t h, double *q,
                                     double *key, double *z, double *q_over, double *k_over);
 
-/* Entropies of rows and sums of columns, by a device that has them: see lipsc_device_ops. */
+/* Entropies of rows and sums of columns, by a device that has them: see lipsc_device_ops.
+ */
 lipsc_status lipsc_attn_spread_there(const lipsc_attn *attn, double *entropy,
                                      double *columns);
 

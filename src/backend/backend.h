@@ -157,8 +157,8 @@ typedef struct {
     /* input_new and product for several inputs at once, whose lengths may differ: both or
      * none.  Each input is freed on its own, but they share work memory: one thread at a
      * time may use any of them.  What is found for an input does not depend on the others,
-     * to the last bit (in LIPSC_F16 only from `half` tokens on).  products: each with another
-     * input of one batch. */
+     * to the last bit (in LIPSC_F16 only from `half` tokens on).  products: each with
+     * another input of one batch. */
     lipsc_status (*batch_new)(const lipsc_device *device, const void *weights, size_t count,
                               const lipsc_rows *rows, void **inputs, lipsc_error *err);
     lipsc_status (*products)(const lipsc_device *device, int trans, size_t count,
