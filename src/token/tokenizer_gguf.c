@@ -81,10 +81,13 @@ static lipsc_status strings(const source *s, const char *key, json_t **out) {
     while (lipsc_gguf_next_string(&list, &text))
         if (memchr(text.bytes, '\0', text.size) ||
             json_array_append_new(words, json_stringn(text.bytes, text.size))) {
-            lipsc_fail(s->err, LIPSC_E_FORMAT, "%s: entry %zu of %s is no UTF-8 text",
-                       s->shown, json_array_size(words), key);
+            const lipsc_status status =
+                lipsc_json_incomplete() ? no_memory(s)
+                                        : lipsc_fail(s->err, LIPSC_E_FORMAT,
+                                                     "%s: entry %zu of %s is no UTF-8 text",
+                                                     s->shown, json_array_size(words), key);
             json_decref(words);
-            return LIPSC_E_FORMAT;
+            return status;
         }
     *out = words;
     return words ? LIPSC_OK : no_memory(s);

@@ -3,6 +3,7 @@
 #include "core/extreme.h"
 #include "layers.h"
 #include "linalg/dense.h"
+#include "io/safetensors.h"
 #include "meanfield/meanfield.h"
 #include "test_device.h"
 
@@ -10,6 +11,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -309,8 +311,19 @@ static void test_files(void **state) {
     assert_int_equal(file.measure.n, 5);
     lipsc_measure_file_free(&file);
     assert_int_not_equal(lipsc_gauss_file_sample("absent.st", 5, 3, &file, NULL), LIPSC_OK);
-    remove("gauss.st");
     remove("mu.st");
+    /* shapes that do not fit each other, and a part that is not there */
+    const size_t square[] = {2, 2};
+    lipsc_st_item items[] = {{"mean", LIPSC_F64, 1, square, mean},
+                             {"cov", LIPSC_F64, 1, square, cov}};
+    lipsc_error err;
+    for (size_t count = 1; count < 3; count++) {
+        assert_int_equal(lipsc_st_write("gauss.st", items, count, NULL, 0, NULL), LIPSC_OK);
+        assert_int_equal(lipsc_gauss_file_read("gauss.st", &gauss, &err), LIPSC_E_FORMAT);
+        assert_non_null(strstr(err.text, count == 1 ? "tensor 'cov' is missing"
+                                                    : "tensor 'cov' has shape (2), not"));
+    }
+    remove("gauss.st");
 }
 
 int main(void) {

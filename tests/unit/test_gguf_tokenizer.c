@@ -1,6 +1,7 @@
 /* test_gguf_tokenizer.c - tokenizers inside GGUF files against the ids of Hugging Face
  * tokenizers and of sentencepiece (tools/make_gguf_tokenizers.py wrote both). */
 #include "core/mem.h"
+#include "gguf_bytes.h"
 #include "token/token.h"
 
 #include <jansson.h>
@@ -81,11 +82,49 @@ static void test_absent(void **state) {
     assert_non_null(strstr(err.text, "has no tokenizer"));
 }
 
+/* Notes that make no tokenizer, each with the sentence that says why. */
+static void refused(const gguf_bytes *g, const char *reason) {
+    static const char path[] = "refused.gguf";
+    lipsc_tokenizer *tokenizer = NULL;
+    lipsc_error err = {.text = ""};
+    assert_int_equal(gguf_write(g, path), 0);
+    assert_int_equal(lipsc_tokenizer_open(path, &tokenizer, &err), LIPSC_E_FORMAT);
+    if (!strstr(err.text, reason)) fail_msg("'%s' is not in '%s'", reason, err.text);
+    assert_int_equal(remove(path), 0);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    gguf_bytes start = {.size = 0}, g;
+    gguf_note_list(&start, "tokenizer.ggml.tokens", GGUF_STRING, 2);
+    gguf_put_text(&start, "a");
+    g = start;
+    gguf_put_text(&g, "\xff");
+    gguf_note_text(&g, "tokenizer.ggml.model", "llama");
+    refused(&g, "entry 1 of tokenizer.ggml.tokens is no UTF-8 text");
+    gguf_put_text(&start, "b");
+    g = start;
+    gguf_note_text(&g, "tokenizer.ggml.model", "llama");
+    refused(&g, "has no tokenizer.ggml.scores, so its merges are not known");
+    g = start;
+    gguf_note_text(&g, "tokenizer.ggml.model", "unheard");
+    refused(&g, "tokenizer.ggml.model is none of gpt2, llama, bert");
+    g = start;
+    gguf_note_text(&g, "tokenizer.ggml.model", "gpt2");
+    gguf_note_text(&g, "tokenizer.ggml.pre", "unheard");
+    refused(&g, "tokenizer.ggml.pre is 'unheard', a way to cut words that is not known");
+    g = start;
+    gguf_note(&g, "general.alignment", GGUF_UINT32);
+    gguf_put_u32(&g, 0);
+    refused(&g, "general.alignment is no sensible number");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ids),
         cmocka_unit_test(test_special),
         cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,6 +212,37 @@ static void test_safetensors(void **state) {
     assert_int_equal(lipsc_measure_file_read(path, 0, &file, &err), LIPSC_E_IO);
 }
 
+/* Weights that cannot be divided by their sum, and points that are no matrix. */
+static void test_weights_refused(void **state) {
+    (void)state;
+    static const struct {
+        double weights[2];
+        size_t axes;
+        lipsc_status status;
+        const char *reason;
+    } bad[] = {
+        {{0.5, INFINITY}, 2, LIPSC_E_NONFIN, "weight 1 is not finite"},
+        {{1e308, 1e308}, 2, LIPSC_E_RANGE, "the sum of the weights overflows"},
+        {{1e-320, 1e300}, 2, LIPSC_E_RANGE, "weight 0 vanishes beside the others"},
+        {{0.5, 0.5}, 1, LIPSC_E_FORMAT, "tensor 'points' must be a matrix"},
+    };
+    char path[] = "/tmp/lipscope-measure-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && close(fd) == 0);
+    const double points[] = {1, 2, 3, 4};
+    const size_t shape[] = {2, 2};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const lipsc_st_item items[] = {{"points", LIPSC_F64, bad[i].axes, shape, points},
+                                       {"weights", LIPSC_F64, 1, shape, bad[i].weights}};
+        lipsc_measure_file file;
+        lipsc_error err = {.text = ""};
+        assert_int_equal(lipsc_st_write(path, items, 2, NULL, 0, NULL), LIPSC_OK);
+        assert_int_equal(lipsc_measure_file_read(path, 1, &file, &err), bad[i].status);
+        assert_non_null(strstr(err.text, bad[i].reason));
+    }
+    assert_int_equal(unlink(path), 0);
+}
+
 /* Weights divided by their sum in single precision sum to 1 as well as they can, and are
  * taken so; the same sum in double is a mistake, and so is one that single precision does
  * not explain. */
@@ -253,9 +284,11 @@ static void test_f32_weights(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_csv), cmocka_unit_test(test_locale),
-        cmocka_unit_test(test_npy), cmocka_unit_test(test_safetensors),
-        cmocka_unit_test(test_f32_weights)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_csv),
+                                       cmocka_unit_test(test_locale),
+                                       cmocka_unit_test(test_npy),
+                                       cmocka_unit_test(test_safetensors),
+                                       cmocka_unit_test(test_weights_refused),
+                                       cmocka_unit_test(test_f32_weights)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

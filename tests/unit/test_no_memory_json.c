@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "gguf_bytes.h"
 #include "lipscope.h"
 #include "model/config.h"
 #include "run/words.h"
@@ -114,6 +115,39 @@ static void test_part(void **state) {
     sweep(part);
 }
 
+/* ---- The tokenizer of a GGUF file
+ * -------------------------------------------------------- */
+
+static lipsc_status gguf_words(char *answer, size_t room, lipsc_error *err) {
+    lipsc_tokenizer *tokenizer = NULL;
+    uint32_t *ids = NULL;
+    size_t count = 0, used = 0;
+    lipsc_status status = lipsc_tokenizer_open(path_of("words.gguf"), &tokenizer, err);
+    if (!status)
+        status = lipsc_tokenizer_encode(tokenizer, "abba", 4, 0, &ids, &count, err);
+    for (size_t i = 0; i < count; i++)
+        used += (size_t)snprintf(answer + used, room - used, " %lu", (unsigned long)ids[i]);
+    lipsc_release(ids);
+    lipsc_tokenizer_free(tokenizer);
+    return status;
+}
+
+static void test_gguf_words(void **state) {
+    (void)state;
+    gguf_bytes g = {.size = 0};
+    gguf_note_text(&g, "tokenizer.ggml.model", "llama");
+    gguf_note_list(&g, "tokenizer.ggml.tokens", GGUF_STRING, 4);
+    gguf_put_text(&g, "<unk>"), gguf_put_text(&g, "a"), gguf_put_text(&g, "b");
+    gguf_put_text(&g, "ab");
+    gguf_note_list(&g, "tokenizer.ggml.scores", GGUF_FLOAT32, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const float score = -(float)i;
+        gguf_put(&g, &score, 4);
+    }
+    assert_int_equal(gguf_write(&g, path_of("words.gguf")), 0);
+    sweep(gguf_words);
+}
+
 /* ---- Settings of a run ------------------------------------------------------------------
  */
 
@@ -159,6 +193,7 @@ int main(void) {
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_settings),
         cmocka_unit_test(test_part),
+        cmocka_unit_test(test_gguf_words),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
