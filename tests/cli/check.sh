@@ -42,6 +42,20 @@ printf '\001\002\003\004\005\006\007\100' >>flipped
 tail -c $((size - data - 8)) top >>flipped
 run 1 check flipped
 
+# notes that lie about the model: each is named
+run 0 measure builtin:gpt2-nano --text builtin:lighthouse --map block --mask none --layer 1 --length 8 --windows 1 \
+    --save-direction block -q
+run 0 check block --model builtin:gpt2-nano
+lies() { # EXIT SED-COMMAND SENTENCE: as many bytes as before
+    LC_ALL=C sed "$2" block >lying
+    [ "$(wc -c <lying)" = "$(wc -c <block)" ] && ! cmp -s lying block || fail "$2 changed nothing, or the size"
+    run "$1" check lying --model builtin:gpt2-nano
+    has err "lipscope check: lying: $3"
+}
+lies 1 's/"layer":"1"/"layer":"9"/' "metadata 'layer' names no layer of the model"
+lies 1 's/"mask_override":"none"/"mask_override":"nine"/' "metadata 'mask_override' is neither none nor causal"
+lies 5 "s/\"model_hash\":\"[0-9a-f]*\",/$(printf '%80s' '')/" "cannot be checked: it does not say of which model its map is"
+
 # a place that cannot be written is named
 run 1 layer G1 --save-direction no/such/folder
 has err "no/such/folder"
