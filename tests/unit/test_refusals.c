@@ -205,6 +205,24 @@ static void models(void **state) {
     assert_int_equal(lipsc_model_nearest(model, UINT32_MAX, 1, &near, NULL, &found, &why),
                      LIPSC_E_RANGE);
     assert_non_null(strstr(why.text, "id 4294967295, but the embedding has"));
+    lipsc_acts *acts = NULL;
+    assert_int_equal(lipsc_acts_new(model, LIPSC_F64, NULL, 4, ids, 99, &acts, &why),
+                     LIPSC_E_ARG);
+    assert_non_null(strstr(why.text, "blocks, not 99"));
+    assert_int_equal(lipsc_acts_new(model, LIPSC_F64, NULL, 4, ids, 1, &acts, NULL),
+                     LIPSC_OK);
+    const lipsc_map_options late = {.map = LIPSC_MAP_ATTENTION, .layer = 2, .head = -1};
+    lipsc_map *map = NULL;
+    REFUSED(lipsc_map_new(model, acts, &late, &map, &err), LIPSC_E_ARG,
+            "the window was not run as far as layer 2");
+    lipsc_acts_free(acts);
+    const size_t beyond = 99;
+    lipsc_perturb_settings changes;
+    lipsc_perturbation_rows rows;
+    lipsc_perturb_defaults(&changes);
+    changes.layers = &beyond, changes.layer_count = 1;
+    REFUSED(lipsc_perturb(model, 4, ids, &changes, &rows, &err), LIPSC_E_RANGE,
+            "there is no layer 99: 6 in all");
     lipsc_model_free(model);
 }
 
@@ -340,6 +358,17 @@ static void files(void **state) {
             "a page of changes needs rows and a path");
 }
 
+static void claims(void **state) {
+    (void)state;
+    lipsc_claims_settings set;
+    lipsc_claims found;
+    lipsc_claims_defaults(&set);
+    set.run_file = NULL;
+    REFUSED(lipsc_claims_run(&set, &found, &err), LIPSC_E_ARG,
+            "claims are kept in a run file: name one");
+    lipsc_claims_free(&found);
+}
+
 static void figures(void **state) {
     (void)state;
     lipsc_bench_settings set;
@@ -367,6 +396,7 @@ int main(void) {
         cmocka_unit_test(attacks),
         cmocka_unit_test(files),
         cmocka_unit_test(figures),
+        cmocka_unit_test(claims),
         cmocka_unit_test(windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
