@@ -132,19 +132,18 @@ def main():
         place = Place(binary, f"{folder}/{number}")
         command = commands(place)[number]
         place.reference = rows(place.well(MEASURE))
-        return command, *sweep(place, command, tries)
+        ran, counts, found, sentences, aborts = sweep(place, command, tries)
+        made = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)
+        print(f"{command.name}: {ran} faults ({made}): {len(found)} wrong, {aborts} given up by jansson", flush=True)
+        if os.environ.get("SENTENCES"):
+            print("\n".join(sorted(sentences)))
+        return ran, found
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(one, range(7)))
-    bad = []
-    for command, ran, counts, found, sentences, aborts in results:
-        made = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)
-        print(f"{command.name}: {ran} faults ({made}): {len(found)} wrong, {aborts} given up by jansson")
-        if os.environ.get("SENTENCES"):
-            print("\n".join(sorted(sentences)))
-        bad += found
+    bad = [line for _, found in results for line in found]
     print("\n".join(bad[:200]))
-    print(f"{sum(result[1] for result in results)} faults in {time.time() - start:.0f} s, {len(bad)} findings")
+    print(f"{sum(ran for ran, _ in results)} faults in {time.time() - start:.0f} s, {len(bad)} findings")
     sys.exit(1 if bad else 0)
 
 
