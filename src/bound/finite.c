@@ -55,7 +55,10 @@ static double weighted_columns(const lipsc_rows *rows, double shrink, double *be
 double lipsc_log_columns(const lipsc_zoo_case *z, double a) {
     const lipsc_rows *rows = &z->attn->rows;
     double *room = lipsc_alloc(rows->n + 1, sizeof *room);
-    if (!room) return NAN;
+    if (!room) {
+        if (z->short_of_memory) *z->short_of_memory = 1;
+        return NAN;
+    }
     const double shrink = exp(-2.0 * a);
     const double columns = z->weighted ? weighted_columns(rows, shrink, room)
                                        : equal_columns(rows, shrink, room);

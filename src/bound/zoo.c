@@ -316,7 +316,13 @@ lipsc_status lipsc_zoo_evaluate(const lipsc_zoo_case *z, const lipsc_zoo_rule *r
     double log_value = NAN;
     lipsc_error err = {.text = ""};
     lipsc_status status = LIPSC_OK;
-    if (!why && rule->log_head) log_value = combine_heads(z, rule);
+    if (!why && rule->log_head) {
+        int memory = 0;
+        lipsc_zoo_case told = *z;
+        told.short_of_memory = &memory;
+        log_value = combine_heads(&told, rule);
+        if (memory) return LIPSC_E_NOMEM;
+    }
     if (!why && rule->log_layer) status = rule->log_layer(z, &log_value, &err);
     if (status == LIPSC_E_NOMEM) return status;
     if (!why && status) why = *err.text ? err.text : lipsc_strerror(status);

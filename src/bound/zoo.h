@@ -77,6 +77,7 @@ typedef struct {
     int (*stop)(void *ctx);     /* asked for each head; NULL: nobody    */
     void *ctx;
     lipsc_zoo_steps *steps; /* NULL: nobody counts                      */
+    int *short_of_memory;   /* set by a head's bound that is NaN for want of it; or NULL */
 } lipsc_zoo_case;
 
 static inline lipsc_status lipsc_zoo_stopped(const lipsc_zoo_case *z) {

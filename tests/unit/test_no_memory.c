@@ -101,6 +101,8 @@ static void bounds(const given *g, answer *a) {
     if (!a->status) a->status = lipsc_attn_bounds(attn, NULL, &found, &a->err);
     if (!a->status) {
         a->value = found.sigma + (double)found.count;
+        for (size_t i = 0; i < found.count; i++)
+            if (!*found.at[i].refused) a->value += found.at[i].value;
         lipsc_bounds_free(&found);
     }
     lipsc_attn_free(attn);
