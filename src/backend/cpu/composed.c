@@ -92,9 +92,11 @@ static lipsc_status compose(lipsc_cpu_batch *b) {
         if (!of->composed) continue;
         const size_t columns = columns_of(w, of->n), wide = ceil_div(columns, nr) * nr * d,
                      deep = ceil_div(d, nr) * nr * columns;
-        of->composed_in = lipsc_space_alloc(w->space, wide);
-        of->composed_out = lipsc_space_alloc(w->space, deep);
-        of->composed_p = lipsc_space_alloc(w->space, heads * of->n * of->n);
+        /* some may be there, from a call that found no memory for the others */
+        if (!of->composed_in) of->composed_in = lipsc_space_alloc(w->space, wide);
+        if (!of->composed_out) of->composed_out = lipsc_space_alloc(w->space, deep);
+        if (!of->composed_p)
+            of->composed_p = lipsc_space_alloc(w->space, heads * of->n * of->n);
         if (!of->composed_in || !of->composed_out || !of->composed_p) return LIPSC_E_NOMEM;
         b->bytes += (wide + deep + heads * of->n * of->n) * item;
         memset(of->composed_in, 0, wide * item);
