@@ -279,7 +279,8 @@ STANDS = {
     "reproduce": "test_calls", "selftest": "test_calls", "split": "test_measures", "windows": "test_commands", "usage": "test_bad_input",
     "docs": "test_manual", "demo": "test_notebook",
     "large": "the library's memory", "report_absent": "a build without Vega", "reproduce_real": "weights that are not here",
-    **dict.fromkeys(("completion", "formats", "help", "man", "ranks", "ranks_hosts", "ranks_pieces", "terminal"), PROGRAM),
+    **dict.fromkeys(("completion", "formats", "help", "man", "terminal"), PROGRAM),
+    **dict.fromkeys(("ranks", "ranks_hosts", "ranks_killed", "ranks_pieces"), PROGRAM),
     **dict.fromkeys(("begin", "mpirun", "nano", "shared"), "no tests: what they begin with")}
 
 
