@@ -47,7 +47,8 @@ static size_t slot_of(const lipsc_vocab *vocab, const char *token, size_t len) {
     size_t slot = (size_t)lipsc_hash(token, len) & vocab->mask;
     for (; vocab->slots[slot]; slot = (slot + 1) & vocab->mask) {
         const entry *e = &vocab->entries[vocab->slots[slot] - 1];
-        if (e->len == len && !memcmp(e->token, token, len)) break;
+        /* the empty token may come without an address, which memcmp must not see */
+        if (e->len == len && (!len || !memcmp(e->token, token, len))) break;
     }
     return slot;
 }
