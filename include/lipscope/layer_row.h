@@ -33,7 +33,7 @@ typedef struct {
     const lipsc_layer_file *from; /* whose words on its origin go into that; NULL: none */
     const lipsc_device *device; /* NULL: the CPU                                         */
     lipsc_layer_file *spent;    /* the file of layer and input, to be freed as soon as it is
-                                 * not    needed any more, or NULL: its caller frees it    */
+                                 * not needed any more, or NULL: its caller frees it     */
 } lipsc_layer_row_settings;
 
 LIPSC_API void lipsc_layer_row_defaults(lipsc_layer_row_settings *set);

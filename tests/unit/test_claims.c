@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "small_layer.h"
 
 #include "claims/law.h"
@@ -70,10 +71,8 @@ static int begin(void **state) {
 
 static int end(void **state) {
     (void)state;
-    char command[80];
     lipsc_run_close(r.run);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return folder_drop(folder);
 }
 
 /* holds, and words in `measured`, of a line. */

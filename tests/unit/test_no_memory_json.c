@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "folder.h"
 #include "gguf_bytes.h"
 #include "lipscope.h"
 #include "model/config.h"
@@ -183,9 +184,7 @@ static int begin(void **state) {
 
 static int end(void **state) {
     (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    return system(command);
+    return folder_drop(folder);
 }
 
 int main(void) {

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "folder.h"
 #include "lipscope/study.h"
 #include "run/words.h"
 
@@ -256,9 +257,7 @@ static int make_folder(void **state) {
 
 static int drop_folder(void **state) {
     (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    return system(command);
+    return folder_drop(folder);
 }
 
 int main(void) {
