@@ -69,7 +69,6 @@ static lipsc_status change(const cli_command *self, settings *s, lipsc_place *pl
     cli_progress_begin_parts(&line, self, &s->from.common, "changes");
     const lipsc_status status = lipsc_place_perturb(place, set, rows, err);
     cli_progress_end(&line);
-    cli_interrupt_end();
     return status;
 }
 

@@ -63,4 +63,10 @@ has err "give one of --text and --ids"
 run 2 perturb builtin:gpt2-nano --pixels x.safetensors
 has err "has no tokens to change"
 run 1 perturb builtin:gpt2-nano --text builtin:lighthouse --length 100000 -q
+# Ctrl-C is said, and the shell sees the signal
+timeout --foreground --preserve-status -s INT 2 "$bin" perturb builtin:gpt2-nano --text builtin:lighthouse --length 500 -q >out 2>err
+code=$?
+[ $code = 130 ] || fail "exit $code, not 130, after Ctrl-C"
+empty out
+is err "lipscope perturb: interrupted"
 finish
