@@ -7,10 +7,13 @@
 Each round gives one target ROUND seconds, the one that is furthest behind what is wanted of
 it, under the sanitizers or without them (three times as fast; what it keeps is read again by
 the next round under the sanitizers).  STATE/rounds.tsv has a line for every round, ever:
-another run adds to it.  Its seconds are the processor's.  It ends after SECONDS, or when every target has its executions and its
-coverage has stopped growing; a finding leaves its input in the build folder and ends with 1.
+another run adds to it, one at a time (STATE/lock).  Its seconds are the processor's.  It ends
+after SECONDS, or when every target has its executions and its coverage has stopped growing; a
+finding leaves its input in the build folder and ends with 1.
 """
 import collections
+import fcntl
+import hashlib
 import os
 import pathlib
 import re
@@ -24,10 +27,10 @@ SANITIZED_SHARE = 0.25  # of the seconds of each target
 SETTLED = 0.1  # no new edge in this share of a target's executions: it has stopped growing
 # Executions wanted, in millions: 500 in all. Where an execution is cheap there are more.
 WANTED = {
-    "ids": 120, "safetensors": 95, "gguf": 95, "gauss_file": 70, "measure_file": 45, "layer_file": 30,
-    "args": 16, "tokenizer": 10, "index": 8, "config": 6, "vocab": 4, "run_file": 1,
+    "ids": 176, "safetensors": 86, "gguf": 75, "gauss_file": 62, "measure_file": 36, "layer_file": 25,
+    "args": 13, "tokenizer": 10, "index": 7, "config": 6, "vocab": 3, "run_file": 1,
 }  # fmt: skip
-COLUMNS = ["target", "build", "executions", "seconds", "edges", "features", "finding"]
+COLUMNS = ["target", "build", "executions", "seconds", "edges", "features", "finding", "program"]
 Round = collections.namedtuple("Round", COLUMNS)
 
 
@@ -36,7 +39,7 @@ def read(state):
     path = state / "rounds.tsv"
     for line in path.read_text().splitlines()[1:] if path.exists() else []:
         r = Round(*line.split("\t"))
-        rounds.append(Round(r.target, r.build, int(r.executions), float(r.seconds), int(r.edges), int(r.features), r.finding))
+        rounds.append(Round(r.target, r.build, int(r.executions), float(r.seconds), int(r.edges), int(r.features), r.finding, r.program))
     return rounds
 
 
@@ -50,15 +53,16 @@ class Target:
         self.seconds = {b: sum(r.seconds for r in own if r.build == b) for b in ("sanitized", "bare")}
         self.sanitized = sum(r.executions for r in own if r.build == "sanitized")
         self.findings = sum(r.finding != "" for r in own)
-        # coverage of the last rounds of each build, and the executions since it grew last
-        self.edges, self.features, self.since = {}, {}, 0
+        # coverage of each build, and the executions since it grew last; edges of two programs
+        # cannot be compared: one that was compiled anew begins anew
+        self.edges, self.since, programs = {}, 0, {}
         for r in own:
             self.since += r.executions
-            if r.edges > self.edges.get(r.build, 0):
+            anew = r.program != programs.setdefault(r.build, r.program)
+            if anew or r.edges > self.edges.get(r.build, 0):
                 if r.build in self.edges:
                     self.since = 0
-                self.edges[r.build] = r.edges
-            self.features[r.build] = max(r.features, self.features.get(r.build, 0))
+                self.edges[r.build], programs[r.build] = r.edges, r.program
 
     def done(self):
         return self.executions / (1e6 * WANTED[self.name])
@@ -67,6 +71,9 @@ class Target:
         return len(self.edges) == 2 and self.since >= SETTLED * self.executions
 
     def build(self):
+        unseen = [b for b in self.seconds if b not in self.edges]
+        if unseen:
+            return unseen[0]
         both = sum(self.seconds.values())
         return "sanitized" if self.seconds["sanitized"] <= SANITIZED_SHARE * both else "bare"
 
@@ -87,22 +94,38 @@ def last(pattern, text, otherwise=0):
 
 
 def fuzz(root, folder, state, target, build, seconds):
-    env = dict(os.environ, FUZZ_CORPUS=str(state / "corpus" / target))
+    program = hashlib.sha256((folder / "tests/fuzz" / f"fuzz_{target}").read_bytes()).hexdigest()[:12]
+    log = state / f"{target}-{os.getpid()}.log"  # of this round alone
+    env = dict(os.environ, FUZZ_CORPUS=str(state / "corpus" / target), FUZZ_LOG=str(log))
     process = subprocess.Popen([root / "tools/fuzz.sh", folder, str(seconds), "fuzz_" + target], env=env,
                                stdout=subprocess.DEVNULL)  # fmt: skip
     _, status, used = os.wait4(process.pid, 0)
     code = process.returncode = os.waitstatus_to_exitcode(status)
-    log = (folder / f"fuzz_{target}.log").read_text(errors="replace")
-    runs = last(r"number_of_executed_units: *(\d+)", log, last(r"#(\d+)\t", log))
+    text = log.read_text(errors="replace")
+    runs = last(r"number_of_executed_units: *(\d+)", text, last(r"#(\d+)\t", text))
     finding = ""
-    if code and "run interrupted" not in log:
-        saved = re.findall(r"Test unit written to (\S+)", log)
-        finding = saved[-1] if saved else f"ended with {code}: {folder}/fuzz_{target}.log"
-    return Round(target, build, runs, round(used.ru_utime + used.ru_stime, 1), last(r"cov: (\d+)", log), last(r"ft: (\d+)", log), finding)
+    if code and "run interrupted" not in text:
+        saved = re.findall(r"Test unit written to (\S+)", text)
+        finding = saved[-1] if saved else f"ended with {code}: {log}"
+    else:
+        log.unlink()
+    cpu = round(used.ru_utime + used.ru_stime, 1)
+    return Round(target, build, runs, cpu, last(r"cov: (\d+)", text), last(r"ft: (\d+)", text), finding, program)
+
+
+def claim(state):
+    """Two runs on one state would count one round twice."""
+    lock = (state / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"fuzz_long.py: another run adds to {state}; wait until it ends, or name another folder")
+    return lock
 
 
 def run(root, folders, state, seconds, jobs):
     state.mkdir(parents=True, exist_ok=True)
+    claimed = claim(state)
     path, lock, busy = state / "rounds.tsv", threading.Lock(), set()
     if not path.exists():
         path.write_text("\t".join(COLUMNS) + "\n")
@@ -119,24 +142,26 @@ def run(root, folders, state, seconds, jobs):
             build = target.build()
             r = fuzz(root, folders[build], state, target.name, build, min(ROUND, left))
             with lock:
-                busy.remove(target.name)
                 with path.open("a") as f:
                     f.write("\t".join(str(x) for x in r) + "\n")
-                if r.finding:
+                if r.finding:  # it would be found again: that target has no more rounds
                     bad.append(r)
                     print(f"{target.name}: {r.finding}", flush=True)
+                else:
+                    busy.remove(target.name)
 
     workers = [threading.Thread(target=work) for _ in range(jobs)]
     for w in workers:
         w.start()
     for w in workers:
         w.join()
+    claimed.close()
     return 1 if bad else 0
 
 
 def table(state):
     rounds = read(state)
-    print("| target | executions | under the sanitizers | seconds | edges (sanitized, bare) | executions since the last new edge | findings |")
+    print("| target | executions | under the sanitizers | seconds | edges (sanitized, bare) | executions since the last new edge | rounds that a finding ended |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for t in targets(rounds):
         edges = ", ".join(str(t.edges.get(b, "-")) for b in ("sanitized", "bare"))

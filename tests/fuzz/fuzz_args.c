@@ -24,9 +24,9 @@ lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out
     (void)name, (void)threads, (void)out, (void)err;
     abort();
 }
-lipsc_status lipsc_device_share(lipsc_ranks *ranks, int threads, lipsc_device **out,
-                                lipsc_error *err) {
-    (void)ranks, (void)threads, (void)out, (void)err;
+lipsc_status lipsc_device_share(lipsc_ranks *ranks, const char *name, int threads,
+                                lipsc_device **out, lipsc_error *err) {
+    (void)ranks, (void)name, (void)threads, (void)out, (void)err;
     abort();
 }
 void lipsc_device_close(lipsc_device *device) { (void)device; }

@@ -41,6 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (lipsc_gguf_parse(data, size, "fuzz", &g, &err) == LIPSC_OK) {
         for (size_t i = 0; i < lipsc_gguf_count(g); i++)
             read_tensor(g, lipsc_gguf_at(g, i));
+        for (size_t i = 0; lipsc_gguf_key(g, i); i++)
+            sink = (double)strlen(lipsc_gguf_key(g, i));
         for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
             lipsc_gguf_text text;
             double value;

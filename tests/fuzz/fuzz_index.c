@@ -2,6 +2,7 @@
  * files: what is accepted has tensors that are readable and found by name. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "folder.h"
 #include "sentence.h"
@@ -22,11 +23,15 @@ static void put_tensors(const char *file, const char *name) {
 static void check(const lipsc_checkpoint *checkpoint) {
     lipsc_stored tensor, same;
     lipsc_error err = {0};
+    uint64_t all = 0;
     for (size_t i = 0; lipsc_checkpoint_at(checkpoint, i, &tensor); i++) {
         double numbers[2];
         if (!lipsc_checkpoint_find(checkpoint, tensor.name, &same)) abort();
         if (tensor.count != 2 || lipsc_stored_read(&tensor, 0, 2, numbers, &err)) abort();
+        all += tensor.count;
     }
+    if (lipsc_checkpoint_numbers(checkpoint) != all) abort();
+    if (strcmp(lipsc_checkpoint_dtype(checkpoint), all ? "F32" : "none")) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -63,6 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         {.need_input = 1},
         {.heads = 4, .kv_heads = 2},
         {.heads = 2, .mask = LIPSC_MASK_CAUSAL},
+        {.mask = LIPSC_MASK_SLIDING, .window = 2, .scale = 0.5},
+        {.mask = LIPSC_MASK_TIMES},
     };
     lipsc_st *st;
     if (lipsc_st_parse(data, size, "fuzz", &st, NULL)) return 0;

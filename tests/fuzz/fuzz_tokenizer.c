@@ -10,25 +10,40 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void use(lipsc_tokenizer *tokenizer, const char *text, size_t size) {
+/* What else is asked of a tokenizer. */
+static void ask(lipsc_tokenizer *tokenizer) {
+    uint32_t *ids, id;
+    size_t before, after;
     lipsc_error err = {0};
-    for (int special = 0; special < 2; special++) {
-        uint32_t *ids;
-        char *back;
-        size_t count, back_size;
-        if (lipsc_tokenizer_encode(tokenizer, text, size, special, &ids, &count, &err)) {
-            check_sentence(&err);
-            continue;
-        }
-        if (lipsc_tokenizer_decode(tokenizer, ids, count, special, &back, &back_size,
-                                   &err) == LIPSC_OK) {
-            if (back[back_size] != '\0') abort();
-            lipsc_release(back);
-        } else {
-            check_sentence(&err); /* a post_processor may name ids that no token has */
-        }
+    if (lipsc_tokenizer_around(tokenizer, &ids, &before, &after, &err))
+        check_sentence(&err);
+    else
         lipsc_release(ids);
+    if (lipsc_tokenizer_find(tokenizer, "<s>", 3, &id) &&
+        id >= lipsc_tokenizer_vocab_size(tokenizer))
+        abort();
+}
+
+static void use(lipsc_tokenizer *tokenizer, const char *text, size_t size) {
+    const int special = size & 1;
+    uint32_t *ids;
+    char *back;
+    size_t count, back_size;
+    lipsc_error err = {0};
+    ask(tokenizer);
+    if (lipsc_tokenizer_malformed(text, size) > size) abort();
+    if (lipsc_tokenizer_encode(tokenizer, text, size, special, &ids, &count, &err)) {
+        check_sentence(&err);
+        return;
     }
+    if (lipsc_tokenizer_decode(tokenizer, ids, count, special, &back, &back_size, &err) ==
+        LIPSC_OK) {
+        if (back[back_size] != '\0') abort();
+        lipsc_release(back);
+    } else {
+        check_sentence(&err); /* a post_processor may name ids that no token has */
+    }
+    lipsc_release(ids);
 }
 
 static const char usual[] = "It's  caf\xc3\xa9 <s> \xe4\xb8\xad\n 12 \xff";
