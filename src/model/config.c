@@ -239,10 +239,9 @@ static void read_scores(lipsc_reader *r, lipsc_config *c) {
     c->soft_cap = read_soft_cap(r, f->soft_cap);
     c->alibi = lipsc_read_flag(r, f->alibi);
     if (!f->tensor[LIPSC_SCORE_BIAS]) return;
-    c->buckets = (size_t)lipsc_read_number(r, f->buckets);
-    c->bucket_distance = (size_t)lipsc_read_number(r, f->bucket_distance);
-    if (c->buckets < 4 || c->buckets % 4 || c->bucket_distance <= c->buckets / 4 ||
-        c->buckets > LIPSC_LARGEST_SIZE || c->bucket_distance > LIPSC_LARGEST_SIZE)
+    c->buckets = lipsc_read_count(r, f->buckets);
+    c->bucket_distance = lipsc_read_count(r, f->bucket_distance);
+    if (c->buckets < 4 || c->buckets % 4 || c->bucket_distance <= c->buckets / 4)
         lipsc_read_wrong(r, "%zu buckets up to a distance of %zu are not supported",
                          c->buckets, c->bucket_distance);
 }

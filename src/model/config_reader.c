@@ -119,6 +119,15 @@ double lipsc_read_number(lipsc_reader *r, lipsc_number number) {
     return json_number_value(value);
 }
 
+size_t lipsc_read_count(lipsc_reader *r, lipsc_number number) {
+    const double count = lipsc_read_number(r, number);
+    if (count <= LIPSC_LARGEST_SIZE && floor(count) == count) return (size_t)count;
+    char name[LIPSC_SHOWN_NAME];
+    json_t *value = find(r, number.field, name);
+    lipsc_read_unsupported(r, name, value);
+    return 1;
+}
+
 int lipsc_read_flag(lipsc_reader *r, lipsc_flag flag) {
     if (!flag.field) return flag.otherwise;
     const int turned = *flag.field == '!';

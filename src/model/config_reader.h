@@ -38,6 +38,7 @@ size_t lipsc_read_size(lipsc_reader *r, const char *names); /* must be there */
 size_t lipsc_read_size_or(lipsc_reader *r, const char *names, size_t otherwise);
 void lipsc_read_pair(lipsc_reader *r, const char *names, size_t pair[2]); /* 16, [16, 16] */
 double lipsc_read_number(lipsc_reader *r, lipsc_number number); /* from 0 upwards */
+size_t lipsc_read_count(lipsc_reader *r, lipsc_number number);  /* that, and whole  */
 int lipsc_read_flag(lipsc_reader *r, lipsc_flag flag);
 /* The id of a token, or LIPSC_NO_TOKEN. */
 size_t lipsc_read_token(lipsc_reader *r, const char *names, size_t otherwise);

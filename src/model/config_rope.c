@@ -47,7 +47,7 @@ static double trained_length(rope_source *s) {
     const size_t own = lipsc_read_size_or(s->r, key, s->c->family->trained);
     double length = number_in(s, key, (double)s->c->positions);
     if (own && !s->by_kind) length = (double)own;
-    if (!(length > 0))
+    if (!(length >= 1))
         lipsc_read_wrong(s->r, "field '%s' needs original_max_position_embeddings",
                          s->name);
     return length;
@@ -261,7 +261,7 @@ static void read_kind(rope_source *s, lipsc_number theta, lipsc_rope *rope) {
 static void read_layers(lipsc_reader *r, lipsc_config *c) {
     const lipsc_family *f = c->family;
     json_t *list = lipsc_read_field(r, f->rotary_layers);
-    const size_t every = (size_t)lipsc_read_number(r, f->rotary_skip);
+    const size_t every = lipsc_read_count(r, f->rotary_skip);
     if (list && (!json_is_array(list) || json_array_size(list) != c->layers))
         lipsc_read_wrong(r, "field '%s' is not a list of %zu numbers", f->rotary_layers,
                          c->layers);
@@ -298,8 +298,8 @@ void lipsc_read_rope(lipsc_reader *r, lipsc_config *c) {
         s.object = s.by_kind ? json_object_get(object, kinds[kind]) : local ? NULL : object;
         read_kind(&s, local ? f->local_theta : f->theta, &c->rope[kind]);
         if (!r->status && is_longrope(&s)) {
-            const size_t length = (size_t)trained_length(&s);
-            if (length < longest) longest = length;
+            const double length = trained_length(&s);
+            if (length < (double)longest) longest = (size_t)length;
         }
     }
     c->positions = longest; /* which the loop needed as it stands in the file */

@@ -96,7 +96,7 @@ void lipsc_read_windows(lipsc_reader *r, lipsc_config *c) {
     } else {
         read_width(r, c);
     }
-    const size_t number = (size_t)lipsc_read_number(r, f->window_number);
+    const size_t number = lipsc_read_count(r, f->window_number);
     for (size_t l = 0; c->window && l < c->layers; l++)
         c->sliding[l] = (unsigned char)is_window(c, l, number);
     read_kinds(r, c);

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "io/show.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -30,14 +31,24 @@ static int noted(const notes *n, const char *key, double *value) {
     return lipsc_gguf_number(n->gguf, full, value);
 }
 
-static void put_numbers(const notes *n) {
+/* Without a note the published code's own number would hold: one that is none is refused.
+ */
+static lipsc_status put_numbers(const notes *n, lipsc_error *err) {
     const size_t prefix = strlen(n->name);
+    char shown[LIPSC_SHOWN_NAME];
     const char *key;
     double value;
-    for (size_t i = 0; (key = lipsc_gguf_key(n->gguf, i)); i++)
-        if (!strncmp(key, n->name, prefix) && key[prefix] == '.' &&
-            lipsc_gguf_number(n->gguf, key, &value) && isfinite(value))
-            put(n->root, key + prefix + 1, value);
+    for (size_t i = 0; (key = lipsc_gguf_key(n->gguf, i)); i++) {
+        if (strncmp(key, n->name, prefix) || key[prefix] != '.' ||
+            !lipsc_gguf_number(n->gguf, key, &value))
+            continue;
+        lipsc_show_name(key, shown);
+        if (!isfinite(value))
+            return lipsc_fail(err, LIPSC_E_NONFIN, "%s: its note '%s' is not finite",
+                              lipsc_gguf_path(n->gguf), shown);
+        put(n->root, key + prefix + 1, value);
+    }
+    return LIPSC_OK;
 }
 
 /* Lists of one number per layer: all equal means that number. */
@@ -164,13 +175,13 @@ lipsc_status lipsc_gguf_config(const lipsc_gguf *gguf, char **json, lipsc_error 
     }
     snprintf(n.name, sizeof n.name, "%.*s", (int)name.size, name.bytes);
     snprintf(type, sizeof type, "gguf:%s", n.name);
-    put_numbers(&n);
+    lipsc_status status = put_numbers(&n, err);
     put_lists(&n);
     put_rows(&n, "token_embd.weight", "vocab_size");
     put_rows(&n, "token_types.weight", "type_vocab_size");
     put_presence(&n);
     put_scale(&n);
-    const lipsc_status status = put_rope(&n, err);
+    if (!status) status = put_rope(&n, err);
     json_object_set_new(n.root, "model_type", json_string(type));
     *json = status ? NULL : lipsc_json_dumps(n.root, JSON_REAL_PRECISION(17));
     json_decref(n.root);

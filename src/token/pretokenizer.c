@@ -37,30 +37,16 @@ static void put_part(lipsc_pieces *pieces, const lipsc_piece *piece, size_t begi
                                            .origin = known > begin ? known - begin : 0});
 }
 
-/* A delimiter joins the part before it unless that is a delimiter too; of two delimiters in
- * a row the second stands alone. */
-static void merge_with_previous(lipsc_pieces *pieces, const lipsc_piece *piece,
-                                const lipsc_spans *spans) {
-    size_t i = 0;
-    while (i < spans->count) {
-        size_t last = i;
-        if (!spans->data[i].match && i + 1 < spans->count && spans->data[i + 1].match)
-            last = i + 1;
-        put_part(pieces, piece, spans->data[i].begin, spans->data[last].end);
-        i = last + 1;
-    }
-}
-
-/* A delimiter joins the part after it; of two in a row the first stands alone. */
-static void merge_with_next(lipsc_pieces *pieces, const lipsc_piece *piece,
-                            const lipsc_spans *spans) {
-    size_t i = 0;
-    while (i < spans->count) {
-        size_t last = i;
-        if (spans->data[i].match && i + 1 < spans->count && !spans->data[i + 1].match)
-            last = i + 1;
-        put_part(pieces, piece, spans->data[i].begin, spans->data[last].end);
-        i = last + 1;
+/* A delimiter joins the part before it (delimiter_first 0) or after it; of two in a row the
+ * second stands alone, or the first. */
+static void merge_delimiters(lipsc_pieces *pieces, const lipsc_piece *piece,
+                             const lipsc_spans *spans, int delimiter_first) {
+    for (size_t i = 0, last; i < spans->count; i = last + 1) {
+        const lipsc_span *of = &spans->data[i];
+        const int joins = i + 1 < spans->count && (of[0].match != 0) == delimiter_first &&
+                          (of[1].match != 0) != delimiter_first;
+        last = joins ? i + 1 : i;
+        put_part(pieces, piece, of->begin, spans->data[last].end);
     }
 }
 
@@ -87,10 +73,10 @@ void lipsc_pieces_put_split(lipsc_pieces *pieces, const lipsc_piece *piece,
                 put_part(pieces, piece, spans->data[i].begin, spans->data[i].end);
         break;
     case LIPSC_MERGED_WITH_PREVIOUS:
-        merge_with_previous(pieces, piece, spans);
+        merge_delimiters(pieces, piece, spans, 0);
         break;
     case LIPSC_MERGED_WITH_NEXT:
-        merge_with_next(pieces, piece, spans);
+        merge_delimiters(pieces, piece, spans, 1);
         break;
     case LIPSC_CONTIGUOUS:
         join_alike(pieces, piece, spans);

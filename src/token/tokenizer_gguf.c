@@ -126,11 +126,17 @@ static json_t *added_tokens(const source *s) {
 
 /* ---- What the model expects around a text -------------------------------------------- */
 
+/* NULL for what is no id: notes hold any number. */
+static json_t *token_of(const source *s, double id) {
+    const int there = id >= 0 && id < (double)json_array_size(s->tokens);
+    return there ? json_array_get(s->tokens, (size_t)id) : NULL;
+}
+
 /* Appends the token of that note to a template; nothing without it. */
 static void add_special(const source *s, const char *key, json_t *single, json_t *known) {
     double id;
-    if (!lipsc_gguf_number(s->gguf, key, &id) || id < 0) return;
-    json_t *token = json_array_get(s->tokens, (size_t)id);
+    if (!lipsc_gguf_number(s->gguf, key, &id)) return;
+    json_t *token = token_of(s, id);
     if (!token) return;
     json_array_append_new(
         single, json_pack("{s:{s:O, s:i}}", "SpecialToken", "id", token, "type_id", 0));
@@ -284,7 +290,7 @@ static lipsc_status describe_sentencepiece(const source *s, json_t **root) {
     if (!merges) return no_memory(s);
     json_t *before = json_array(), *after = json_array();
     lipsc_gguf_number(s->gguf, "tokenizer.ggml.unknown_token_id", &unknown);
-    json_t *unk = unknown >= 0 ? json_array_get(s->tokens, (size_t)unknown) : NULL;
+    json_t *unk = token_of(s, unknown);
     if (prefix)
         json_array_append_new(before,
                               json_pack("{s:s, s:s}", "type", "Prepend", "prepend", space));

@@ -34,6 +34,9 @@
 #define MISTRAL "\"model_type\":\"mistral\",\"num_key_value_heads\":2," LLAMA_SIZES
 #define QWEN2   "\"model_type\":\"qwen2\",\"num_key_value_heads\":2," LLAMA_SIZES
 #define QWEN3   "\"model_type\":\"qwen3\",\"num_key_value_heads\":2," LLAMA_SIZES
+#define T5                                                                  \
+    "\"model_type\":\"t5\",\"num_layers\":2,\"d_model\":8,\"num_heads\":2," \
+    "\"d_kv\":4,\"d_ff\":16,\"vocab_size\":10,\"feed_forward_proj\":\"relu\""
 #define VIT                                                                \
     "\"model_type\":\"vit\",\"num_hidden_layers\":2,\"hidden_size\":8,"    \
     "\"num_attention_heads\":2,\"intermediate_size\":16,\"image_size\":8," \
@@ -174,6 +177,36 @@ static void test_wrong_values(void **state) {
     refused(VIT ",\"num_channels\":0", "'num_channels'", "0");
 }
 
+/* Counts that are no whole numbers would be cut off, and the mask be another one. */
+static void test_counts(void **state) {
+    (void)state;
+    static const char window[] =
+        QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":4,\"max_window_layers\":";
+    static const char turns[] =
+        "\"model_type\":\"smollm3\",\"num_key_value_heads\":2," LLAMA_SIZES
+        ",\"no_rope_layer_interval\":";
+    static const char buckets[] = T5 ",\"relative_attention_num_buckets\":";
+    static const char *const bad[] = {"2.5", "1e300", "268435457"};
+    static const char *const begin[] = {window, turns, buckets};
+    static const char *const field[] = {"'max_window_layers'", "'no_rope_layer_interval'",
+                                        "'relative_attention_num_buckets'"};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < 3; k++) {
+            char fields[1024];
+            snprintf(fields, sizeof fields, "%s%s", begin[i], bad[k]);
+            refused(fields, field[i], "not supported");
+        }
+    lipsc_config c = read(QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":4,"
+                                "\"max_window_layers\":2.0");
+    assert_false(c.sliding[1]);
+    assert_true(c.sliding[2]);
+    lipsc_config_free(&c);
+    refused(LLAMA ",\"max_position_embeddings\":8,\"rope_scaling\":{\"rope_type\":"
+                  "\"longrope\",\"short_factor\":[1,1],\"long_factor\":[1,1],"
+                  "\"original_max_position_embeddings\":0.5}",
+            "'rope_scaling'", "original_max_position_embeddings");
+}
+
 static void test_unsupported(void **state) {
     (void)state;
     refused(GPT2 ",\"activation_function\":\"mish\"", "'activation_function'", "mish");
@@ -262,14 +295,10 @@ static void test_as_transformers(void **state) {
                 c.rope[1].factor == c.rope[0].factor && c.positions == 16);
     lipsc_config_free(&c);
     /* without it the factor of the angles would be a guess */
-    refused("\"model_type\":\"phi3\",\"original_max_position_embeddings\":16,"
-            "\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,2],"
-            "\"long_factor\":[3,4]}," LLAMA_SIZES,
-            "'rope_scaling'", "max_position_embeddings");
-    c = read(MISTRAL ",\"sliding_window\":5,\"layer_types\":[\"full_attention\","
-                     "\"sliding_attention\",\"full_attention\",\"full_attention\"]");
-    assert_true(!c.sliding[0] && c.sliding[1]);
-    lipsc_config_free(&c);
+    refused(LLAMA ",\"max_position_embeddings\":8,\"rope_scaling\":{\"rope_type\":"
+                  "\"longrope\",\"short_factor\":[1,1],\"long_factor\":[1,1],"
+                  "\"original_max_position_embeddings\":0.5}",
+            "'rope_scaling'", "original_max_position_embeddings");
 }
 
 static void refused_part(const char *json, lipsc_part part, const char *word) {
@@ -349,10 +378,10 @@ static void test_published(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_missing),         cmocka_unit_test(test_wrong_values),
-        cmocka_unit_test(test_unsupported),     cmocka_unit_test(test_not_json),
-        cmocka_unit_test(test_as_transformers), cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_published)};
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_options),
+        cmocka_unit_test(test_missing),  cmocka_unit_test(test_wrong_values),
+        cmocka_unit_test(test_counts),   cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_not_json), cmocka_unit_test(test_as_transformers),
+        cmocka_unit_test(test_parts),    cmocka_unit_test(test_published)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "gguf_bytes.h"
+
 #define FOLDER LIPSC_TEST_DATA "/gguf/"
 
 enum { MOST_TOKENS = 64 };
@@ -103,10 +105,30 @@ static void test_refused(void **state) {
     expect("qwen2.gguf", "'block_count' is missing"); /* a vocabulary alone */
 }
 
+/* A number that is none is not the same as no number. */
+static void test_not_finite(void **state) {
+    (void)state;
+    static const char path[] = "not_finite.gguf";
+    const float bad[] = {NAN, INFINITY};
+    for (size_t i = 0; i < 2; i++) {
+        gguf_bytes g = {.size = 0};
+        lipsc_model *model;
+        lipsc_error err = {0};
+        gguf_note_text(&g, "general.architecture", "llama");
+        gguf_note(&g, "llama.rope.freq_base", GGUF_FLOAT32);
+        gguf_put(&g, &bad[i], 4);
+        assert_int_equal(gguf_write(&g, path), 0);
+        assert_int_equal(lipsc_model_open(path, 1, &model, &err), LIPSC_E_NONFIN);
+        assert_non_null(strstr(err.text, "note 'llama.rope.freq_base' is not finite"));
+        assert_int_equal(remove(path), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
