@@ -24,8 +24,9 @@ in_clean_root() { # name of the root, packages, command
     cp "$folder"/first/* "$clean/release"
     cp -r "$root/tests/outside" "$root/python/tests/bare.py" "$clean/release"
     [ ! -d "$folder/wheels" ] || cp -r "$folder/wheels" "$clean/release"
-    # mmdebstrap leaves no lists behind, which apt needs for what a package depends on
-    chroot "$clean" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 sh -ec "apt-get -q update >/dev/null; $3"
+    # mmdebstrap leaves no lists behind, which apt needs for what a package depends on;
+    # /proc is mounted for these commands alone, and gone with them
+    unshare --mount sh -ec 'mount -t proc proc "$0/proc"; exec chroot "$0" "$@"' "$clean" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 sh -ec "apt-get -q update >/dev/null; $3"
     rm -rf "$clean"
 }
 

@@ -14,7 +14,7 @@
 #include "io/show.h"
 
 /* From CMake: LIPSCOPE_DATA_BESIDE_BIN and _LIB, the ways from bin/ and lib/ to the
- * installed data; LIPSCOPE_DATA_INSTALLED, where they were configured to be. */
+ * installed data; LIPSCOPE_DATA_INSTALLED, where they were configured to be, or empty. */
 
 static const struct {
     const char *name, *file;
@@ -30,25 +30,29 @@ static void cut_name(place path) {
     if (slash) *slash = '\0';
 }
 
-/* The folder of the program, without the last slash; empty when the system does not tell.
- */
-static void program_folder(place folder) {
-    const ssize_t size = readlink("/proc/self/exe", folder, LIPSC_PATH_ROOM - 1);
-    folder[size > 0 ? size : 0] = '\0';
-    cut_name(folder);
-}
-
-/* The same of the shared library that this code is part of; empty when it is in the
- * program itself. */
-static void library_folder(place folder) {
+/* The folder of the file that this code is in, without the last slash: the shared library,
+ * or else the program as it was called; empty when it is the other, or not told. */
+static void own_folder(int shared, place folder) {
     static const char here;
     Dl_info info;
     folder[0] = '\0';
-    if (!dladdr(&here, &info) || !info.dli_fname || !strstr(info.dli_fname, ".so")) return;
+    if (!dladdr(&here, &info) || !info.dli_fname || !strchr(info.dli_fname, '/') ||
+        (strstr(info.dli_fname, ".so") != NULL) != shared)
+        return;
     char *whole = realpath(info.dli_fname, NULL);
     if (whole && strlen(whole) < LIPSC_PATH_ROOM) memcpy(folder, whole, strlen(whole) + 1);
     free(whole);
     cut_name(folder);
+}
+
+static void library_folder(place folder) { own_folder(1, folder); }
+
+/* The folder of the program; /proc is not there in every root. */
+static void program_folder(place folder) {
+    const ssize_t size = readlink("/proc/self/exe", folder, LIPSC_PATH_ROOM - 1);
+    folder[size > 0 ? size : 0] = '\0';
+    cut_name(folder);
+    if (!*folder) own_folder(0, folder);
 }
 
 /* folder/name, or folder alone when name is NULL.  0 when that is too long. */
@@ -74,7 +78,9 @@ static size_t list_places(place places[PLACES]) {
         count += (size_t)join(places[count], here, LIPSCOPE_DATA_BESIDE_LIB);
         count += (size_t)join(places[count], here, "data");
     }
-    return count + (size_t)join(places[count], LIPSCOPE_DATA_INSTALLED, NULL);
+    if (*LIPSCOPE_DATA_INSTALLED)
+        count += (size_t)join(places[count], LIPSCOPE_DATA_INSTALLED, NULL);
+    return count;
 }
 
 static lipsc_status refuse_absent(const char *name, size_t count, place places[PLACES],
