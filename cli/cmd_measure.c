@@ -149,7 +149,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (code == CLI_RUN) {
         asked.set.model = argv[0];
         asked.set.command_line = line;
-        asked.set.rows_stay = measure_prints_rows(&s);
+        asked.set.rows_stay = 1; /* they are printed one by one, or medians are */
         code = measure(self, &s, &asked.set);
     }
     measure_asked_free(&asked);

@@ -2,7 +2,8 @@
  *
  *     cmd_measure.c     options, and the order of things
  *     measure_ask.c     the study that they ask for
- *     measure_table.c   for people: layer by length, medians
+ *     measure_medians.c layer by length, while the rows go by
+ *     measure_table.c   for people: these medians
  *     measure_print.c   rows and fits; what is said of them */
 #ifndef LIPSC_CLI_MEASURE_H
 #define LIPSC_CLI_MEASURE_H
@@ -47,10 +48,6 @@ void measure_defaults(measure_settings *set);
 int measure_ask(const cli_command *self, const measure_settings *set, measure_asked *out);
 void measure_asked_free(measure_asked *asked);
 
-/* measure_table.c: LIPSC_E_NOMEM. */
-lipsc_status measure_table(const measure_settings *set, unsigned parts, lipsc_study *study,
-                           const lipsc_growths *laws);
-
 /* What was seen while the rows went by. */
 typedef struct {
     size_t above, loose, open; /* beyond --max-sigma, not converged, not certified */
@@ -58,8 +55,7 @@ typedef struct {
     double worst_sigma;
 } measure_tally;
 
-/* measure_print.c: whether every row is printed, and none need stay in memory. */
-int measure_prints_rows(const measure_settings *set);
+/* measure_print.c */
 /* The finished rows, with these parts, and the laws fitted to them; *tally begins with 0.
  * CLI_DONE or the exit code. */
 int measure_print(const cli_command *self, const measure_settings *set, unsigned parts,

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <sys/resource.h>
 
-#include "measure.h"
+#include "measure_medians.h"
 #include "ranks.h"
 
 enum { MOST = 64 }; /* fields of a row */
@@ -55,7 +55,8 @@ static size_t choose_columns(const measure_settings *s, unsigned parts,
 typedef struct {
     measure_tally *tally;
     double max_sigma;
-    lipsc_table *table; /* NULL: it is only counted */
+    lipsc_table *table;         /* where every row is printed; NULL: not  */
+    measure_collector *medians; /* where they are                         */
 } row_reader;
 
 static void read_row(void *ctx, size_t cell, const lipsc_row *row) {
@@ -68,6 +69,7 @@ static void read_row(void *ctx, size_t cell, const lipsc_row *row) {
     t->loose += row->converged != 1;
     t->open += row->certified == 0;
     if (r->table) lipsc_table_record(r->table, lipsc_row_fields(), row);
+    if (r->medians) measure_collect(r->medians, row);
 }
 
 /* Every row as it comes, and the fits. */
@@ -81,7 +83,7 @@ static lipsc_status print_rows(const cli_command *self, const measure_settings *
     lipsc_table *t =
         lipsc_table_new(self->name, format, LIPSC_LAYOUT_WIDE, stdout, count, columns);
     if (!t) return LIPSC_E_NOMEM;
-    row_reader reader = {tally, s->max_sigma, t};
+    row_reader reader = {tally, s->max_sigma, t, NULL};
     lipsc_status status = lipsc_study_each(study, read_row, &reader, &laws, err);
     if (!status) {
         lipsc_table_list(t, "fits", lipsc_growth_fields(), laws.count, sizeof *laws.at,
@@ -100,21 +102,27 @@ static lipsc_status print_medians(const measure_settings *s, unsigned parts,
                                   lipsc_study *study, measure_tally *tally,
                                   lipsc_error *err) {
     lipsc_growths laws = {.count = 0};
-    row_reader reader = {tally, s->max_sigma, NULL};
+    measure_collector *medians = measure_collector_new(s, study);
+    if (!medians) return LIPSC_E_NOMEM;
+    row_reader reader = {tally, s->max_sigma, NULL, medians};
     lipsc_status status = lipsc_study_each(study, read_row, &reader, &laws, err);
-    if (!status) status = measure_table(s, parts, study, &laws);
+    if (!status) {
+        const measure_medians *of = measure_collected(medians);
+        status = of ? measure_table(s, parts, study, of, &laws) : LIPSC_E_NOMEM;
+    }
+    measure_collector_free(medians);
     lipsc_growths_free(&laws);
     return status;
 }
 
-int measure_prints_rows(const measure_settings *s) {
+static int prints_rows(const measure_settings *s) {
     return s->common.format != LIPSC_FORMAT_TABLE || s->rows;
 }
 
 int measure_print(const cli_command *self, const measure_settings *s, unsigned parts,
                   lipsc_study *study, measure_tally *tally) {
     lipsc_error err = {.text = "out of memory"};
-    const lipsc_status status = measure_prints_rows(s)
+    const lipsc_status status = prints_rows(s)
                                     ? print_rows(self, s, parts, study, tally, &err)
                                     : print_medians(s, parts, study, tally, &err);
     return status ? cli_failure(self, "%s", err.text) : CLI_DONE;

@@ -1,5 +1,7 @@
 """Long runs: a run file of ROWS cells is resumed (printed as rows, and as medians), added to, reported, merged
-and compared; seconds and the peak of memory beside those of a tenth of it.
+and compared; seconds and the peak of memory beside those of a tenth of it.  A row may cost twice the seconds that it
+costs there, and ROW bytes: no row stays in memory, only what its place needs; what is drawn from a sample, SAMPLE
+megabytes in all.
     load.py BINARY FOLDER [ROWS]"""
 import json
 import os
@@ -10,6 +12,7 @@ import time
 from place import MEASURE, Place
 
 LAYERS, LENGTHS = 3, (4, 8)
+ROW, SAMPLE = 256, 512  # a row's text alone has 900 bytes
 STEPS = ("resume", "medians", "append", "report", "merge", "compare")
 
 
@@ -77,7 +80,8 @@ def main():
         (_, few, small), (_, many, large) = results[name, most // 10], results[name, most]
         ratio = many / few / (1 if name == "append" else 10)
         print(f"{name:8}{few:9.2f} s{small:8.0f} MB{'':6}{many:9.2f} s{large:8.0f} MB{ratio:12.2f}")
-        bad |= ratio > 2
+        most_memory = SAMPLE if name in ("report", "compare") else small + 32 + ROW * 0.9 * most / 2**20
+        bad |= ratio > 2 or large > most_memory
     print(f"page: {os.path.getsize('page.html') / 1e6:.1f} MB")
     sys.exit(1 if bad else 0)
 
