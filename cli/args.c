@@ -327,11 +327,12 @@ static int open_device(const cli_command *self, void *settings) {
     const int threads = common->threads ? (int)common->threads : cli_ranks_threads();
     name = cli_ranks_device(name, own);
     const int rows = self->shares == CLI_SHARES_ROWS && cli_ranks();
-    if (rows && name && strcmp(name, "cpu") && strcmp(name, "auto"))
-        return cli_failure(self, "ranks share the rows of one input on the cpu");
-    if (rows ? lipsc_device_share(cli_ranks(), threads, &opened, &err)
-             : lipsc_device_open(name, threads, &opened, &err))
-        return cli_failure(self, "%s", err.text);
+    if (rows && name && !strcmp(name, "auto")) name = "cpu";
+    const lipsc_status status =
+        rows ? lipsc_device_share(cli_ranks(), name, threads, &opened, &err)
+             : lipsc_device_open(name, threads, &opened, &err);
+    if (status && rows && speaker) return CLI_FAILED; /* all know, rank 0 says it */
+    if (status) return cli_failure(self, "%s", err.text);
     common->device = opened;
     return CLI_RUN;
 }

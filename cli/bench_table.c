@@ -2,19 +2,29 @@
  * measured. */
 #include "bench_table.h"
 
+#include <string.h>
+
 #include "screen.h"
 
 static void print_head(const lipsc_bench_row *row, unsigned parts, size_t repeats) {
     const cli_screen screen = cli_screen_open();
+    char ranks[48] = "";
+    if (parts & LIPSC_BENCH_RANKS)
+        snprintf(ranks, sizeof ranks, "%zu ranks of ", row->ranks);
     cli_say(&screen,
-            "Pairs of products (J, J^T) of a layer of GPT-2's size, medians of %zu: %d "
+            "Pairs of products (J, J^T) of a layer of GPT-2's size, medians of %zu: %s%d "
             "thread%s, %s, %zu direction%s of %zu window%s at once.",
-            repeats, (int)row->threads, row->threads == 1 ? "" : "s", lipsc_cpu_isa(),
-            row->block, row->block == 1 ? "" : "s", row->batch, row->batch == 1 ? "" : "s");
-    printf("\n%s%7s  %-6s  %-5s  %10s  %8s  %8s  %9s%s%s%s\n", screen.faint, "n", "mask",
-           "dtype", "pair", "GFLOP/s", "of sgemm", "memory",
-           parts & LIPSC_BENCH_FEATURES ? "  of plain" : "",
-           parts & LIPSC_BENCH_RANKS ? "  ranks  of ideal" : "", screen.plain);
+            repeats, ranks, (int)row->threads, row->threads == 1 ? "" : "s",
+            lipsc_cpu_isa(), row->block, row->block == 1 ? "" : "s", row->batch,
+            row->batch == 1 ? "" : "s");
+    if (parts & LIPSC_BENCH_RANKS)
+        printf("\n%s%7s  %-6s  %-5s  %8s  %8s  %8s  %9s  %8s%s\n", screen.faint, "n",
+               "mask", "dtype", "ranks", "threads", "of ideal", "predicted", "of model",
+               screen.plain);
+    else
+        printf("\n%s%7s  %-6s  %-5s  %10s  %8s  %8s  %9s%s%s\n", screen.faint, "n", "mask",
+               "dtype", "pair", "GFLOP/s", "of sgemm", "memory",
+               parts & LIPSC_BENCH_FEATURES ? "  of plain" : "", screen.plain);
 }
 
 /* "1.25 ms", "2.10 s" */
@@ -37,9 +47,44 @@ static void print_line(const lipsc_bench_row *row, unsigned parts) {
            pair_time(row->ms_per_pair, pair), cli_digits(row->gflops, 3, speed),
            percent(row->fraction, share), cli_bytes((double)row->peak_bytes, memory));
     if (parts & LIPSC_BENCH_FEATURES) printf("  %8s", percent(row->of_plain, share));
-    if (parts & LIPSC_BENCH_RANKS)
-        printf("  %5zu  %8s", row->ranks, percent(row->efficiency, share));
     putchar('\n');
+}
+
+static void print_shared(const lipsc_bench_row *row) {
+    char ranks[CLI_NUMBER], threads[CLI_NUMBER], ideal[CLI_NUMBER], predicted[CLI_NUMBER],
+        model[CLI_NUMBER];
+    printf("%7zu  %-6s  %-5s  %8s  %8s  %8s  %9s  %8s\n", row->n, row->mask, row->dtype,
+           pair_time(row->ranks_ms, ranks), pair_time(row->threads_ms, threads),
+           percent(row->efficiency, ideal), pair_time(row->predicted_ms, predicted),
+           percent(row->of_predicted, model));
+}
+
+static void print_sweep(const lipsc_bench_row *row) {
+    const cli_screen screen = cli_screen_open();
+    char ranks[CLI_NUMBER], threads[CLI_NUMBER], one[CLI_NUMBER], share[CLI_NUMBER],
+        predicted[CLI_NUMBER];
+    putchar('\n');
+    cli_say(
+        &screen,
+        "A sweep of %zu cells of builtin:gpt2-nano, reading it included: %zu ranks take "
+        "%s, one process with the threads of all %s (%s of ideal), one with the threads "
+        "of a rank %s, by which %s were predicted.",
+        row->cells, row->ranks, pair_time(row->ranks_ms, ranks),
+        pair_time(row->threads_ms, threads), percent(row->efficiency, share),
+        pair_time(row->one_ms, one), pair_time(row->predicted_ms, predicted));
+}
+
+static void print_row(bench_table *t, const lipsc_bench_row *row) {
+    const int shared = (t->parts & LIPSC_BENCH_RANKS) != 0;
+    if (shared && !strcmp(row->work, "sweep")) {
+        print_sweep(row);
+    } else {
+        if (!t->shown++) print_head(row, t->parts, t->repeats);
+        if (shared)
+            print_shared(row);
+        else
+            print_line(row, t->parts);
+    }
     fflush(stdout);
 }
 
@@ -53,9 +98,8 @@ void bench_table_begin(bench_table *t, const cli_command *self, const cli_common
 }
 
 void bench_table_row(bench_table *t, const lipsc_bench_row *row) {
-    if (t->people && !t->shown++) print_head(row, t->parts, t->repeats);
     if (t->people) {
-        print_line(row, t->parts);
+        print_row(t, row);
     } else {
         cli_rows_add(&t->rows, row);
         lipsc_table_flush(t->rows.table);

@@ -38,9 +38,9 @@ static const cli_option options[] = {
     OPTION(REAL, "soft-cap", "C", set.soft_cap, .min = 0, .max = 1e6,
            .help = "scores capped by C tanh(s / C) (default 0: not capped)"),
     OPTION(FLAG, "mpi", NULL, mpi,
-           .help =
-               "one input shared by the ranks of mpirun, beside one process with all their "
-               "threads"),
+           .help = "one input, and a sweep, shared by the ranks of mpirun, beside one "
+                   "process with "
+                   "all their threads and beside the model of docs/scaling.md"),
     CLI_THREADS_OPTION(settings),
     OPTION(SIZE, "repeats", "R", set.repeats, .min = 1, .max = 1000,
            .help = "samples of each, the median counts (default 7)"),
@@ -64,6 +64,18 @@ static lipsc_status bench_row(const settings *s, const lipsc_bench_settings *set
     return status;
 }
 
+/* What several ranks bring to a sweep. */
+static lipsc_status bench_sweep(const settings *s, bench_table *to, lipsc_error *err) {
+    cli_progress progress;
+    lipsc_bench_row row;
+    cli_progress_begin(&progress, &s->common);
+    cli_progress_say(&progress, "a sweep, %zu samples", s->set.repeats);
+    const lipsc_status status = lipsc_bench_sweep(&s->set, &row, err);
+    cli_progress_end(&progress);
+    if (!status) bench_table_row(to, &row);
+    return status;
+}
+
 /* Every length, precision and mask that was asked for. */
 static lipsc_status bench(const settings *s, bench_table *to, lipsc_error *err) {
     lipsc_bench_settings set = s->set;
@@ -79,7 +91,7 @@ static lipsc_status bench(const settings *s, bench_table *to, lipsc_error *err) 
                 set.mask = mask == CAUSAL ? LIPSC_MASK_CAUSAL : LIPSC_MASK_NONE;
                 status = bench_row(s, &set, to, err);
             }
-    return status;
+    return status || !s->mpi ? status : bench_sweep(s, to, err);
 }
 
 static int bench_and_print(const cli_command *self, settings *s) {
@@ -126,7 +138,9 @@ const cli_command cli_cmd_bench = {
         "products need beyond weights, input and vectors.  With --bias or --soft-cap\n"
         "the layer without them is timed in turn: `of_plain` is its time over that of\n"
         "the layer with them.  Under mpirun one input is shared by all ranks; --mpi adds\n"
-        "how they compare with one process that has the threads of all.",
+        "how they compare with one process that has the threads of all (`of ideal`) and\n"
+        "with what a model predicts from a rank alone and the link (`of model`), and\n"
+        "times a small sweep in the same way.",
     .example = "  $ lipscope bench --lengths 64:1024:x2 --mask causal\n"
                "  $ lipscope bench --lengths 8:64:x2 --batch 16\n",
     .option_count = sizeof options / sizeof *options,

@@ -34,17 +34,21 @@ static void paragraphs(FILE *to, const char *about) {
     }
 }
 
+/* What stands for a value, behind a space. */
+static void placeholder(FILE *to, const char *value) {
+    if (!value || !*value) return;
+    fputs(" \\fI", to);
+    words(to, value);
+    fputs("\\fR", to);
+}
+
 static void option_entry(FILE *to, const cli_option *option) {
     fputs(".TP\n", to);
     if (option->letter) fprintf(to, "\\fB\\-%c\\fR, ", option->letter);
     fputs("\\fB\\-\\-", to);
     words(to, option->name);
     fputs("\\fR", to);
-    if (option->value) {
-        fputs(" \\fI", to);
-        words(to, option->value);
-        fputs("\\fR", to);
-    }
+    placeholder(to, option->value);
     fputc('\n', to);
     words(to, option->help);
     fputc('\n', to);
@@ -73,11 +77,7 @@ static void command_page(FILE *to, const cli_command *c) {
     title(to, c->name);
     words(to, c->summary);
     fprintf(to, "\n.SH SYNOPSIS\n\\fBlipscope %s\\fR", c->name);
-    if (*c->operands) {
-        fputs(" \\fI", to);
-        words(to, c->operands);
-        fputs("\\fR", to);
-    }
+    placeholder(to, c->operands);
     fputs(" [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", to);
     paragraphs(to, c->about);
     fputs(".SH OPTIONS\n", to);

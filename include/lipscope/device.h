@@ -19,11 +19,12 @@ typedef struct lipsc_device lipsc_device;
  * missing.  A device is closed after everything that was made on it. */
 LIPSC_API lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out,
                                          lipsc_error *err);
-/* The CPUs of all ranks as one device, on which the rows of one input are shared: products
- * that are too long for one machine.  All of them open it and make the same calls, one
- * input at a time (others of the same length and order may stand beside it); each has the
- * whole input, and all numbers that come back.  Processors must be of one kind. */
-LIPSC_API lipsc_status lipsc_device_share(lipsc_ranks *ranks, int threads,
+/* The devices of all ranks as one, on which the rows of one input are shared: products that
+ * are too long for one machine.  name: what this rank opens, NULL: its CPU; all of one
+ * kind.  All of them open it and make the same calls, one input at a time (others of the
+ * same length and order may stand beside it); each has the whole input, and all numbers
+ * that come back.  Processors must be of one kind. */
+LIPSC_API lipsc_status lipsc_device_share(lipsc_ranks *ranks, const char *name, int threads,
                                           lipsc_device **out, lipsc_error *err);
 LIPSC_API void lipsc_device_close(lipsc_device *device);
 

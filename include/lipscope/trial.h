@@ -57,27 +57,39 @@ enum {
 };
 
 /* X(member, kind, part, shown, unit, what it says) */
-#define LIPSC_BENCH_LIST(X)                                                           \
-    X(n, COUNT, 0, 1, "tokens", "of a window")                                        \
-    X(mask, TEXT, 0, 1, "", "who sees whom")                                          \
-    X(dtype, TEXT, 0, 1, "", "precision of the products")                             \
-    X(threads, WHOLE, 0, 1, "", "that the products use")                              \
-    X(block, COUNT, 0, 1, "", "directions per product")                               \
-    X(batch, COUNT, 0, 1, "", "windows at once")                                      \
-    X(ms_per_pair, REAL, 0, 1, "ms", "of all of the block and of the batch")          \
-    X(gflops, REAL, 0, 1, "GFLOP/s", "useful work")                                   \
-    X(sgemm_gflops, REAL, 0, 1, "GFLOP/s", "of a 2048^3 sgemm with the same threads") \
-    X(fraction, REAL, 0, 1, "", "of sgemm")                                           \
-    X(peak_bytes, COUNT, 0, 1, "bytes", "beyond weights, input and vectors")          \
-    X(of_plain, REAL, LIPSC_BENCH_FEATURES, 1, "",                                    \
-      "time of the layer without bias and cap over that of this one, timed in turn")  \
-    X(ranks, COUNT, LIPSC_BENCH_RANKS, 1, "", "that share the rows")                  \
-    X(efficiency, REAL, LIPSC_BENCH_RANKS, 1, "",                                     \
-      "time of one process with the threads of all over that of the ranks")           \
-    X(latency_us, REAL, LIPSC_BENCH_RANKS, 0, "us", "of a gather of eight bytes")     \
-    X(link_gbytes, REAL, LIPSC_BENCH_RANKS, 0, "GB/s", "that come to a rank")         \
-    X(predicted_ms, REAL, LIPSC_BENCH_RANKS, 1, "ms",                                 \
-      "of a pair, by that process, latency and bytes (docs/scaling.md)")
+#define LIPSC_BENCH_LIST(X)                                                              \
+    X(n, COUNT, 0, 1, "tokens", "of a window")                                           \
+    X(mask, TEXT, 0, 1, "", "who sees whom")                                             \
+    X(dtype, TEXT, 0, 1, "", "precision of the products")                                \
+    X(threads, WHOLE, 0, 1, "", "that the products use")                                 \
+    X(block, COUNT, 0, 1, "", "directions per product")                                  \
+    X(batch, COUNT, 0, 1, "", "windows at once")                                         \
+    X(ms_per_pair, REAL, 0, 1, "ms", "of all of the block and of the batch")             \
+    X(gflops, REAL, 0, 1, "GFLOP/s", "useful work")                                      \
+    X(sgemm_gflops, REAL, 0, 1, "GFLOP/s", "of a 2048^3 sgemm with the same threads")    \
+    X(fraction, REAL, 0, 1, "", "of sgemm")                                              \
+    X(peak_bytes, COUNT, 0, 1, "bytes", "beyond weights, input and vectors")             \
+    X(of_plain, REAL, LIPSC_BENCH_FEATURES, 1, "",                                       \
+      "time of the layer without bias and cap over that of this one, timed in turn")     \
+    X(ranks, COUNT, LIPSC_BENCH_RANKS, 1, "", "that share the rows, or the cells")       \
+    X(work, TEXT, LIPSC_BENCH_RANKS, 1, "", "input: a pair of products; sweep: a study") \
+    X(cells, COUNT, LIPSC_BENCH_RANKS, 1, "", "of a sweep")                              \
+    X(ranks_ms, REAL, LIPSC_BENCH_RANKS, 1, "ms", "of the work, by the ranks")           \
+    X(threads_ms, REAL, LIPSC_BENCH_RANKS, 1, "ms",                                      \
+      "by one process with the threads of all ranks of its machine, in turn")            \
+    X(one_ms, REAL, LIPSC_BENCH_RANKS, 1, "ms",                                          \
+      "of a sweep, by one process with the threads of one rank")                         \
+    X(efficiency, REAL, LIPSC_BENCH_RANKS, 1, "",                                        \
+      "time of one process with the threads of all over that of the ranks")              \
+    X(token_us, REAL, LIPSC_BENCH_RANKS, 0, "us",                                        \
+      "of a token, when a rank is alone (docs/scaling.md)")                              \
+    X(meeting_ns, REAL, LIPSC_BENCH_RANKS, 0, "ns", "of a token with a token")           \
+    X(latency_us, REAL, LIPSC_BENCH_RANKS, 0, "us", "of a gather of eight bytes")        \
+    X(link_gbytes, REAL, LIPSC_BENCH_RANKS, 0, "GB/s",                                   \
+      "that come to a rank, to their place")                                             \
+    X(predicted_ms, REAL, LIPSC_BENCH_RANKS, 1, "ms",                                    \
+      "of the work, by these four, or of a sweep by one_ms")                             \
+    X(of_predicted, REAL, LIPSC_BENCH_RANKS, 1, "", "ranks_ms over predicted_ms")
 
 typedef struct {
     LIPSC_BENCH_LIST(LIPSC_FIELD_MEMBER)
@@ -89,6 +101,12 @@ LIPSC_API lipsc_fields lipsc_bench_fields(void);
  * both; medians are compared. */
 LIPSC_API lipsc_status lipsc_bench(const lipsc_bench_settings *set, lipsc_bench_row *out,
                                    lipsc_error *err);
+
+/* A small study of a built-in model by set->ranks, by one process with the threads of all
+ * and by one with those of one rank, in turn; reading the model is part of each.  All ranks
+ * call it, with what they share as set->device.  LIPSC_E_ARG: there is one rank. */
+LIPSC_API lipsc_status lipsc_bench_sweep(const lipsc_bench_settings *set,
+                                         lipsc_bench_row *out, lipsc_error *err);
 
 #ifdef __cplusplus
 }

@@ -51,7 +51,9 @@ static double normalise(size_t n, double *x) {
 /* y (cols) += M^T x, M (rows, cols) row-major, of the host */
 static void add_back(size_t rows, size_t cols, const double *M, const double *x,
                      double *y) {
-    (void)!lipsc_space_combine(lipsc_space_host(LIPSC_F64), cols, rows, M, 1, x, 1.0, y);
+    (void)!lipsc_space_combine(lipsc_space_host(LIPSC_F64), cols, rows,
+                               lipsc_host_view(rows * cols, M), 1, x, 1.0,
+                               lipsc_host_view(cols, y));
 }
 
 static const double *values_of(const joint *j, size_t h) {

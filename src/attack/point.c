@@ -79,7 +79,7 @@ typedef struct {
     lipsc_attn **attn;
     lipsc_linop *op;
     lipsc_svd_task *task;
-    void **start;
+    lipsc_buffer *start;
 } crowd;
 
 static void crowd_free(size_t count, crowd *c) {
@@ -107,14 +107,14 @@ static lipsc_status crowd_new(size_t count, crowd *c) {
 
 /* Memory of the device for one solve, and where it begins. */
 static lipsc_status prepare(const lipsc_view *view, size_t count, const lipsc_linop *op,
-                            lipsc_svd_task *task, void **start) {
+                            lipsc_svd_task *task, lipsc_buffer *start) {
     task->u = lipsc_space_alloc(op->space, count * op->m);
     task->v = lipsc_space_alloc(op->space, count * op->n);
-    if (!task->u || !task->v) return LIPSC_E_NOMEM;
+    if (!task->u.at || !task->v.at) return LIPSC_E_NOMEM;
     if (view->look != LIPSC_LOOK_NEAR) return LIPSC_OK;
     task->start = *start = lipsc_space_alloc(op->space, op->n);
-    return *start ? lipsc_space_upload(op->space, op->n, view->near, *start)
-                  : LIPSC_E_NOMEM;
+    return start->at ? lipsc_space_upload(op->space, op->n, view->near, *start)
+                     : LIPSC_E_NOMEM;
 }
 
 /* The operators at the views. */

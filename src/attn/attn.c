@@ -132,10 +132,13 @@ static lipsc_status open_states(size_t count, lipsc_attn *const *attn, lipsc_err
 }
 
 /* The state of a long input is made when it is first asked for: a solve may begin in
- * another precision, and two of them may not fit into a device's memory. */
+ * another precision, and two of them may not fit into a device's memory.  Vectors that
+ * ranks share need it: it says who has which rows. */
 static int waits(const lipsc_attn *attn) {
     const size_t half = lipsc_device_table(attn->device)->half;
-    return half && attn->dtype == LIPSC_F32 && attn->input.n >= LIPSC_LONG * half;
+    const int shared = lipsc_device_space(attn->device, attn->dtype)->split != NULL;
+    return half && !shared && attn->dtype == LIPSC_F32 &&
+           attn->input.n >= LIPSC_LONG * half;
 }
 
 static lipsc_status ready(lipsc_attn *attn) {
@@ -302,9 +305,18 @@ static size_t output_length(const lipsc_attn *attn) {
     return attn->input.n * lipsc_layer_width(&attn->layer);
 }
 
-static lipsc_status linop_apply(void *ctx, int trans, size_t k, const void *x, void *y) {
+/* Whether the vectors are the device's, in the right precision and all there. */
+static int fits(const lipsc_attn *attn, int trans, size_t k, lipsc_buffer x,
+                lipsc_buffer y) {
+    const lipsc_space *space = lipsc_device_space(attn->device, attn->dtype);
+    return lipsc_space_fits(space, trans ? y : x, k, input_length(attn)) &&
+           lipsc_space_fits(space, trans ? x : y, k, output_length(attn));
+}
+
+static lipsc_status linop_apply(void *ctx, int trans, size_t k, lipsc_buffer x,
+                                lipsc_buffer y) {
     lipsc_attn *attn = ctx;
-    const lipsc_status status = ready(attn);
+    const lipsc_status status = fits(attn, trans, k, x, y) ? ready(attn) : LIPSC_E_ARG;
     if (status) return status;
     return lipsc_device_table(attn->device)
         ->product(attn->device, attn->state, trans, k, x, y);
@@ -324,8 +336,9 @@ lipsc_status lipsc_attn_products(int trans, size_t count, const lipsc_product *p
     if (count > FEW && !(of_states = lipsc_alloc(count, sizeof *of_states)))
         return LIPSC_E_NOMEM;
     for (size_t i = 0; i < count && !status; i++) {
-        status = ready(product[i].of);
-        of_states[i] = product[i];
+        const lipsc_product *p = &product[i];
+        status = fits(p->of, trans, p->k, p->x, p->y) ? ready(p->of) : LIPSC_E_ARG;
+        of_states[i] = *p;
         of_states[i].of = ((const lipsc_attn *)product[i].of)->state;
     }
     if (!status) status = ops->products(device, trans, count, of_states);
@@ -360,14 +373,20 @@ lipsc_op lipsc_attn_op(lipsc_attn *attn) {
         .m = output_length(attn), .n = input_length(attn), .apply = op_apply, .ctx = attn};
 }
 
+lipsc_status lipsc_attn_output_to(lipsc_attn *attn, lipsc_buffer y) {
+    const lipsc_device_ops *ops = lipsc_device_table(attn->device);
+    if (!ops->output) return LIPSC_E_BACKEND;
+    const lipsc_status status = ready(attn);
+    return status ? status : ops->output(attn->device, attn->state, y);
+}
+
 lipsc_status lipsc_attn_output(lipsc_attn *attn, double *y) {
     if (!attn || !y) return LIPSC_E_ARG;
-    const lipsc_device_ops *ops = lipsc_device_table(attn->device);
-    lipsc_status status = ops->output ? ready(attn) : LIPSC_OK;
-    if (status) return status;
-    if (ops->output) return ops->output(attn->device, attn->state, y);
+    if (lipsc_device_table(attn->device)->output)
+        return lipsc_attn_output_to(attn, lipsc_host_view(output_length(attn), y));
     lipsc_attn own;
-    status = lipsc_attn_as(attn, attn->dtype, lipsc_device_cpu(attn->device), &own);
+    lipsc_status status =
+        lipsc_attn_as(attn, attn->dtype, lipsc_device_cpu(attn->device), &own);
     if (!status) status = lipsc_attn_output(&own, y);
     lipsc_attn_close(&own);
     return status;

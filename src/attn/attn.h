@@ -127,6 +127,10 @@ lipsc_status lipsc_mask_ranges(const lipsc_layer *layer, const lipsc_input *inpu
                                size_t *order, size_t *lo, size_t *hi, int *identity);
 
 /* J as an operator on device vectors; valid as long as attn. */
+/* lipsc_attn_output into memory of the handle's device, in either precision, or of the host
+ * in doubles. */
+lipsc_status lipsc_attn_output_to(lipsc_attn *attn, lipsc_buffer y);
+
 lipsc_linop lipsc_attn_linop(lipsc_attn *attn);
 
 /* ---- The gradient of sigma: docs/maths.md 7.4 ---- */

@@ -35,8 +35,8 @@ static lipsc_status add_root_weights(lipsc_attn *attn, const double *u, const do
 /* ---- On the device ------------------------------------------------------------------ */
 
 static void let_go(const lipsc_space *space, const lipsc_gradient_product *p) {
-    lipsc_space_release(space, (void *)(uintptr_t)p->u);
-    lipsc_space_release(space, (void *)(uintptr_t)p->v);
+    lipsc_space_release(space, p->u);
+    lipsc_space_release(space, p->v);
     lipsc_space_release(space, p->grad);
     lipsc_space_release(space, p->grad_score);
 }
@@ -50,15 +50,14 @@ static lipsc_status bring(const lipsc_space *space, const lipsc_gradient_task *t
     if (!lipsc_mul_size(t->k, output_length(t->attn), &from) ||
         !lipsc_mul_size(t->k, input_length(t->attn), &to))
         return LIPSC_E_RANGE;
-    void *u = lipsc_space_alloc(space, from), *v = lipsc_space_alloc(space, to);
-    p->u = u;
-    p->v = v;
+    p->u = lipsc_space_alloc(space, from);
+    p->v = lipsc_space_alloc(space, to);
     p->grad = lipsc_space_alloc(space, to);
     if (t->grad_log_weight) p->grad_score = lipsc_space_alloc(space, t->k * n);
-    if (!u || !v || !p->grad || (t->grad_log_weight && !p->grad_score))
+    if (!p->u.at || !p->v.at || !p->grad.at || (t->grad_log_weight && !p->grad_score.at))
         return LIPSC_E_NOMEM;
-    const lipsc_status status = lipsc_space_upload(space, from, t->u, u);
-    return status ? status : lipsc_space_upload(space, to, t->v, v);
+    const lipsc_status status = lipsc_space_upload(space, from, t->u, p->u);
+    return status ? status : lipsc_space_upload(space, to, t->v, p->v);
 }
 
 static lipsc_status take(const lipsc_space *space, const lipsc_gradient_product *p,

@@ -7,18 +7,21 @@
 #include <string.h>
 
 static const lipsc_space *shared_space(const lipsc_attn *attn) {
-    const lipsc_space *space = lipsc_device_space(attn->device, LIPSC_F64);
+    const lipsc_space *space =
+        lipsc_space_kept(lipsc_device_space(attn->device, LIPSC_F64));
     return space->split && attn->rows.own_X ? space : NULL;
 }
 
 lipsc_status lipsc_attn_share_tokens(lipsc_attn *attn) {
-    const lipsc_space *space = lipsc_device_space(attn->device, LIPSC_F64);
+    const lipsc_space *space =
+        lipsc_space_kept(lipsc_device_space(attn->device, LIPSC_F64));
     const size_t count = attn->input.n * attn->layer.d;
     if (!space->split || attn->rows.own_X) return LIPSC_OK;
     attn->own_tokens = lipsc_alloc(lipsc_space_here(space, count), sizeof(double));
     if (!attn->own_tokens) return LIPSC_E_NOMEM;
     attn->rows.own_X = attn->own_tokens;
-    return lipsc_space_upload(space, count, attn->input.X, attn->own_tokens);
+    return lipsc_space_upload(space, count, attn->input.X,
+                              lipsc_space_view(space, count, attn->own_tokens));
 }
 
 void lipsc_attn_forget_tokens(lipsc_attn *attn) {
@@ -40,7 +43,8 @@ static lipsc_status shared_lengths(const lipsc_attn *attn, const lipsc_space *sp
     if (!here) return LIPSC_E_NOMEM;
     for (size_t r = 0; r < own; r++)
         here[r] = lipsc_safe_length(d, attn->rows.own_X + r * d);
-    const lipsc_status status = lipsc_space_download(space, n, here, all);
+    const lipsc_status status =
+        lipsc_space_download(space, n, lipsc_space_view(space, n, here), all);
     for (size_t i = 0; i < n && !status; i++) lengths[i] = all[token_at(attn, i)];
     lipsc_release(here);
     return status;
@@ -63,7 +67,9 @@ lipsc_status lipsc_attn_whole_tokens(const lipsc_attn *attn, double **out) {
     double *all = lipsc_alloc(n * d, sizeof *all), *X = all;
     if (attn->rows.order) X = lipsc_alloc(n * d, sizeof *X);
     lipsc_status status = all && X ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) status = lipsc_space_download(space, n * d, attn->rows.own_X, all);
+    if (!status)
+        status = lipsc_space_download(
+            space, n * d, lipsc_space_view(space, n * d, attn->rows.own_X), all);
     for (size_t i = 0; i < n && X != all && !status; i++)
         memcpy(X + i * d, all + attn->rows.order[i] * d, d * sizeof *X);
     if (X != all) lipsc_release(all);

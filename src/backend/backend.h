@@ -5,9 +5,11 @@
  * caller's back: whoever computes is given the device, and NULL is the CPU with the threads
  * that OpenMP gives.
  *
- * Pointers to device memory are never followed by the host: what is there comes and goes by
- * upload and download (linalg/space.h).  Every operation returns a status.  One that is
- * only queued may fail late: the device then fails in every call that follows. */
+ * Device memory is passed in buffers, which say whose it is, of which type and how long,
+ * and are never looked into by the host: what is there comes and goes by upload and
+ * download (linalg/space.h).  An operation refuses buffers that do not fit.  Every one
+ * returns a status.  One that is only queued may fail late: the device then fails in every
+ * call that follows. */
 #ifndef LIPSC_BACKEND_BACKEND_H
 #define LIPSC_BACKEND_BACKEND_H
 
@@ -52,28 +54,31 @@ typedef enum {
     LIPSC_ACT_SIGMOID
 } lipsc_activation;
 
-/* Maps that act on each token alone, in one precision.  Arrays are device memory;
+/* Maps that act on each token alone, in one precision;
  * directions are blocks of n rows, so row i of a direction belongs to token i mod n. */
 typedef struct lipsc_rowwise {
-    /* y (n, d) = gain * sqrt(d) z + bias (NULL: none), z = (x - mean) / r with
+    /* y (n, d) = gain * sqrt(d) z + bias (nowhere: none), z = (x - mean) / r with
      * r = sqrt(|x - mean|^2 + d eps); without centre the mean is left in.
      * z (n, d) and over (n) = sqrt(d) / r are what the derivative needs. */
     lipsc_status (*norm)(const lipsc_device *device, size_t n, size_t d, int centre,
-                         double eps, const void *gain, const void *bias, const void *x,
-                         void *y, void *z, void *over);
+                         double eps, lipsc_buffer gain, lipsc_buffer bias, lipsc_buffer x,
+                         lipsc_buffer y, lipsc_buffer z, lipsc_buffer over);
     /* y = over gain * (Pi - z z^T) x, or with trans y = over (Pi - z z^T) (gain * x);
      * Pi removes the mean with centre.  x (rows, d) may be y. */
     lipsc_status (*norm_derivative)(const lipsc_device *device, size_t rows, size_t n,
-                                    size_t d, int centre, const void *gain, const void *z,
-                                    const void *over, int trans, const void *x, void *y);
+                                    size_t d, int centre, lipsc_buffer gain, lipsc_buffer z,
+                                    lipsc_buffer over, int trans, lipsc_buffer x,
+                                    lipsc_buffer y);
     /* y = a(x) and slope = a'(x); y may be x */
     lipsc_status (*activation)(const lipsc_device *device, lipsc_activation kind,
-                               size_t count, const void *x, void *y, void *slope);
+                               size_t count, lipsc_buffer x, lipsc_buffer y,
+                               lipsc_buffer slope);
     /* y[e] = (add ? y[e] : 0) + factor[e mod period] x[e]; x may be y */
     lipsc_status (*multiply)(const lipsc_device *device, size_t count, size_t period,
-                             const void *factor, const void *x, int add, void *y);
+                             lipsc_buffer factor, lipsc_buffer x, int add, lipsc_buffer y);
     /* y += x */
-    lipsc_status (*add)(const lipsc_device *device, size_t count, const void *x, void *y);
+    lipsc_status (*add)(const lipsc_device *device, size_t count, lipsc_buffer x,
+                        lipsc_buffer y);
 } lipsc_rowwise;
 
 /* Products that are good to about 1e-3, of vectors in f32: a precision among devices only.
@@ -84,9 +89,41 @@ typedef struct lipsc_rowwise {
 typedef struct {
     void *of;
     size_t k;
-    const void *u, *v;
-    void *grad, *grad_score; /* grad_score: of all or of none */
+    lipsc_buffer u, v;
+    lipsc_buffer grad, grad_score; /* grad_score: of all, or LIPSC_NOWHERE for all */
 } lipsc_gradient_product;
+
+/* An input whose rows several ranks share, as the device of one of them is told.  The calls
+ * wait for each other: every rank makes them, in the same order.  Memory is the host's. */
+typedef struct {
+    size_t n, own, ranks, rank; /* all rows, those that are here; this one's number     */
+    const size_t (*block)[4];   /* of each rank: rows block[0] .. block[1]-1, then block[2]
+                                 * .. block[3]-1                                        */
+    void *ctx;
+    /* all (n): own rows of everybody, of so many bytes each, one rank after the other */
+    lipsc_status (*gather)(void *ctx, size_t row, const void *own, void *all);
+    /* all (n), in that order, to whose they are; parts (ranks, own): what came from each */
+    lipsc_status (*exchange)(void *ctx, size_t row, const void *all, void *parts);
+    double (*largest)(void *ctx, double own);
+    /* what failed on any rank has failed on all */
+    lipsc_status (*agree)(void *ctx, lipsc_status own, lipsc_error *err);
+} lipsc_share;
+
+/* What a device does with the rows of one rank: input_new, product, ... of such an input,
+ * whose vectors are its own rows; ranks own it together, and make the same calls. */
+typedef struct {
+    lipsc_status (*make)(const lipsc_device *device, const void *weights,
+                         const lipsc_rows *rows, const lipsc_share *share, void **part,
+                         lipsc_error *err); /* fails on all ranks or on none */
+    void (*free)(const lipsc_device *device, void *part);
+    lipsc_status (*product)(const lipsc_device *device, void *part, int trans, size_t k,
+                            lipsc_buffer x, lipsc_buffer y);
+    size_t (*bytes)(const lipsc_device *device, const void *part);
+    /* of own rows */
+    lipsc_status (*projections)(const lipsc_device *device, const void *part, size_t head,
+                                double *q, double *key, double *z, double *q_over,
+                                double *k_over);
+} lipsc_part_ops;
 
 /* What a kind of device can do.  device is never NULL but for the CPU. */
 typedef struct {
@@ -127,7 +164,7 @@ typedef struct {
 
     /* y = J x (trans 0) or J^T x (trans 1), k vectors */
     lipsc_status (*product)(const lipsc_device *device, void *input, int trans, size_t k,
-                            const void *x, void *y);
+                            lipsc_buffer x, lipsc_buffer y);
 
     /* bytes that products need beyond weights, input and vectors */
     size_t (*bytes)(const lipsc_device *device, const void *input);
@@ -151,6 +188,12 @@ typedef struct {
      */
     lipsc_status (*link)(const lipsc_device *device, double *latency, double *byte);
 
+    /* The device of this one of the ranks that share it; NULL: nobody does. */
+    const lipsc_device *(*own)(const lipsc_device *device);
+
+    /* What it does where ranks share an input; NULL: it cannot. */
+    const lipsc_part_ops *part;
+
     /* Why an operation failed that had no place for a sentence; NULL: none has. */
     const char *(*failure)(const lipsc_device *device);
 
@@ -166,9 +209,10 @@ typedef struct {
 
     /* Gradients of <u, J(X) v> for k pairs held fixed, in the caller's order like the
      * vectors of product: in X, grad (n, d), and in the log weight that the scores of key j
-     * share, grad_score (n) or NULL.  In f64 only where f32 is coarse. */
+     * share, grad_score (n) or nowhere.  In f64 only where f32 is coarse. */
     lipsc_status (*gradient)(const lipsc_device *device, void *input, size_t k,
-                             const void *u, const void *v, void *grad, void *grad_score);
+                             lipsc_buffer u, lipsc_buffer v, lipsc_buffer grad,
+                             lipsc_buffer grad_score);
     /* The same for several inputs of one batch, each of them once; what is found for one
      * does not depend on the others, to the last bit.  NULL: one after the other. */
     lipsc_status (*gradients)(const lipsc_device *device, size_t count,
@@ -187,8 +231,9 @@ typedef struct {
     lipsc_status (*spread)(const lipsc_device *device, void *input, double *entropy,
                            double *columns);
 
-    /* f(X) with biases, (n, width), host memory */
-    lipsc_status (*output)(const lipsc_device *device, void *input, double *y);
+    /* f(X) with biases, (n, width), in the device's memory in either precision, or, for
+     * who asks for them, doubles of the host (lipsc_host_view) */
+    lipsc_status (*output)(const lipsc_device *device, void *input, lipsc_buffer y);
 
     /* What stands around attention in a model: all four or none.
      *
@@ -200,7 +245,8 @@ typedef struct {
     void (*linear_free)(const lipsc_device *device, void *linear); /* NULL is fine */
     /* y (rows, out) = x (rows, in) W^T, or y += with add; bias nonzero adds the bias */
     lipsc_status (*linear_apply)(const lipsc_device *device, const void *linear,
-                                 size_t rows, const void *x, int bias, int add, void *y);
+                                 size_t rows, lipsc_buffer x, int bias, int add,
+                                 lipsc_buffer y);
     const lipsc_rowwise *(*rowwise)(lipsc_dtype dtype);
 } lipsc_device_ops;
 
@@ -273,12 +319,14 @@ int lipsc_device_useful_threads(const lipsc_device *device, const lipsc_layer *l
 
 LIPSC_CHECKED lipsc_status lipsc_linear_apply(const lipsc_device *device,
                                               const void *linear, size_t rows,
-                                              const void *x, int bias, int add, void *y) {
+                                              lipsc_buffer x, int bias, int add,
+                                              lipsc_buffer y) {
     return lipsc_device_table(device)->linear_apply(device, linear, rows, x, bias, add, y);
 }
 
 /* ---- Kinds of devices --------------------------------------------------------------- */
 
 extern const lipsc_device_ops lipsc_cpu_ops;
+extern const lipsc_part_ops lipsc_cpu_parts; /* ranks/part.c */
 
 #endif

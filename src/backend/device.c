@@ -94,7 +94,6 @@ lipsc_status lipsc_device_open(const char *name, int threads, lipsc_device **out
     lipsc_device *device = lipsc_alloc_zero(1, sizeof *device);
     if (!device) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a device");
     device->threads = threads;
-    device->home = device;
     snprintf(device->name, sizeof device->name, "%s", name);
     const lipsc_status status = kinds[kind].open(index, threads, device, err);
     device->chooses = choose;
@@ -120,7 +119,6 @@ void lipsc_device_choose(lipsc_device *device, double operations) {
     if (operations < worth_seconds() * of_a_thread * lipsc_device_threads(device)) return;
     const int threads = device->threads;
     if (lipsc_cuda_open(0, threads, device, NULL)) return;
-    device->home = device;
     device->chosen = 1;
     snprintf(device->name, sizeof device->name, "cuda");
 }
@@ -163,11 +161,13 @@ void lipsc_device_fill(lipsc_device *device, const lipsc_device_ops *ops,
                        const lipsc_space_ops *space, void *state, int threads) {
     device->ops = ops;
     device->state = state;
+    device->home = device;
     device->cpu = lipsc_cpu_of(threads);
     for (int t = 0; t < 2; t++)
         device->space[t] =
             (lipsc_space){.ops = space,
                           .device = device,
+                          .home = device,
                           .dtype = (lipsc_dtype)t,
                           .room = ops->room,
                           .item = t == LIPSC_F32 ? sizeof(float) : sizeof(double)};

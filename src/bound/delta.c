@@ -254,7 +254,7 @@ static lipsc_status widen(const lipsc_head_facts *f, const double *M, size_t ran
                              .eps = DBL_EPSILON,
                              .len = f->d,
                              .j = rank,
-                             .q = w->basis,
+                             .q = lipsc_host_view(2 * f->k * f->d, w->basis),
                              .k = f->k,
                              .known = rank,
                              .scale = &largest,
@@ -296,13 +296,15 @@ static lipsc_status outside(const narrow *w, size_t d, double *e) {
     double *along = lipsc_alloc(rank, sizeof *along);
     if (!along) return LIPSC_E_NOMEM;
     const lipsc_space *space = lipsc_space_host(LIPSC_F64);
+    const lipsc_buffer basis = lipsc_host_view(rank * d, w->basis);
+    const lipsc_buffer vector = lipsc_host_view(d, e);
     lipsc_status status = LIPSC_OK;
     for (size_t c = 0; c < d; c++) e[c] = lipsc_rng_normal(19, c);
     for (int pass = 0; !status && pass < 3; pass++) {
-        status = lipsc_space_gram(space, d, rank, w->basis, 1, e, along);
+        status = lipsc_space_gram(space, d, rank, basis, 1, vector, along);
         for (size_t r = 0; r < rank; r++) along[r] = -along[r];
         if (!status)
-            status = lipsc_space_combine(space, d, rank, w->basis, 1, along, 1.0, e);
+            status = lipsc_space_combine(space, d, rank, basis, 1, along, 1.0, vector);
         const double size = lipsc_length(d, e);
         for (size_t c = 0; c < d; c++) e[c] /= size;
     }
@@ -324,8 +326,9 @@ static lipsc_status search_narrow(const lipsc_head_facts *f, double R, int spher
     if (!status) {
         const double rest = R * R - lipsc_dot(rank, y, y);
         for (size_t c = 0; c < f->d; c++) x[c] *= rest > 0.0 ? sqrt(rest) : 0.0;
-        status = lipsc_space_combine(lipsc_space_host(LIPSC_F64), f->d, rank, w.basis, 1, y,
-                                     1.0, x);
+        status = lipsc_space_combine(lipsc_space_host(LIPSC_F64), f->d, rank,
+                                     lipsc_host_view(rank * f->d, w.basis), 1, y, 1.0,
+                                     lipsc_host_view(f->d, x));
     }
     lipsc_release(y);
     narrow_free(&w);

@@ -13,7 +13,9 @@
 /* y (cols) = M^T x */
 static void multiply_back(size_t rows, size_t cols, const double *M, const double *x,
                           double *y) {
-    (void)!lipsc_space_combine(lipsc_space_host(LIPSC_F64), cols, rows, M, 1, x, 0.0, y);
+    (void)!lipsc_space_combine(lipsc_space_host(LIPSC_F64), cols, rows,
+                               lipsc_host_view(rows * cols, M), 1, x, 0.0,
+                               lipsc_host_view(cols, y));
 }
 
 void lipsc_head_facts_score(const lipsc_head_facts *f, int bias, const double *x,

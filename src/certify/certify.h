@@ -65,17 +65,17 @@ size_t lipsc_certify_length(const lipsc_certifier *c, int trans, int image);
 /* y = J x or J^T x for k vectors, *square (or NULL) the sum of its squares, whose relative
  * error is that of one rounding per element; LIPSC_E_STOPPED when asked to stop,
  * LIPSC_E_NONFIN. */
-lipsc_status lipsc_certify_apply(lipsc_certifier *c, int trans, size_t k, const void *x,
-                                 void *y, double *square);
+lipsc_status lipsc_certify_apply(lipsc_certifier *c, int trans, size_t k, lipsc_buffer x,
+                                 lipsc_buffer y, double *square);
 /* k vectors of length len, and the sum of their squares as above. */
 lipsc_status lipsc_certify_vectors(const lipsc_certifier *c, size_t len, size_t k,
-                                   void **out);
+                                   lipsc_buffer *out);
 lipsc_status lipsc_certify_square(const lipsc_certifier *c, size_t len, size_t k,
-                                  const void *x, double *square);
+                                  lipsc_buffer x, double *square);
 /* Unit vectors of the shorter side, any LIPSC_CERTIFY_BLOCK that follow each other: one
  * array, of which they are a view. */
-lipsc_status lipsc_units_new(const lipsc_certifier *c, void **units);
-const void *lipsc_units_from(const lipsc_certifier *c, const void *units, size_t first);
+lipsc_status lipsc_units_new(const lipsc_certifier *c, lipsc_buffer *units);
+lipsc_buffer lipsc_units_from(const lipsc_certifier *c, lipsc_buffer units, size_t first);
 /* Tells how much of the work that was announced is done. */
 void lipsc_certify_tell(lipsc_certifier *c, double done);
 /* of host numbers; relative error: count roundings */
@@ -107,7 +107,8 @@ double lipsc_moments_bound(const lipsc_moments *moments);
 typedef struct {
     size_t k;
     const lipsc_space *space;
-    void *V, *W, *R; /* (n, k), (m, k) = J V, (n, k) = J^T W - V (W^T W); column-major    */
+    lipsc_buffer V, W,
+        R;           /* (n, k), (m, k) = J V, (n, k) = J^T W - V (W^T W); column-major    */
     double W_square; /* sum of squares of W                                              */
     double defect;   /* above |V^T V - I|                                              */
     double size;     /* above |V|_F                                                    */

@@ -20,7 +20,8 @@ static const double smallest_value = 1e-6; /* of the largest: below, a vector is
 /* ---- The vectors ------------------------------------------------------------------- */
 
 /* A stop is told apart by whoever asked. */
-static lipsc_status apply_scaled(void *ctx, int trans, size_t k, const void *x, void *y) {
+static lipsc_status apply_scaled(void *ctx, int trans, size_t k, lipsc_buffer x,
+                                 lipsc_buffer y) {
     const lipsc_status status = lipsc_certify_apply(ctx, trans, k, x, y, NULL);
     return status == LIPSC_E_STOPPED ? LIPSC_E_CALLBACK : status;
 }
@@ -44,7 +45,8 @@ static lipsc_status solve(lipsc_certifier *c, size_t k, lipsc_ritz *out) {
     set.seed = c->set->seed;
     set.tol = lipsc_min(1e-2, 0.3 * sqrt(c->set->eps));
     set.max_products = 200 + 20 * (long)k;
-    lipsc_status status = lipsc_svd_linop(&op, &set, out->value, NULL, out->V, NULL);
+    lipsc_status status =
+        lipsc_svd_linop(&op, &set, out->value, LIPSC_NOWHERE, out->V, NULL);
     if (status == LIPSC_E_NOCONV) status = LIPSC_OK;
     if (status == LIPSC_E_CALLBACK && c->set->stop && c->set->stop(c->set->ctx))
         status = LIPSC_E_STOPPED;
@@ -87,9 +89,9 @@ lipsc_status lipsc_ritz_find(lipsc_certifier *c, size_t k, lipsc_ritz *out,
 }
 
 void lipsc_ritz_free(lipsc_ritz *ritz) {
-    void *const all[] = {ritz->V, ritz->W, ritz->R};
+    const lipsc_buffer all[] = {ritz->V, ritz->W, ritz->R};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]) lipsc_space_release(ritz->space, all[i]);
+        lipsc_space_release(ritz->space, all[i]);
     lipsc_release(ritz->value);
     *ritz = (lipsc_ritz){0};
 }
@@ -119,8 +121,8 @@ lipsc_status lipsc_ritz_powers(lipsc_certifier *c, int power, double norm,
     const size_t m = c->op->m, n = c->op->n, k = ritz->k, roundings = (m + n) * k;
     const size_t longest = m > n ? m : n;
     if (power < 2) power = 2; /* R is needed in any case */
-    void *room[2] = {NULL, NULL};
-    const void *x = ritz->W;
+    lipsc_buffer room[2] = {LIPSC_NOWHERE, LIPSC_NOWHERE};
+    lipsc_buffer x = ritz->W;
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; i < 2 && !status; i++)
         status = lipsc_certify_vectors(c, longest, k, &room[i]);
@@ -128,7 +130,7 @@ lipsc_status lipsc_ritz_powers(lipsc_certifier *c, int power, double norm,
     double error = ritz->W_error = lipsc_up(c->eta * ritz->size, 4);
     ritz->powers = 0;
     for (int p = 1; p <= power && !status; p++) {
-        void *y = room[p & 1];
+        const lipsc_buffer y = room[p & 1];
         double square;
         ritz->kept[p] =
             lipsc_max(0.0, lipsc_down((lipsc_down(size, 2 * roundings + 16) - error) /
@@ -146,15 +148,15 @@ lipsc_status lipsc_ritz_powers(lipsc_certifier *c, int power, double norm,
         }
         x = y;
     }
-    for (size_t i = 0; i < 2; i++)
-        if (room[i]) lipsc_space_release(ritz->space, room[i]);
+    for (size_t i = 0; i < 2; i++) lipsc_space_release(ritz->space, room[i]);
     return status;
 }
 
 /* ---- What may be expected ---------------------------------------------------------- */
 
 /* Random vectors less what V holds of them. */
-static lipsc_status draw_rest(const lipsc_certifier *c, const lipsc_ritz *ritz, void *x) {
+static lipsc_status draw_rest(const lipsc_certifier *c, const lipsc_ritz *ritz,
+                              lipsc_buffer x) {
     const lipsc_space *space = c->op->space;
     const size_t n = c->op->n, k = ritz->k;
     double *part = lipsc_alloc(k, PROBES * sizeof *part);
@@ -171,7 +173,7 @@ static lipsc_status draw_rest(const lipsc_certifier *c, const lipsc_ritz *ritz, 
 lipsc_status lipsc_ritz_rest(lipsc_certifier *c, const lipsc_ritz *ritz, int power,
                              double *estimate) {
     const size_t longest = c->op->m > c->op->n ? c->op->m : c->op->n;
-    void *room[2] = {NULL, NULL};
+    lipsc_buffer room[2] = {LIPSC_NOWHERE, LIPSC_NOWHERE};
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; i < 2 && !status; i++)
         status = lipsc_certify_vectors(c, longest, PROBES, &room[i]);

@@ -25,7 +25,7 @@ size_t lipsc_dense_proof_bytes(const lipsc_certifier *c) {
 
 /* Columns of A = J or J^T, rows x side.  Half of the announced work, a little more. */
 static lipsc_status assemble(lipsc_certifier *c, size_t rows, double *A) {
-    void *units = NULL, *y = NULL;
+    lipsc_buffer units = LIPSC_NOWHERE, y = LIPSC_NOWHERE;
     lipsc_status status = lipsc_units_new(c, &units);
     if (!status) status = lipsc_certify_vectors(c, rows, LIPSC_CERTIFY_BLOCK, &y);
     for (size_t first = 0; first < c->side && !status; first += LIPSC_CERTIFY_BLOCK) {

@@ -10,8 +10,8 @@
 #include "core/extreme.h"
 
 /* The squares of x_1 .. x_power for the k vectors x, added to square.  room: two blocks */
-static lipsc_status add_block(lipsc_certifier *c, int power, size_t k, const void *x,
-                              void *const room[2], double *square) {
+static lipsc_status add_block(lipsc_certifier *c, int power, size_t k, lipsc_buffer x,
+                              const lipsc_buffer room[2], double *square) {
     lipsc_status status = LIPSC_OK;
     for (int p = 1; p <= power && !status; p++) {
         double sum;
@@ -38,7 +38,7 @@ static void bound_roots(const lipsc_certifier *c, int power, const double *squar
 lipsc_status lipsc_moments_find(lipsc_certifier *c, int power, lipsc_moments *out) {
     const size_t longest = c->op->m > c->op->n ? c->op->m : c->op->n;
     double square[LIPSC_MOST_POWER + 1] = {0};
-    void *units = NULL, *room[2] = {NULL, NULL};
+    lipsc_buffer units = LIPSC_NOWHERE, room[2] = {LIPSC_NOWHERE, LIPSC_NOWHERE};
     lipsc_status status = lipsc_units_new(c, &units);
     for (int p = 0; p <= LIPSC_MOST_POWER; p++) out->root[p] = INFINITY;
     for (size_t i = 0; i < 2 && !status; i++)

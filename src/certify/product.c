@@ -12,21 +12,21 @@ size_t lipsc_certify_length(const lipsc_certifier *c, int trans, int image) {
 }
 
 lipsc_status lipsc_certify_vectors(const lipsc_certifier *c, size_t len, size_t k,
-                                   void **out) {
+                                   lipsc_buffer *out) {
     size_t elements;
-    *out = NULL;
+    *out = LIPSC_NOWHERE;
     if (!lipsc_mul_size(len, k, &elements)) return LIPSC_E_RANGE;
     *out = lipsc_space_alloc(c->op->space, elements);
-    return *out ? LIPSC_OK : LIPSC_E_NOMEM;
+    return out->at ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
 lipsc_status lipsc_certify_square(const lipsc_certifier *c, size_t len, size_t k,
-                                  const void *x, double *square) {
+                                  lipsc_buffer x, double *square) {
     return lipsc_space_gram(c->op->space, len * k, 1, x, 1, x, square);
 }
 
-lipsc_status lipsc_certify_apply(lipsc_certifier *c, int trans, size_t k, const void *x,
-                                 void *y, double *square) {
+lipsc_status lipsc_certify_apply(lipsc_certifier *c, int trans, size_t k, lipsc_buffer x,
+                                 lipsc_buffer y, double *square) {
     const size_t len = lipsc_certify_length(c, trans, 1);
     const double start = lipsc_seconds();
     double sum = NAN;
@@ -43,7 +43,7 @@ lipsc_status lipsc_certify_apply(lipsc_certifier *c, int trans, size_t k, const 
 
 /* With ones `side + 1` apart, beginning `first` elements before the first of them shows the
  * unit vectors first, first + 1, ... */
-lipsc_status lipsc_units_new(const lipsc_certifier *c, void **units) {
+lipsc_status lipsc_units_new(const lipsc_certifier *c, lipsc_buffer *units) {
     const size_t side = c->side;
     size_t elements;
     if (!lipsc_mul_size(LIPSC_CERTIFY_BLOCK + 1, side, &elements)) return LIPSC_E_RANGE;
@@ -58,7 +58,7 @@ lipsc_status lipsc_units_new(const lipsc_certifier *c, void **units) {
     return status;
 }
 
-const void *lipsc_units_from(const lipsc_certifier *c, const void *units, size_t first) {
+lipsc_buffer lipsc_units_from(const lipsc_certifier *c, lipsc_buffer units, size_t first) {
     return lipsc_space_at(c->op->space, units, c->side - first);
 }
 

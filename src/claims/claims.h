@@ -128,6 +128,8 @@ void claims_pass(claims_work *r, const char *id, const char *reason, ...) CLAIMS
 int claims_known(claims_work *r, const char *name);
 /* A row that is no line, such as a cell of a table; takes over row. */
 void claims_store(claims_work *r, const char *key, json_t *row);
+/* One input in the ball; upper_paper may be NAN: none. */
+void claims_store_worst(claims_work *r, const char *key, const lipsc_claim_worst *of);
 void claims_fail(claims_work *r, lipsc_status status, const lipsc_error *err);
 int claims_stopped(claims_work *r); /* failed or interrupted: leave */
 /* What is worked on. */

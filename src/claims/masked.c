@@ -34,17 +34,16 @@ void claims_outlier_first(claims_work *r) {
                 claims_lower(&sharpest, claims_ball_bound(&s, bounds[b], lengths[j], R, 1));
             claims_raise(&below, sigma / sharpest);
             snprintf(key, sizeof key, "masked, outlier first: a=%g n=%zu", a, lengths[j]);
-            json_t *row = json_object();
-            json_object_set_new(row, "experiment",
-                                json_string("masked, outlier first, A = -1"));
-            json_object_set_new(row, "n", json_integer((json_int_t)lengths[j]));
-            json_object_set_new(row, "radius", json_real(R));
-            json_object_set_new(row, "domain", json_string("ball"));
-            json_object_set_new(row, "mask", json_string("causal"));
-            json_object_set_new(row, "sigma", lipsc_json_real(sigma));
-            json_object_set_new(row, "best_construction", lipsc_json_real(promised));
-            json_object_set_new(row, "upper", lipsc_json_real(sharpest));
-            claims_store(r, key, row);
+            claims_store_worst(
+                r, key,
+                &(lipsc_claim_worst){.experiment = "masked, outlier first, A = -1",
+                                     .mask = "causal",
+                                     .radius = R,
+                                     .n = lengths[j],
+                                     .sigma = sigma,
+                                     .best_construction = promised,
+                                     .upper = sharpest,
+                                     .upper_paper = NAN});
         }
         claims_small_free(&s);
     }

@@ -1,4 +1,5 @@
 /* results.c - the run file of claims to lines, curves and worst cases. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "claims/claims.h"
@@ -23,6 +24,13 @@ FIELDS(lipsc_claim_fit_fields, LIPSC_CLAIM_FIT_LIST)
 #define record lipsc_claim_worst
 FIELDS(lipsc_claim_worst_fields, LIPSC_CLAIM_WORST_LIST)
 #undef record
+
+void claims_store_worst(claims_work *r, const char *key, const lipsc_claim_worst *of) {
+    json_t *row = lipsc_fields_json(lipsc_claim_worst_fields(), of, 0);
+    json_object_set_new(row, "domain", json_string("ball"));
+    if (isnan(of->upper_paper)) json_object_del(row, "upper_paper");
+    claims_store(r, key, row);
+}
 
 /* ---- Laws ---------------------------------------------------------------------------- */
 

@@ -32,17 +32,15 @@ static double take(claims_work *r, const char *experiment, const claims_small *s
     const double paper = claims_ball_bound(s, "paper-finite-n", n, R, 0);
     char key[128];
     snprintf(key, sizeof key, "%s: n=%zu", experiment, n);
-    json_t *row = json_object();
-    json_object_set_new(row, "experiment", json_string(experiment));
-    json_object_set_new(row, "n", json_integer((json_int_t)n));
-    json_object_set_new(row, "radius", json_real(R));
-    json_object_set_new(row, "domain", json_string("ball"));
-    json_object_set_new(row, "mask", json_string("none"));
-    json_object_set_new(row, "sigma", lipsc_json_real(sigma));
-    json_object_set_new(row, "best_construction", lipsc_json_real(promised));
-    json_object_set_new(row, "upper", lipsc_json_real(upper));
-    json_object_set_new(row, "upper_paper", lipsc_json_real(paper));
-    claims_store(r, key, row);
+    claims_store_worst(r, key,
+                       &(lipsc_claim_worst){.experiment = experiment,
+                                            .mask = "none",
+                                            .radius = R,
+                                            .n = n,
+                                            .sigma = sigma,
+                                            .best_construction = promised,
+                                            .upper = upper,
+                                            .upper_paper = paper});
     claims_lower(&all->least, sigma / promised);
     claims_raise(&all->most, sigma / upper);
     claims_raise(&all->paper, sigma / paper);

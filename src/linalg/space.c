@@ -3,8 +3,25 @@
 
 #include "core/mem.h"
 
+lipsc_status lipsc_space_grams(const lipsc_space *s, size_t count, const lipsc_gram *gram) {
+    for (size_t i = 0; i < count; i++)
+        if (!lipsc_space_fits(s, gram[i].a, gram[i].ka, gram[i].len) ||
+            !lipsc_space_fits(s, gram[i].b, gram[i].kb, gram[i].len))
+            return LIPSC_E_ARG;
+    return s->ops->grams(s, count, gram);
+}
+
+lipsc_status lipsc_space_combines(const lipsc_space *s, size_t count,
+                                  const lipsc_combination *combination) {
+    for (size_t i = 0; i < count; i++)
+        if (!lipsc_space_fits(s, combination[i].a, combination[i].ka, combination[i].len) ||
+            !lipsc_space_fits(s, combination[i].b, combination[i].kb, combination[i].len))
+            return LIPSC_E_ARG;
+    return s->ops->combines(s, count, combination);
+}
+
 lipsc_status lipsc_vectors_upload(const lipsc_space *s, size_t len, size_t k,
-                                  const double *host, void *dst) {
+                                  const double *host, lipsc_buffer dst) {
     lipsc_status status = LIPSC_OK;
     for (size_t j = 0; j < k && !status; j++)
         status =
@@ -13,7 +30,7 @@ lipsc_status lipsc_vectors_upload(const lipsc_space *s, size_t len, size_t k,
 }
 
 lipsc_status lipsc_vectors_download(const lipsc_space *s, size_t len, size_t k,
-                                    const void *src, double *host) {
+                                    lipsc_buffer src, double *host) {
     lipsc_status status = LIPSC_OK;
     for (size_t j = 0; j < k && !status; j++)
         status =
@@ -22,7 +39,7 @@ lipsc_status lipsc_vectors_download(const lipsc_space *s, size_t len, size_t k,
 }
 
 lipsc_status lipsc_vectors_random(const lipsc_space *s, uint64_t seed, uint64_t first,
-                                  size_t len, size_t k, void *dst) {
+                                  size_t len, size_t k, lipsc_buffer dst) {
     lipsc_status status = LIPSC_OK;
     for (size_t j = 0; j < k && !status; j++)
         status = lipsc_space_random(s, seed, first + j * len, len,
@@ -37,8 +54,9 @@ lipsc_status lipsc_linop_host(const lipsc_linop *op, int trans, size_t k, const 
     if (!lipsc_mul_size(k, trans ? op->m : op->n, &from) ||
         !lipsc_mul_size(k, trans ? op->n : op->m, &to))
         return LIPSC_E_RANGE;
-    void *in = lipsc_space_alloc(space, from), *out = lipsc_space_alloc(space, to);
-    lipsc_status status = in && out ? LIPSC_OK : LIPSC_E_NOMEM;
+    const lipsc_buffer in = lipsc_space_alloc(space, from),
+                       out = lipsc_space_alloc(space, to);
+    lipsc_status status = in.at && out.at ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) status = lipsc_vectors_upload(space, trans ? op->m : op->n, k, x, in);
     if (!status) status = op->apply(op->ctx, trans, k, in, out);
     if (!status) status = lipsc_vectors_download(space, trans ? op->n : op->m, k, out, y);

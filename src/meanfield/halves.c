@@ -36,15 +36,17 @@ static lipsc_status apply_paths(int trans, size_t count, const lipsc_product *pr
     double *x = trans ? p->y : p->x, *y = trans ? p->x : p->y;
     memset(x, 0, p->n * from * sizeof *x);
     for (size_t i = 0; i < count; i++)
-        memcpy(x + ((const path *)product[i].of)->token * from, product[i].x,
+        memcpy(x + ((const path *)product[i].of)->token * from, product[i].x.at,
                from * sizeof *x);
     const lipsc_status status = lipsc_paths_apply(p->attn, trans, x, p->room, y);
     for (size_t i = 0; i < count && !status; i++)
-        memcpy(product[i].y, y + ((const path *)product[i].of)->token * to, to * sizeof *y);
+        memcpy(product[i].y.at, y + ((const path *)product[i].of)->token * to,
+               to * sizeof *y);
     return status;
 }
 
-static lipsc_status apply_path(void *ctx, int trans, size_t k, const void *x, void *y) {
+static lipsc_status apply_path(void *ctx, int trans, size_t k, lipsc_buffer x,
+                               lipsc_buffer y) {
     const lipsc_product one = {.of = ctx, .k = k, .x = x, .y = y};
     return k == 1 ? apply_paths(trans, 1, &one) : LIPSC_E_ARG;
 }
@@ -108,10 +110,11 @@ static lipsc_status solve(work *w, size_t count, const lipsc_svd_settings *set) 
     const paths *p = &w->paths;
     for (size_t i = 0; i < count; i++) {
         const size_t token = w->token[i];
-        w->task[i] = (lipsc_svd_task){.op = &w->op[token],
-                                      .sigma = &w->norm[token],
-                                      .v = w->direction + token * p->d,
-                                      .info = &w->info[token]};
+        w->task[i] =
+            (lipsc_svd_task){.op = &w->op[token],
+                             .sigma = &w->norm[token],
+                             .v = lipsc_host_view(p->d, w->direction + token * p->d),
+                             .info = &w->info[token]};
     }
     lipsc_svd_batch(count, w->task, set, apply_paths,
                     lipsc_device_threads(p->attn->device));

@@ -24,7 +24,8 @@ static const lipsc_space *space_of(const lipsc_block_point *p) {
 }
 
 /* y += x, k directions of (n, d) */
-static lipsc_status add(const lipsc_block_point *p, size_t k, const void *x, void *y) {
+static lipsc_status add(const lipsc_block_point *p, size_t k, lipsc_buffer x,
+                        lipsc_buffer y) {
     return row_of(p)->add(p->device, k * p->n * p->model->config.d, x, y);
 }
 
@@ -36,14 +37,14 @@ static lipsc_status no_memory(const lipsc_model *m, size_t n, lipsc_error *err) 
 }
 
 lipsc_status lipsc_norm_at(lipsc_model *m, const lipsc_norm *weights, lipsc_dtype dtype,
-                           const lipsc_device *device, size_t n, const void *x, void *y,
-                           lipsc_norm_point *point, lipsc_error *err) {
+                           const lipsc_device *device, size_t n, lipsc_buffer x,
+                           lipsc_buffer y, lipsc_norm_point *point, lipsc_error *err) {
     const lipsc_space *space = lipsc_device_space(device, dtype);
     const size_t d = m->config.d;
     point->weights = weights;
     point->z = lipsc_space_alloc(space, n * d);
     point->over = lipsc_space_alloc(space, n);
-    if (!point->z || !point->over) return no_memory(m, n, err);
+    if (!point->z.at || !point->over.at) return no_memory(m, n, err);
     return lipsc_device_table(device)->rowwise(dtype)->norm(
         device, n, d, !m->config.family->rms, m->config.norm_eps, weights->gain,
         weights->bias, x, y, point->z, point->over);
@@ -53,20 +54,20 @@ void lipsc_norm_free(lipsc_model *m, lipsc_dtype dtype, lipsc_norm_point *point)
     const lipsc_space *space = lipsc_device_space(m->home, dtype);
     lipsc_space_release(space, point->z);
     lipsc_space_release(space, point->over);
-    point->z = point->over = NULL;
+    point->z = point->over = LIPSC_NOWHERE;
 }
 
 lipsc_status lipsc_norm_apply(const lipsc_model *m, const lipsc_norm_point *point,
                               lipsc_dtype dtype, const lipsc_device *device, int trans,
-                              size_t rows, size_t n, const void *x, void *y) {
+                              size_t rows, size_t n, lipsc_buffer x, lipsc_buffer y) {
     return lipsc_device_table(device)->rowwise(dtype)->norm_derivative(
         device, rows, n, m->config.d, !m->config.family->rms, point->weights->gain,
         point->z, point->over, trans, x, y);
 }
 
 /* *seen = the norm of x in y, or x itself where there is none; y may be x. */
-static lipsc_status norm_at(lipsc_block_point *p, lipsc_norm_place place, const void *x,
-                            void *y, const void **seen, lipsc_error *err) {
+static lipsc_status norm_at(lipsc_block_point *p, lipsc_norm_place place, lipsc_buffer x,
+                            lipsc_buffer y, lipsc_buffer *seen, lipsc_error *err) {
     const lipsc_norm *weights;
     lipsc_status status =
         lipsc_model_norm(p->model, p->layer, place, p->dtype, &weights, err);
@@ -79,8 +80,8 @@ static lipsc_status norm_at(lipsc_block_point *p, lipsc_norm_place place, const 
 
 /* The derivative of that; y may be x, and seen NULL then. */
 static lipsc_status norm_apply(const lipsc_block_point *p, lipsc_norm_place place,
-                               int trans, size_t k, const void *x, void *y,
-                               const void **seen) {
+                               int trans, size_t k, lipsc_buffer x, lipsc_buffer y,
+                               lipsc_buffer *seen) {
     const int normed = p->norm[place].weights != NULL;
     if (seen) *seen = normed ? y : x;
     if (!normed) return LIPSC_OK;
@@ -90,9 +91,9 @@ static lipsc_status norm_apply(const lipsc_block_point *p, lipsc_norm_place plac
 
 /* x times the factors of a branch, in place */
 static lipsc_status scale(const lipsc_block_point *p, lipsc_branch branch, size_t k,
-                          void *x) {
+                          lipsc_buffer x) {
     const size_t d = p->model->config.d;
-    if (!p->factor[branch]) return LIPSC_OK;
+    if (!p->factor[branch].at) return LIPSC_OK;
     return row_of(p)->multiply(p->device, k * p->n * d, d, p->factor[branch], x, 0, x);
 }
 
@@ -113,19 +114,19 @@ static lipsc_status get_dense(lipsc_block_point *p, int keep, lipsc_error *err) 
 
 /* y (rows, out) = x W^T, with the bias at a point and without it for a direction */
 static lipsc_status dense(const lipsc_block_point *p, lipsc_dense which, size_t rows,
-                          const void *x, int bias, int add_to, void *y) {
+                          lipsc_buffer x, int bias, int add_to, lipsc_buffer y) {
     return lipsc_linear_apply(p->device, p->dense[which], rows, x, bias, add_to, y);
 }
 
 /* y[e] = factor[e mod period] x[e], or y += with add_to: (k n, ffn) numbers */
-static lipsc_status times(const lipsc_block_point *p, size_t k, const void *factor,
-                          const void *x, int add_to, void *y) {
+static lipsc_status times(const lipsc_block_point *p, size_t k, lipsc_buffer factor,
+                          lipsc_buffer x, int add_to, lipsc_buffer y) {
     const size_t period = p->n * p->model->config.ffn;
     return row_of(p)->multiply(p->device, k * period, period, factor, x, add_to, y);
 }
 
 /* The least |x_e| of count numbers in device memory. */
-static lipsc_status find_kink(lipsc_block_point *p, size_t count, const void *x,
+static lipsc_status find_kink(lipsc_block_point *p, size_t count, lipsc_buffer x,
                               lipsc_error *err) {
     double *host = lipsc_alloc(count, sizeof *host);
     if (!host) return no_memory(p->model, p->n, err);
@@ -138,27 +139,27 @@ static lipsc_status find_kink(lipsc_block_point *p, size_t count, const void *x,
 }
 
 /* up and, where there is one, the gate become what goes into W_down; the slopes stay. */
-static lipsc_status activate(lipsc_block_point *p, void *up) {
+static lipsc_status activate(lipsc_block_point *p, lipsc_buffer up) {
     const lipsc_activation kind = p->model->config.activation;
     const size_t count = p->n * p->model->config.ffn;
-    void *bent = p->gate ? p->gate : up;
+    const lipsc_buffer bent = p->gate.at ? p->gate : up;
     lipsc_status status =
         row_of(p)->activation(p->device, kind, count, bent, bent, p->slope);
-    if (!status && p->gate) status = times(p, 1, up, p->slope, 0, p->slope);
-    if (!status && p->gate) status = times(p, 1, p->gate, up, 0, up);
+    if (!status && p->gate.at) status = times(p, 1, up, p->slope, 0, p->slope);
+    if (!status && p->gate.at) status = times(p, 1, p->gate, up, 0, up);
     return status;
 }
 
-static lipsc_status mlp_at(lipsc_block_point *p, int keep, const void *x, void *y,
+static lipsc_status mlp_at(lipsc_block_point *p, int keep, lipsc_buffer x, lipsc_buffer y,
                            lipsc_error *err) {
     const lipsc_config *c = &p->model->config;
     const lipsc_space *space = space_of(p);
     const size_t count = p->n * c->ffn;
     const int gated = lipsc_config_gated(c);
-    void *up = lipsc_space_alloc(space, count);
+    const lipsc_buffer up = lipsc_space_alloc(space, count);
     p->slope = lipsc_space_alloc(space, count);
     if (gated) p->gate = lipsc_space_alloc(space, count);
-    lipsc_status status = up && p->slope && (p->gate || !gated)
+    lipsc_status status = up.at && p->slope.at && (p->gate.at || !gated)
                               ? dense(p, LIPSC_DENSE_UP, p->n, x, 1, 0, up)
                               : no_memory(p->model, p->n, err);
     if (!status && gated) status = dense(p, LIPSC_DENSE_GATE, p->n, x, 1, 0, p->gate);
@@ -172,12 +173,12 @@ static lipsc_status mlp_at(lipsc_block_point *p, int keep, const void *x, void *
 
 /* y = M' x or M'^T x; y must not be x */
 static lipsc_status mlp_apply(const lipsc_block_point *p, lipsc_block_work *w, int trans,
-                              size_t k, const void *x, void *y) {
+                              size_t k, lipsc_buffer x, lipsc_buffer y) {
     const size_t rows = k * p->n;
     const lipsc_dense back = LIPSC_DENSE_UP_BACK;
     lipsc_status status;
     if (p->experts) return lipsc_experts_apply(p->experts, trans, k, x, y);
-    if (!p->gate) {
+    if (!p->gate.at) {
         status = dense(p, trans ? LIPSC_DENSE_DOWN_BACK : LIPSC_DENSE_UP, rows, x, 0, 0,
                        w->t[0]);
         if (!status) status = times(p, k, p->slope, w->t[0], 0, w->t[0]);
@@ -202,10 +203,18 @@ static lipsc_status mlp_apply(const lipsc_block_point *p, lipsc_block_work *w, i
 /* ---- At a point
  * --------------------------------------------------------------------------------- */
 
+/* The output of attention in o (n, d), which has it from seen where somebody sees it. */
+static lipsc_status output_of(const lipsc_block_point *p, double *seen, lipsc_buffer o) {
+    if (!seen) return lipsc_attn_output_to(p->attn, o);
+    const lipsc_status status = lipsc_attn_output(p->attn, seen);
+    const size_t count = p->n * p->model->config.d;
+    return status ? status : lipsc_space_upload(space_of(p), count, seen, o);
+}
+
 /* Attention at x; o (n, d) receives its output. */
 static lipsc_status attention_at(lipsc_block_point *p, const lipsc_mask *mask_override,
-                                 const void *x, void *o, const lipsc_block_seen *seen,
-                                 lipsc_error *err) {
+                                 lipsc_buffer x, lipsc_buffer o,
+                                 const lipsc_block_seen *seen, lipsc_error *err) {
     const lipsc_space *space = space_of(p);
     const size_t count = p->n * p->model->config.d;
     lipsc_mask mask;
@@ -213,50 +222,44 @@ static lipsc_status attention_at(lipsc_block_point *p, const lipsc_mask *mask_ov
     lipsc_status status = lipsc_model_mask(p->model, p->layer, mask_override, &mask, err);
     if (!status) status = lipsc_model_packed(p->model, p->layer, -1, 1, &packed, err);
     if (status) return status;
-    double *host = lipsc_alloc(count, sizeof *host);
-    if (!host) return no_memory(p->model, p->n, err);
-    status = lipsc_space_download(space, count, x, host);
-    if (!status && seen && seen->attention_input)
-        for (size_t e = 0; e < count; e++) seen->attention_input[e] = host[e];
-    const lipsc_input input = {.n = p->n, .X = host};
+    double *wanted = seen ? seen->attention_input : NULL;
+    double *X = wanted ? wanted : lipsc_alloc(count, sizeof *X);
+    if (!X) return no_memory(p->model, p->n, err);
+    status = lipsc_space_download(space, count, x, X);
+    const lipsc_input input = {.n = p->n, .X = X};
     if (!status)
         status = lipsc_attn_at(packed, &mask, &input, p->dtype, p->device, &p->attn, err);
+    if (!wanted) lipsc_release(X);
     if (!status) {
-        status = lipsc_attn_output(p->attn, host);
+        status = output_of(p, seen ? seen->attention_output : NULL, o);
         if (status) no_memory(p->model, p->n, err);
     }
-    if (!status) {
-        if (seen && seen->attention_output)
-            for (size_t e = 0; e < count; e++) seen->attention_output[e] = host[e];
-        status = lipsc_space_upload(space, count, host, o);
-    }
-    lipsc_release(host);
     return status;
 }
 
 /* What a branch adds, in o, goes through its norm and its factors and onto s; sum is then
  * the norm of s, in place. */
-static lipsc_status join(lipsc_block_point *p, lipsc_branch branch, void *o, const void *x,
-                         void *s, lipsc_error *err) {
+static lipsc_status join(lipsc_block_point *p, lipsc_branch branch, lipsc_buffer o,
+                         lipsc_buffer x, lipsc_buffer s, lipsc_error *err) {
     const int mlp = branch == LIPSC_BRANCH_MLP;
-    const void *seen;
+    lipsc_buffer seen;
     lipsc_status status =
         norm_at(p, mlp ? LIPSC_NORM_MLP_POST : LIPSC_NORM_ATTN_POST, o, o, &seen, err);
     if (!status)
         status = lipsc_model_factor(p->model, p->layer, branch, p->dtype,
                                     &p->factor[branch], err);
     if (!status) status = scale(p, branch, 1, o);
-    if (!status) status = add(p, 1, mlp ? (const void *)o : x, s); /* attention's o is s */
+    if (!status) status = add(p, 1, mlp ? o : x, s); /* attention's o is s */
     if (status) return status;
     return norm_at(p, mlp ? LIPSC_NORM_MLP_SUM : LIPSC_NORM_ATTN_SUM, s, s, &seen, err);
 }
 
 /* r: three buffers (n, d); the result is in r[1] */
 static lipsc_status follow(lipsc_block_point *p, const lipsc_mask *mask_override,
-                           const void *x, int keep, void *r[3],
+                           lipsc_buffer x, int keep, const lipsc_buffer r[3],
                            const lipsc_block_seen *seen, lipsc_error *err) {
     const lipsc_config *c = &p->model->config;
-    const void *in, *mlp_in;
+    lipsc_buffer in, mlp_in;
     lipsc_status status = norm_at(p, LIPSC_NORM_ATTN, x, r[0], &in, err);
     if (!status) status = attention_at(p, mask_override, in, r[1], seen, err);
     if (status || p->extent == LIPSC_UP_TO_NORM_ATTENTION) return status;
@@ -277,9 +280,9 @@ static lipsc_status follow(lipsc_block_point *p, const lipsc_mask *mask_override
 
 lipsc_status lipsc_block_at(lipsc_model *m, size_t layer, lipsc_extent extent,
                             const lipsc_mask *mask_override, lipsc_dtype dtype,
-                            const lipsc_device *device, size_t n, const void *x, int keep,
-                            lipsc_block_point *point, void *y, const lipsc_block_seen *seen,
-                            lipsc_error *err) {
+                            const lipsc_device *device, size_t n, lipsc_buffer x, int keep,
+                            lipsc_block_point *point, lipsc_buffer y,
+                            const lipsc_block_seen *seen, lipsc_error *err) {
     const lipsc_space *space = lipsc_device_space(device, dtype);
     const size_t count = n * m->config.d;
     lipsc_block_point p = {.model = m,
@@ -290,12 +293,13 @@ lipsc_status lipsc_block_at(lipsc_model *m, size_t layer, lipsc_extent extent,
                            .device = device};
     if (err) err->text[0] = '\0';
     lipsc_model_hold(m, layer); /* until lipsc_block_free */
-    void *r[3] = {lipsc_space_alloc(space, count), lipsc_space_alloc(space, count),
-                  lipsc_space_alloc(space, count)};
-    lipsc_status status = r[0] && r[1] && r[2] ? LIPSC_OK : no_memory(m, n, err);
+    const lipsc_buffer r[3] = {lipsc_space_alloc(space, count),
+                               lipsc_space_alloc(space, count),
+                               lipsc_space_alloc(space, count)};
+    lipsc_status status = r[0].at && r[1].at && r[2].at ? LIPSC_OK : no_memory(m, n, err);
     if (!status && extent == LIPSC_UP_TO_BLOCK) status = get_dense(&p, keep, err);
     if (!status) status = follow(&p, mask_override, x, keep, r, seen, err);
-    if (!status && y) status = lipsc_space_copy(space, count, r[1], y);
+    if (!status && y.at) status = lipsc_space_copy(space, count, r[1], y);
     for (int i = 0; i < 3; i++) lipsc_space_release(space, r[i]);
     if (status && err && !err->text[0]) /* an operation of the device */
         lipsc_fail(err, status, "%s: block %zu of %zu tokens: %s", m->shown, layer, n,
@@ -326,11 +330,11 @@ void lipsc_block_free(lipsc_block_point *p) {
 
 /* Backwards through what join does: s becomes the cotangent of the sum, and *out that of
  * the branch, in o or s itself. */
-static lipsc_status part(const lipsc_block_point *p, lipsc_branch branch, size_t k, void *s,
-                         void *o, const void **out) {
+static lipsc_status part(const lipsc_block_point *p, lipsc_branch branch, size_t k,
+                         lipsc_buffer s, lipsc_buffer o, lipsc_buffer *out) {
     const int mlp = branch == LIPSC_BRANCH_MLP;
     const lipsc_norm_place post = mlp ? LIPSC_NORM_MLP_POST : LIPSC_NORM_ATTN_POST;
-    const int apart = p->factor[branch] || p->norm[post].weights;
+    const int apart = p->factor[branch].at || p->norm[post].weights;
     *out = apart ? o : s;
     lipsc_status status =
         norm_apply(p, mlp ? LIPSC_NORM_MLP_SUM : LIPSC_NORM_ATTN_SUM, 1, k, s, s, NULL);
@@ -344,7 +348,8 @@ static lipsc_status part(const lipsc_block_point *p, lipsc_branch branch, size_t
 /* Forwards: o, what the branch's map gives, goes through its norm and its factors, and onto
  * s, whose norm is then taken; x is what is added where o and s are the same. */
 static lipsc_status join_direction(const lipsc_block_point *p, lipsc_branch branch,
-                                   size_t k, void *o, const void *x, void *s) {
+                                   size_t k, lipsc_buffer o, lipsc_buffer x,
+                                   lipsc_buffer s) {
     const int mlp = branch == LIPSC_BRANCH_MLP;
     lipsc_status status =
         norm_apply(p, mlp ? LIPSC_NORM_MLP_POST : LIPSC_NORM_ATTN_POST, 0, k, o, o, NULL);
@@ -357,11 +362,11 @@ static lipsc_status join_direction(const lipsc_block_point *p, lipsc_branch bran
 }
 
 static lipsc_status apply_forward(const lipsc_block_point *p, lipsc_block_work *w, size_t k,
-                                  const void *x, void *y) {
+                                  lipsc_buffer x, lipsc_buffer y) {
     const lipsc_linop attn = lipsc_attn_linop(p->attn);
     const lipsc_config *c = &p->model->config;
-    void *const *r = w->r;
-    const void *in;
+    const lipsc_buffer *r = w->r;
+    lipsc_buffer in;
     lipsc_status status = norm_apply(p, LIPSC_NORM_ATTN, 0, k, x, r[0], &in);
     if (!status) status = attn.apply(attn.ctx, 0, k, in, y);
     if (status || p->extent == LIPSC_UP_TO_NORM_ATTENTION) return status;
@@ -379,8 +384,8 @@ static lipsc_status apply_forward(const lipsc_block_point *p, lipsc_block_work *
  * what comes through the MLP, which is added to r[0] where that came after. */
 static lipsc_status mlp_backward(const lipsc_block_point *p, lipsc_block_work *w, size_t k,
                                  int shares) {
-    void *const *r = w->r;
-    const void *branch;
+    const lipsc_buffer *r = w->r;
+    lipsc_buffer branch;
     lipsc_status status = part(p, LIPSC_BRANCH_MLP, k, r[0], r[1], &branch);
     if (!status) status = mlp_apply(p, w, 1, k, branch, r[2]);
     if (!status && !shares) status = norm_apply(p, LIPSC_NORM_MLP, 1, k, r[2], r[2], NULL);
@@ -389,13 +394,13 @@ static lipsc_status mlp_backward(const lipsc_block_point *p, lipsc_block_work *w
 }
 
 static lipsc_status apply_backward(const lipsc_block_point *p, lipsc_block_work *w,
-                                   size_t k, const void *x, void *y) {
+                                   size_t k, lipsc_buffer x, lipsc_buffer y) {
     const lipsc_linop attn = lipsc_attn_linop(p->attn);
     const lipsc_config *c = &p->model->config;
     const int shares = c->parallel && c->family->parallel_shares;
     const int mlp = p->extent == LIPSC_UP_TO_BLOCK;
-    void *const *r = w->r;
-    const void *branch;
+    const lipsc_buffer *r = w->r;
+    lipsc_buffer branch;
     lipsc_status status;
     if (p->extent == LIPSC_UP_TO_NORM_ATTENTION) {
         status = attn.apply(attn.ctx, 1, k, x, y);
@@ -413,6 +418,6 @@ static lipsc_status apply_backward(const lipsc_block_point *p, lipsc_block_work 
 }
 
 lipsc_status lipsc_block_apply(const lipsc_block_point *p, lipsc_block_work *w, int trans,
-                               size_t k, const void *x, void *y) {
+                               size_t k, lipsc_buffer x, lipsc_buffer y) {
     return (trans ? apply_backward : apply_forward)(p, w, k, x, y);
 }

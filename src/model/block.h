@@ -23,7 +23,7 @@ typedef enum {
 /* A norm at an input: what its derivative needs. */
 typedef struct {
     const lipsc_norm *weights; /* NULL: no norm */
-    void *z, *over;            /* (n, d), (n)   */
+    lipsc_buffer z, over;      /* (n, d), (n)   */
 } lipsc_norm_point;
 
 /* A block at an input. */
@@ -35,11 +35,11 @@ typedef struct {
     const lipsc_device *device;
     lipsc_attn *attn;
     lipsc_norm_point norm[LIPSC_NORM_COUNT];
-    const void *factor[LIPSC_BRANCHES]; /* (d) or NULL */
+    lipsc_buffer factor[LIPSC_BRANCHES]; /* (d) or nowhere */
     const void *dense[LIPSC_DENSE_COUNT];
-    void *slope; /* (n, ffn): of the activation, times up x where there is a gate */
-    void *gate;  /* (n, ffn): act(gate x), or NULL                                */
-    double kink; /* with relu: how far the arguments are from zero, the least    */
+    lipsc_buffer slope; /* (n, ffn): of the activation, times up x where there is a gate */
+    lipsc_buffer gate;  /* (n, ffn): act(gate x), or nowhere                              */
+    double kink;        /* with relu: how far the arguments are from zero, the least    */
     lipsc_experts *experts; /* or NULL */
 } lipsc_block_point;
 
@@ -48,34 +48,34 @@ typedef struct {
     double *attention_input, *attention_output;
 } lipsc_block_seen;
 
-/* x, y (n, d) device memory, may not overlap; y may be NULL.  keep 0: only the value is
+/* x, y (n, d) device memory, may not overlap; y may be nowhere.  keep 0: only the value is
  * wanted, and the point cannot be multiplied with. */
 lipsc_status lipsc_block_at(lipsc_model *model, size_t layer, lipsc_extent extent,
                             const lipsc_mask *mask_override, lipsc_dtype dtype,
-                            const lipsc_device *device, size_t n, const void *x, int keep,
-                            lipsc_block_point *point, void *y, const lipsc_block_seen *seen,
-                            lipsc_error *err);
+                            const lipsc_device *device, size_t n, lipsc_buffer x, int keep,
+                            lipsc_block_point *point, lipsc_buffer y,
+                            const lipsc_block_seen *seen, lipsc_error *err);
 void lipsc_block_free(lipsc_block_point *point);
 
 /* Work memory of products with k directions at once, shared by all blocks of a map. */
 typedef struct {
-    size_t k;   /* directions there is room for */
-    void *r[3]; /* (k n, d)                     */
-    void *t[2]; /* (k n, ffn); t[1] only gated  */
+    size_t k;          /* directions there is room for */
+    lipsc_buffer r[3]; /* (k n, d)                     */
+    lipsc_buffer t[2]; /* (k n, ffn); t[1] only gated  */
 } lipsc_block_work;
 
 /* y (k directions) = J x or J^T x; x and y must not overlap. */
 lipsc_status lipsc_block_apply(const lipsc_block_point *point, lipsc_block_work *work,
-                               int trans, size_t k, const void *x, void *y);
+                               int trans, size_t k, lipsc_buffer x, lipsc_buffer y);
 
 /* y (n, d) = norm(x), keeping the point; weights are those of lipsc_model_*_norm. */
 lipsc_status lipsc_norm_at(lipsc_model *model, const lipsc_norm *weights, lipsc_dtype dtype,
-                           const lipsc_device *device, size_t n, const void *x, void *y,
-                           lipsc_norm_point *point, lipsc_error *err);
+                           const lipsc_device *device, size_t n, lipsc_buffer x,
+                           lipsc_buffer y, lipsc_norm_point *point, lipsc_error *err);
 void lipsc_norm_free(lipsc_model *model, lipsc_dtype dtype, lipsc_norm_point *point);
 /* y (rows, d) = DN x or DN^T x; y may be x. */
 lipsc_status lipsc_norm_apply(const lipsc_model *model, const lipsc_norm_point *point,
                               lipsc_dtype dtype, const lipsc_device *device, int trans,
-                              size_t rows, size_t n, const void *x, void *y);
+                              size_t rows, size_t n, lipsc_buffer x, lipsc_buffer y);
 
 #endif

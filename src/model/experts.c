@@ -21,13 +21,13 @@ struct lipsc_experts {
     size_t layer, n, pairs;
     lipsc_dtype dtype;
     const lipsc_device *device;
-    size_t *token, *slot;  /* (pairs)                                               */
-    size_t *first;         /* (experts + 1)                                         */
-    size_t *expert;        /* (n, used): which, by slot                             */
-    double *weight;        /* (n, used)                                             */
-    double *value;         /* (pairs, d): F                                         */
-    void *scale;           /* (pairs) weights, device memory                        */
-    void *by_gate, *by_up; /* (pairs, ffn): a and b                                 */
+    size_t *token, *slot;        /* (pairs)                                               */
+    size_t *first;               /* (experts + 1)                                         */
+    size_t *expert;              /* (n, used): which, by slot                             */
+    double *weight;              /* (n, used)                                             */
+    double *value;               /* (pairs, d): F                                         */
+    lipsc_buffer scale;          /* (pairs) weights, device memory                        */
+    lipsc_buffer by_gate, by_up; /* (pairs, ffn): a and b                                 */
     double gap;
     double kink; /* least distance of an argument from the clamps */
 };
@@ -45,7 +45,8 @@ static const lipsc_rowwise *row_of(const lipsc_experts *s) {
 }
 
 /* Row `row` of an array of `width` numbers a row, in device memory. */
-static void *row_at(const lipsc_experts *s, const void *array, size_t row, size_t width) {
+static lipsc_buffer row_at(const lipsc_experts *s, lipsc_buffer array, size_t row,
+                           size_t width) {
     return lipsc_space_at(space_of(s), array, row * width);
 }
 
@@ -70,7 +71,7 @@ int lipsc_experts_takes(const lipsc_experts *s, size_t e) {
 }
 
 /* The largest of count numbers in device memory. */
-static lipsc_status largest_of(const lipsc_experts *s, size_t count, const void *x,
+static lipsc_status largest_of(const lipsc_experts *s, size_t count, lipsc_buffer x,
                                double *largest) {
     double *host = lipsc_alloc(count, sizeof *host);
     const lipsc_status status =
@@ -102,15 +103,15 @@ lipsc_status lipsc_experts_measure(const lipsc_experts *s, lipsc_experts_size *o
 /* y (rows, out) on the host = x W^T through one of the router's dense layers; x is device
  * memory, or with back host numbers (rows, experts) and y device memory (rows, d), added
  * to. */
-static lipsc_status route(const lipsc_experts *s, size_t rows, const void *x, int bias,
+static lipsc_status route(const lipsc_experts *s, size_t rows, lipsc_buffer x, int bias,
                           double *y) {
     const size_t experts = s->model->config.experts;
     const void *router;
     lipsc_status status = lipsc_model_expert(s->model, s->layer, LIPSC_ROUTER_FORTH, 0,
                                              s->dtype, &router, NULL);
     if (status) return status;
-    void *logits = lipsc_space_alloc(space_of(s), rows * experts);
-    if (!logits) return LIPSC_E_NOMEM;
+    const lipsc_buffer logits = lipsc_space_alloc(space_of(s), rows * experts);
+    if (!logits.at) return LIPSC_E_NOMEM;
     status = lipsc_linear_apply(s->device, router, rows, x, bias, 0, logits);
     if (!status) status = lipsc_space_download(space_of(s), rows * experts, logits, y);
     lipsc_space_release(space_of(s), logits);
@@ -118,14 +119,14 @@ static lipsc_status route(const lipsc_experts *s, size_t rows, const void *x, in
 }
 
 static lipsc_status route_back(const lipsc_experts *s, size_t rows, const double *t,
-                               void *y) {
+                               lipsc_buffer y) {
     const size_t experts = s->model->config.experts;
     const void *router;
     lipsc_status status = lipsc_model_expert(s->model, s->layer, LIPSC_ROUTER_BACK, 0,
                                              s->dtype, &router, NULL);
     if (status) return status;
-    void *host = lipsc_space_alloc(space_of(s), rows * experts);
-    if (!host) return LIPSC_E_NOMEM;
+    const lipsc_buffer host = lipsc_space_alloc(space_of(s), rows * experts);
+    if (!host.at) return LIPSC_E_NOMEM;
     status = lipsc_space_upload(space_of(s), rows * experts, t, host);
     if (!status) status = lipsc_linear_apply(s->device, router, rows, host, 0, 1, y);
     lipsc_space_release(space_of(s), host);
@@ -186,8 +187,8 @@ static double weight_of(const lipsc_experts *s, size_t p) {
  */
 
 /* The rows of expert e out of k directions x (k n, d): to (k count, d) */
-static lipsc_status gather(const lipsc_experts *s, size_t e, size_t k, const void *x,
-                           void *to) {
+static lipsc_status gather(const lipsc_experts *s, size_t e, size_t k, lipsc_buffer x,
+                           lipsc_buffer to) {
     const size_t d = s->model->config.d, count = s->first[e + 1] - s->first[e];
     lipsc_status status = LIPSC_OK;
     for (size_t b = 0; b < k; b++)
@@ -199,8 +200,8 @@ static lipsc_status gather(const lipsc_experts *s, size_t e, size_t k, const voi
 }
 
 /* y (k n, d) += weight times from (k count, d) */
-static lipsc_status scatter(const lipsc_experts *s, size_t e, size_t k, const void *from,
-                            void *y) {
+static lipsc_status scatter(const lipsc_experts *s, size_t e, size_t k, lipsc_buffer from,
+                            lipsc_buffer y) {
     const size_t d = s->model->config.d, count = s->first[e + 1] - s->first[e];
     lipsc_status status = LIPSC_OK;
     for (size_t b = 0; b < k; b++)
@@ -215,7 +216,7 @@ static lipsc_status scatter(const lipsc_experts *s, size_t e, size_t k, const vo
 
 /* y (rows, out) = x W^T of one matrix of expert e */
 static lipsc_status dense(const lipsc_experts *s, size_t e, lipsc_dense which, size_t rows,
-                          const void *x, int bias, int add, void *y) {
+                          lipsc_buffer x, int bias, int add, lipsc_buffer y) {
     const void *linear;
     const lipsc_status status =
         lipsc_model_expert(s->model, s->layer, which, e, s->dtype, &linear, NULL);
@@ -223,8 +224,8 @@ static lipsc_status dense(const lipsc_experts *s, size_t e, lipsc_dense which, s
 }
 
 /* y = a o x, or y += with add, over k directions of `period` numbers each */
-static lipsc_status times(const lipsc_experts *s, size_t k, size_t period, const void *a,
-                          const void *x, int add, void *y) {
+static lipsc_status times(const lipsc_experts *s, size_t k, size_t period, lipsc_buffer a,
+                          lipsc_buffer x, int add, lipsc_buffer y) {
     return row_of(s)->multiply(s->device, k * period, period, a, x, add, y);
 }
 
@@ -247,8 +248,8 @@ static void clamped_glu(const lipsc_config *c, size_t count, double *gate, doubl
 }
 
 /* gate and up become a and b on the host, where clamps are not a device's business */
-static lipsc_status activate_clamped(lipsc_experts *s, size_t all, void *gate, void *up,
-                                     void *value) {
+static lipsc_status activate_clamped(lipsc_experts *s, size_t all, lipsc_buffer gate,
+                                     lipsc_buffer up, lipsc_buffer value) {
     const lipsc_space *space = space_of(s);
     double *host = lipsc_alloc(3 * all, sizeof *host);
     if (!host) return LIPSC_E_NOMEM;
@@ -264,14 +265,14 @@ static lipsc_status activate_clamped(lipsc_experts *s, size_t all, void *gate, v
 }
 
 /* gate and up (count, ffn) become a and b; value = what goes into W_down */
-static lipsc_status activate(lipsc_experts *s, size_t count, void *gate, void *up,
-                             void *value) {
+static lipsc_status activate(lipsc_experts *s, size_t count, lipsc_buffer gate,
+                             lipsc_buffer up, lipsc_buffer value) {
     const lipsc_config *c = &s->model->config;
     const lipsc_space *space = space_of(s);
     const size_t all = count * c->ffn;
     if (c->glu_limit > 0) return activate_clamped(s, all, gate, up, value);
-    void *slope = lipsc_space_alloc(space, all);
-    if (!slope) return LIPSC_E_NOMEM;
+    const lipsc_buffer slope = lipsc_space_alloc(space, all);
+    if (!slope.at) return LIPSC_E_NOMEM;
     lipsc_status status =
         row_of(s)->activation(s->device, c->activation, all, gate, gate, slope);
     if (!status) status = times(s, 1, all, gate, up, 0, value);
@@ -283,16 +284,16 @@ static lipsc_status activate(lipsc_experts *s, size_t count, void *gate, void *u
 }
 
 /* What expert e does at its tokens; adds it to y. */
-static lipsc_status run_expert(lipsc_experts *s, size_t e, const void *x, void *y) {
+static lipsc_status run_expert(lipsc_experts *s, size_t e, lipsc_buffer x, lipsc_buffer y) {
     const lipsc_config *c = &s->model->config;
     const size_t first = s->first[e], count = s->first[e + 1] - first;
     const lipsc_space *space = space_of(s);
     if (!count) return LIPSC_OK;
-    void *in = lipsc_space_alloc(space, count * c->d),
-         *value = lipsc_space_alloc(space, count * c->ffn);
-    void *gate = row_at(s, s->by_gate, first, c->ffn),
-         *up = row_at(s, s->by_up, first, c->ffn);
-    lipsc_status status = in && value ? gather(s, e, 1, x, in) : LIPSC_E_NOMEM;
+    const lipsc_buffer in = lipsc_space_alloc(space, count * c->d),
+                       value = lipsc_space_alloc(space, count * c->ffn);
+    const lipsc_buffer gate = row_at(s, s->by_gate, first, c->ffn),
+                       up = row_at(s, s->by_up, first, c->ffn);
+    lipsc_status status = in.at && value.at ? gather(s, e, 1, x, in) : LIPSC_E_NOMEM;
     if (!status) status = dense(s, e, LIPSC_DENSE_GATE, count, in, 1, 0, gate);
     if (!status) status = dense(s, e, LIPSC_DENSE_UP, count, in, 1, 0, up);
     if (!status) status = activate(s, count, gate, up, value);
@@ -307,17 +308,19 @@ static lipsc_status run_expert(lipsc_experts *s, size_t e, const void *x, void *
 
 /* y += w E' x or w E'^T x of expert e, k directions */
 static lipsc_status apply_expert(const lipsc_experts *s, size_t e, int trans, size_t k,
-                                 const void *x, void *y) {
+                                 lipsc_buffer x, lipsc_buffer y) {
     const lipsc_config *c = &s->model->config;
     const lipsc_space *space = space_of(s);
     const size_t first = s->first[e], count = s->first[e + 1] - first, rows = k * count;
     const size_t period = count * c->ffn, all = k * period;
     if (!count) return LIPSC_OK;
-    const void *a = row_at(s, s->by_gate, first, c->ffn),
-               *b = row_at(s, s->by_up, first, c->ffn);
-    void *in = lipsc_space_alloc(space, rows * c->d);
-    void *t[2] = {lipsc_space_alloc(space, all), lipsc_space_alloc(space, all)};
-    lipsc_status status = in && t[0] && t[1] ? gather(s, e, k, x, in) : LIPSC_E_NOMEM;
+    const lipsc_buffer a = row_at(s, s->by_gate, first, c->ffn),
+                       b = row_at(s, s->by_up, first, c->ffn);
+    const lipsc_buffer in = lipsc_space_alloc(space, rows * c->d);
+    const lipsc_buffer t[2] = {lipsc_space_alloc(space, all),
+                               lipsc_space_alloc(space, all)};
+    lipsc_status status =
+        in.at && t[0].at && t[1].at ? gather(s, e, k, x, in) : LIPSC_E_NOMEM;
     if (!status && !trans) {
         status = dense(s, e, LIPSC_DENSE_GATE, rows, in, 0, 0, t[0]);
         if (!status) status = dense(s, e, LIPSC_DENSE_UP, rows, in, 0, 0, t[1]);
@@ -339,7 +342,7 @@ static lipsc_status apply_expert(const lipsc_experts *s, size_t e, int trans, si
 }
 
 /* y = 0, count numbers in device memory */
-static lipsc_status clear(const lipsc_experts *s, size_t count, void *y) {
+static lipsc_status clear(const lipsc_experts *s, size_t count, lipsc_buffer y) {
     const double none = 0.0; /* an empty sum of vectors is zero */
     return lipsc_space_combine(space_of(s), count, 0, y, 1, &none, 0.0, y);
 }
@@ -360,7 +363,7 @@ static int allocate(lipsc_experts *s) {
     s->by_gate = lipsc_space_alloc(space, s->pairs * c->ffn);
     s->by_up = lipsc_space_alloc(space, s->pairs * c->ffn);
     return s->token && s->slot && s->first && s->expert && s->weight && s->value &&
-           s->scale && s->by_gate && s->by_up;
+           s->scale.at && s->by_gate.at && s->by_up.at;
 }
 
 /* Every weight that is needed, so that products cannot fail for want of them. */
@@ -385,7 +388,7 @@ static lipsc_status load_chosen(const lipsc_experts *s, int keep, lipsc_error *e
     return status;
 }
 
-static lipsc_status follow(lipsc_experts *s, int keep, const void *x, void *y,
+static lipsc_status follow(lipsc_experts *s, int keep, lipsc_buffer x, lipsc_buffer y,
                            lipsc_error *err) {
     const lipsc_config *c = &s->model->config;
     const lipsc_space *space = space_of(s);
@@ -413,8 +416,9 @@ static lipsc_status follow(lipsc_experts *s, int keep, const void *x, void *y,
 }
 
 lipsc_status lipsc_experts_at(lipsc_model *m, size_t layer, lipsc_dtype dtype,
-                              const lipsc_device *device, size_t n, const void *x, int keep,
-                              void *y, lipsc_experts **out, lipsc_error *err) {
+                              const lipsc_device *device, size_t n, lipsc_buffer x,
+                              int keep, lipsc_buffer y, lipsc_experts **out,
+                              lipsc_error *err) {
     lipsc_experts *s = lipsc_alloc_zero(1, sizeof *s);
     if (!s) return no_memory(m, n, err);
     *s = (lipsc_experts){.model = m,
@@ -441,12 +445,13 @@ static void softmax_derivative(size_t used, const double *w, double *v) {
 }
 
 /* y += sum_p dw_p F_p: v (k n, used) holds dw */
-static lipsc_status add_values(const lipsc_experts *s, size_t k, const double *v, void *y) {
+static lipsc_status add_values(const lipsc_experts *s, size_t k, const double *v,
+                               lipsc_buffer y) {
     const size_t d = s->model->config.d, used = s->model->config.experts_used;
     const lipsc_space *space = space_of(s);
     double *sum = lipsc_alloc_zero(k * s->n * d, sizeof *sum);
-    void *host = lipsc_space_alloc(space, k * s->n * d);
-    lipsc_status status = sum && host ? LIPSC_OK : LIPSC_E_NOMEM;
+    const lipsc_buffer host = lipsc_space_alloc(space, k * s->n * d);
+    lipsc_status status = sum && host.at ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t b = 0; !status && b < k; b++)
         for (size_t p = 0; p < s->pairs; p++) {
             const size_t i = b * s->n + s->token[p];
@@ -473,8 +478,8 @@ static void dot_values(const lipsc_experts *s, size_t k, const double *g, double
 }
 
 /* The part of the products that goes through the weights. */
-static lipsc_status apply_router(const lipsc_experts *s, int trans, size_t k, const void *x,
-                                 void *y) {
+static lipsc_status apply_router(const lipsc_experts *s, int trans, size_t k,
+                                 lipsc_buffer x, lipsc_buffer y) {
     const lipsc_config *c = &s->model->config;
     const size_t rows = k * s->n, used = c->experts_used;
     double *logits = lipsc_alloc_zero(rows * c->experts, sizeof *logits);
@@ -504,8 +509,8 @@ static lipsc_status apply_router(const lipsc_experts *s, int trans, size_t k, co
     return status;
 }
 
-lipsc_status lipsc_experts_apply(const lipsc_experts *s, int trans, size_t k, const void *x,
-                                 void *y) {
+lipsc_status lipsc_experts_apply(const lipsc_experts *s, int trans, size_t k,
+                                 lipsc_buffer x, lipsc_buffer y) {
     const lipsc_config *c = &s->model->config;
     lipsc_status status = clear(s, k * s->n * c->d, y);
     for (size_t e = 0; !status && e < c->experts; e++)

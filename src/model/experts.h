@@ -14,13 +14,14 @@ typedef struct lipsc_experts lipsc_experts;
 /* x, y (n, d) device memory.  keep 0: only y is wanted, and *out cannot be multiplied
  * with. */
 lipsc_status lipsc_experts_at(lipsc_model *model, size_t layer, lipsc_dtype dtype,
-                              const lipsc_device *device, size_t n, const void *x, int keep,
-                              void *y, lipsc_experts **out, lipsc_error *err);
+                              const lipsc_device *device, size_t n, lipsc_buffer x,
+                              int keep, lipsc_buffer y, lipsc_experts **out,
+                              lipsc_error *err);
 void lipsc_experts_free(lipsc_experts *experts); /* NULL does nothing */
 
 /* y = M' x or M'^T x, k directions; y must not be x. */
 lipsc_status lipsc_experts_apply(const lipsc_experts *experts, int trans, size_t k,
-                                 const void *x, void *y);
+                                 lipsc_buffer x, lipsc_buffer y);
 
 /* What the rounding of products needs to know (docs/maths.md 7.9). */
 typedef struct {

@@ -75,9 +75,24 @@ lipsc_status lipsc_acts_check(const lipsc_model *m, size_t count, const double *
     return LIPSC_OK;
 }
 
+/* A sum of squares says that all are finite; where it is not, the numbers themselves do. */
+lipsc_status lipsc_acts_check_there(const lipsc_model *m, const lipsc_space *space,
+                                    size_t count, lipsc_buffer x, size_t layer,
+                                    lipsc_error *err) {
+    double square;
+    lipsc_status status = lipsc_space_gram(space, count, 1, x, 1, x, &square);
+    if (status || isfinite(square)) return status;
+    double *host = lipsc_alloc(count, sizeof *host);
+    if (!host) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", m->shown);
+    status = lipsc_space_download(space, count, x, host);
+    if (!status) status = lipsc_acts_check(m, count, host, layer, err);
+    lipsc_release(host);
+    return status;
+}
+
 /* An array (n, d) with the numbers of device vector x. */
 static lipsc_status keep(const lipsc_model *m, const lipsc_space *space, size_t n,
-                         const void *x, double **out, lipsc_error *err) {
+                         lipsc_buffer x, double **out, lipsc_error *err) {
     *out = lipsc_alloc(n * m->config.d, sizeof **out);
     if (!*out) return no_memory(m, n, err);
     return lipsc_space_download(space, n * m->config.d, x, *out);
@@ -85,8 +100,8 @@ static lipsc_status keep(const lipsc_model *m, const lipsc_space *space, size_t 
 
 /* y (n, d) = norm(x) */
 static lipsc_status normed(lipsc_model *m, const lipsc_norm *norm, lipsc_dtype dtype,
-                           const lipsc_device *device, size_t n, const void *x, void *y,
-                           lipsc_error *err) {
+                           const lipsc_device *device, size_t n, lipsc_buffer x,
+                           lipsc_buffer y, lipsc_error *err) {
     lipsc_norm_point point = {0};
     const lipsc_status status = lipsc_norm_at(m, norm, dtype, device, n, x, y, &point, err);
     lipsc_norm_free(m, dtype, &point);
@@ -94,52 +109,53 @@ static lipsc_status normed(lipsc_model *m, const lipsc_norm *norm, lipsc_dtype d
 }
 
 /* Two vectors of the device, the first with what the window is at. */
-static lipsc_status take_up(const lipsc_model *m, const lipsc_acts *a, void **x, void **y,
-                            lipsc_error *err) {
+static lipsc_status take_up(const lipsc_model *m, const lipsc_acts *a, lipsc_buffer *x,
+                            lipsc_buffer *y, lipsc_error *err) {
     const lipsc_space *space = lipsc_device_space(m->home, a->dtype);
     const size_t count = a->n * m->config.d;
     *x = lipsc_space_alloc(space, count);
     *y = lipsc_space_alloc(space, count);
-    if (!*x || !*y) return no_memory(m, a->n, err);
+    if (!x->at || !y->at) return no_memory(m, a->n, err);
     return lipsc_space_upload(space, count, a->inputs[a->passed], *x);
 }
 
-static void put_down(const lipsc_model *m, const lipsc_acts *a, void *x, void *y) {
+static void put_down(const lipsc_model *m, const lipsc_acts *a, lipsc_buffer x,
+                     lipsc_buffer y) {
     lipsc_space_release(lipsc_device_space(m->home, a->dtype), x);
     lipsc_space_release(lipsc_device_space(m->home, a->dtype), y);
 }
 
-static lipsc_status pass_block(lipsc_model *m, lipsc_acts *a, int threads,
-                               lipsc_error *err) {
+/* y = the next block of x; what is asked for of it goes to the host. */
+static lipsc_status pass_block(lipsc_model *m, lipsc_acts *a, const lipsc_device *device,
+                               lipsc_buffer x, lipsc_buffer y, lipsc_error *err) {
     const size_t l = a->passed, count = a->n * m->config.d;
-    lipsc_device device;
     lipsc_role role;
-    lipsc_device_lend(m->home, threads, &device);
-    void *x, *y;
-    lipsc_status status = take_up(m, a, &x, &y, err);
     const int normed_in = lipsc_config_norm(&m->config, l, LIPSC_NORM_ATTN, &role);
     if (normed_in && !a->attn_in[l]) a->attn_in[l] = lipsc_alloc(count, sizeof(double));
     a->attn_out[l] = lipsc_alloc(count, sizeof(double));
-    if (!status && ((normed_in && !a->attn_in[l]) || !a->attn_out[l]))
-        status = no_memory(m, a->n, err);
+    if ((normed_in && !a->attn_in[l]) || !a->attn_out[l]) return no_memory(m, a->n, err);
     const lipsc_block_seen seen = {a->attn_in[l], a->attn_out[l]};
-    if (!status)
-        status = lipsc_block_at(m, l, LIPSC_UP_TO_BLOCK, NULL, a->dtype, &device, a->n, x,
-                                0, NULL, y, &seen, err);
+    lipsc_status status = lipsc_block_at(m, l, LIPSC_UP_TO_BLOCK, NULL, a->dtype, device,
+                                         a->n, x, 0, NULL, y, &seen, err);
     if (!status)
         status =
             keep(m, lipsc_device_space(m->home, a->dtype), a->n, y, &a->inputs[l + 1], err);
     if (!status) status = lipsc_acts_check(m, count, a->inputs[l + 1], l, err);
-    put_down(m, a, x, y);
     if (!status) a->attended = a->passed = l + 1;
     return status;
 }
 
 lipsc_status lipsc_acts_pass(lipsc_model *m, lipsc_acts *a, int threads, size_t blocks,
                              lipsc_error *err) {
-    lipsc_status status = LIPSC_OK;
-    while (!status && a->passed < blocks && a->passed < a->blocks)
-        status = pass_block(m, a, threads, err);
+    lipsc_device device;
+    lipsc_buffer stream[2] = {LIPSC_NOWHERE, LIPSC_NOWHERE};
+    if (blocks > a->blocks) blocks = a->blocks;
+    if (a->passed >= blocks) return LIPSC_OK;
+    lipsc_device_lend(m->home, threads, &device);
+    lipsc_status status = take_up(m, a, &stream[0], &stream[1], err);
+    for (int at = 0; !status && a->passed < blocks; at = !at)
+        status = pass_block(m, a, &device, stream[at], stream[!at], err);
+    put_down(m, a, stream[0], stream[1]);
     return status;
 }
 
@@ -149,7 +165,7 @@ lipsc_status lipsc_acts_attend(lipsc_model *m, lipsc_acts *a, int threads,
     const lipsc_norm *norm;
     lipsc_device device;
     lipsc_device_lend(m->home, threads, &device);
-    void *x = NULL, *y = NULL;
+    lipsc_buffer x = LIPSC_NOWHERE, y = LIPSC_NOWHERE;
     if (l == a->blocks || a->attended > l) return LIPSC_OK;
     lipsc_model_hold(m, l);
     lipsc_status status = lipsc_model_norm(m, l, LIPSC_NORM_ATTN, a->dtype, &norm, err);
@@ -170,7 +186,7 @@ lipsc_status lipsc_acts_attend(lipsc_model *m, lipsc_acts *a, int threads,
 static lipsc_status find_output(lipsc_model *m, lipsc_acts *a, int threads,
                                 lipsc_error *err) {
     const lipsc_norm *final;
-    void *x = NULL, *y = NULL;
+    lipsc_buffer x = LIPSC_NOWHERE, y = LIPSC_NOWHERE;
     lipsc_device device;
     lipsc_device_lend(m->home, threads, &device);
     lipsc_status status = lipsc_model_final_norm(m, a->dtype, &final, err);
@@ -259,6 +275,23 @@ lipsc_status lipsc_acts_first(const lipsc_model *m, const lipsc_acts *whole, siz
         return no_memory(m, n, err);
     }
     *first = a;
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_acts_part(const lipsc_model *m, lipsc_acts *a, lipsc_acts **behind,
+                             lipsc_error *err) {
+    lipsc_acts *b = new_acts(m, a->dtype, a->n);
+    if (!b) return no_memory(m, a->n, err);
+    for (size_t l = 0; l < a->passed; l++) {
+        double **from[] = {&a->inputs[l], &a->attn_in[l], &a->attn_out[l]};
+        double **to[] = {&b->inputs[l], &b->attn_in[l], &b->attn_out[l]};
+        for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+            *to[i] = *from[i];
+            *from[i] = NULL;
+        }
+    }
+    b->passed = b->attended = a->passed;
+    *behind = b;
     return LIPSC_OK;
 }
 

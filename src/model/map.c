@@ -30,9 +30,9 @@ struct lipsc_map {
     size_t count;
     lipsc_norm_point last; /* model: the final norm; weights NULL: none             */
     lipsc_block_work work;
-    void *between[2]; /* (work.k n, d): directions between blocks                   */
-    double rounding;  /* what products of the twin can be off by, inside a solve    */
-    lipsc_map *twin;  /* the same in double, when it was asked for; NULL otherwise  */
+    lipsc_buffer between[2]; /* (work.k n, d): directions between blocks */
+    double rounding; /* what products of the twin can be off by, inside a solve    */
+    lipsc_map *twin; /* the same in double, when it was asked for; NULL otherwise  */
 };
 
 /* Of the maps of blocks. */
@@ -123,19 +123,19 @@ static lipsc_status make_blocks(lipsc_map *map, lipsc_error *err) {
     if (moved) return moved;
     map->points = lipsc_alloc_zero(blocks, sizeof *map->points);
     map->y = lipsc_alloc(length, sizeof *map->y);
-    void *x = lipsc_space_alloc(space, length), *y = lipsc_space_alloc(space, length);
-    lipsc_status status = map->points && map->y && x && y ? LIPSC_OK : no_memory(map, err);
+    lipsc_buffer x = lipsc_space_alloc(space, length), y = lipsc_space_alloc(space, length);
+    lipsc_status status =
+        map->points && map->y && x.at && y.at ? LIPSC_OK : no_memory(map, err);
     if (!status) status = lipsc_space_upload(space, length, map->x, x);
     while (!status && map->count < blocks) {
         status = lipsc_block_at(m, whole ? map->count : o->layer, extent, o->mask_override,
                                 o->dtype, device, map->n, x, 1, &map->points[map->count], y,
                                 NULL, err);
         if (!status) map->count++;
-        if (!status) status = lipsc_space_download(space, length, y, map->y);
         if (!status)
-            status =
-                lipsc_acts_check(m, length, map->y, whole ? map->count - 1 : o->layer, err);
-        void *swap = x;
+            status = lipsc_acts_check_there(m, space, length, y,
+                                            whole ? map->count - 1 : o->layer, err);
+        const lipsc_buffer swap = x;
         x = y;
         y = swap;
     }
@@ -233,12 +233,12 @@ lipsc_status lipsc_map_new_at(lipsc_model *m, size_t n, const double *x,
 static void free_work(lipsc_map *map) {
     const lipsc_space *space = space_of(map);
     lipsc_space_release(space, map->work.r[2]);
-    map->work.r[2] = NULL;
+    map->work.r[2] = LIPSC_NOWHERE;
     for (int i = 0; i < 2; i++) {
         lipsc_space_release(space, map->work.r[i]);
         lipsc_space_release(space, map->work.t[i]);
         lipsc_space_release(space, map->between[i]);
-        map->work.r[i] = map->work.t[i] = map->between[i] = NULL;
+        map->work.r[i] = map->work.t[i] = map->between[i] = LIPSC_NOWHERE;
     }
     map->work.k = 0;
 }
@@ -260,6 +260,11 @@ void lipsc_map_free(lipsc_map *map) {
 /* ---- Products
  * -------------------------------------------------------------------------------- */
 
+static int take(const lipsc_space *space, size_t elements, lipsc_buffer *out) {
+    *out = lipsc_space_alloc(space, elements);
+    return out->at != NULL;
+}
+
 static lipsc_status reserve(lipsc_map *map, size_t k) {
     if (k <= map->work.k) return LIPSC_OK;
     const lipsc_config *c = &map->model->config;
@@ -267,13 +272,13 @@ static lipsc_status reserve(lipsc_map *map, size_t k) {
     const int mlp = map->points[0].extent == LIPSC_UP_TO_BLOCK;
     const size_t rows = k * map->n;
     free_work(map);
-    int ok = !mlp || (map->work.r[2] = lipsc_space_alloc(space, rows * c->d));
+    int ok = !mlp || take(space, rows * c->d, &map->work.r[2]);
     for (int i = 0; i < 2; i++) {
-        ok = (map->work.r[i] = lipsc_space_alloc(space, rows * c->d)) && ok;
+        ok = take(space, rows * c->d, &map->work.r[i]) && ok;
         if (mlp && !c->experts && (i == 0 || lipsc_config_gated(c)))
-            ok = (map->work.t[i] = lipsc_space_alloc(space, rows * c->ffn)) && ok;
+            ok = take(space, rows * c->ffn, &map->work.t[i]) && ok;
         if (map->count > 1 || map->last.weights)
-            ok = (map->between[i] = lipsc_space_alloc(space, rows * c->d)) && ok;
+            ok = take(space, rows * c->d, &map->between[i]) && ok;
     }
     if (!ok) {
         free_work(map);
@@ -283,17 +288,18 @@ static lipsc_status reserve(lipsc_map *map, size_t k) {
     return LIPSC_OK;
 }
 
-static lipsc_status last_norm(lipsc_map *map, int trans, size_t k, const void *x, void *y) {
+static lipsc_status last_norm(lipsc_map *map, int trans, size_t k, lipsc_buffer x,
+                              lipsc_buffer y) {
     return lipsc_norm_apply(map->model, &map->last, map->options.dtype, map->blocks_on,
                             trans, k * map->n, map->n, x, y);
 }
 
 /* Blocks in order, then the final norm; the transpose the other way round. */
-static lipsc_status apply_blocks(lipsc_map *map, int trans, size_t k, const void *x,
-                                 void *y) {
+static lipsc_status apply_blocks(lipsc_map *map, int trans, size_t k, lipsc_buffer x,
+                                 lipsc_buffer y) {
     lipsc_status status = reserve(map, k);
     if (status) return status;
-    const void *from = x;
+    lipsc_buffer from = x;
     size_t turn = 0;
     if (trans && map->last.weights) {
         status = last_norm(map, 1, k, from, map->between[turn]);
@@ -302,7 +308,7 @@ static lipsc_status apply_blocks(lipsc_map *map, int trans, size_t k, const void
     }
     for (size_t i = 0; !status && i < map->count; i++) {
         const int to_y = i + 1 == map->count && (trans || !map->last.weights);
-        void *to = to_y ? y : map->between[turn];
+        lipsc_buffer to = to_y ? y : map->between[turn];
         status = lipsc_block_apply(&map->points[trans ? map->count - 1 - i : i], &map->work,
                                    trans, k, from, to);
         from = to;
@@ -312,7 +318,8 @@ static lipsc_status apply_blocks(lipsc_map *map, int trans, size_t k, const void
     return status;
 }
 
-static lipsc_status map_apply(void *ctx, int trans, size_t k, const void *x, void *y) {
+static lipsc_status map_apply(void *ctx, int trans, size_t k, lipsc_buffer x,
+                              lipsc_buffer y) {
     lipsc_map *map = ctx;
     const lipsc_space *space = space_of(map);
     const size_t step = map->n * map->model->config.d;
@@ -381,7 +388,8 @@ static lipsc_status judge_apply(size_t count, const lipsc_product *product) {
     for (size_t i = 0; i < count && !status; i++) {
         lipsc_map *twin;
         status = open_twin(product[i].of, &twin);
-        if (!status) status = apply_host(twin, 0, product[i].k, product[i].x, product[i].y);
+        if (!status)
+            status = apply_host(twin, 0, product[i].k, product[i].x.at, product[i].y.at);
     }
     return status;
 }

@@ -12,10 +12,11 @@
 lipsc_status lipsc_model_use(lipsc_model *model, const lipsc_device *device,
                              lipsc_error *err);
 
-/* Makes what products with the attention of a block, and with mlp passing it, need on a
- * device, with all threads, before many windows ask for it at once and wait for one.  What
- * cannot be made is said when it is needed. */
-void lipsc_model_warm(lipsc_model *model, size_t layer, int mlp, lipsc_dtype dtype,
+/* Makes a part of what products with the attention of a block (part 0) and passing it (all
+ * of LIPSC_WARM_PARTS) need on a device, before many windows ask for it at once and wait
+ * for one.  What cannot be made is said when it is needed. */
+enum { LIPSC_WARM_PARTS = 4 };
+void lipsc_model_warm(lipsc_model *model, size_t layer, int part, lipsc_dtype dtype,
                       const lipsc_device *device);
 
 /* lipsc_acts_new in steps, so that many windows can pass a block together.  A window begins
@@ -32,6 +33,10 @@ lipsc_status lipsc_acts_pass(lipsc_model *model, lipsc_acts *acts, int threads,
 lipsc_status lipsc_acts_attend(lipsc_model *model, lipsc_acts *acts, int threads,
                                lipsc_error *err);
 void lipsc_acts_forget(lipsc_acts *acts);
+/* The inputs of the blocks that are behind go to *behind, without the last output; the
+ * window, which has not attended, goes on without them. */
+lipsc_status lipsc_acts_part(const lipsc_model *model, lipsc_acts *acts,
+                             lipsc_acts **behind, lipsc_error *err);
 
 /* Whether tokens see none behind them, so that the first tokens of a window are, to the
  * last bit, what a window of these alone is: its beginning is then `first`, n tokens as far

@@ -96,8 +96,8 @@ static lipsc_status weigh(size_t count, size_t length, const double *W, size_t s
 /* ---- Norms and factors ------------------------------------------------------------- */
 
 /* count doubles of the model's device on the host; NULL where they cannot be had. */
-static double *fetch(const lipsc_model *m, size_t count, const void *x) {
-    double *host = x ? lipsc_alloc(count, sizeof *host) : NULL;
+static double *fetch(const lipsc_model *m, size_t count, lipsc_buffer x) {
+    double *host = x.at ? lipsc_alloc(count, sizeof *host) : NULL;
     const lipsc_space *space = lipsc_device_space(m->home, LIPSC_F64);
     if (!host || !lipsc_space_download(space, count, x, host)) return host;
     lipsc_release(host);
@@ -105,7 +105,7 @@ static double *fetch(const lipsc_model *m, size_t count, const void *x) {
 }
 
 /* The largest of them; NaN: not known. */
-static double largest_there(const lipsc_model *m, size_t count, const void *x) {
+static double largest_there(const lipsc_model *m, size_t count, lipsc_buffer x) {
     double *host = fetch(m, count, x);
     const double largest = host ? largest_of(count, host) : NAN;
     lipsc_release(host);
@@ -120,7 +120,7 @@ lipsc_stretch lipsc_norm_rounding(const lipsc_model *m, const lipsc_norm_point *
     const double root = sqrt((double)d);
     double *over = fetch(m, n, point->over), *gain = fetch(m, d, point->weights->gain);
     double *bias = fetch(m, d, point->weights->bias);
-    const int known = over && gain && (bias || !point->weights->bias);
+    const int known = over && gain && (bias || !point->weights->bias.at);
     const double most = known ? largest_of(n, over) : NAN;
     double least = known ? INFINITY : NAN;
     for (size_t i = 0; known && i < n; i++) least = over[i] < least ? over[i] : least;
@@ -145,7 +145,7 @@ static lipsc_stretch norm_at(const lipsc_block_point *p, lipsc_norm_place place,
 
 static lipsc_stretch factor_at(const lipsc_block_point *p, lipsc_branch branch,
                                double *size) {
-    if (!p->factor[branch]) return identity;
+    if (!p->factor[branch].at) return identity;
     const double most = largest_there(p->model, p->model->config.d, p->factor[branch]);
     *size *= most;
     return diagonal(most, 0.0);
@@ -237,9 +237,9 @@ static lipsc_status dense_host(const lipsc_block_point *p, const void *linear, s
                                size_t in, size_t out, const double *x, int bias,
                                double *y) {
     const lipsc_space *space = lipsc_device_space(p->device, p->dtype);
-    void *bx = lipsc_space_alloc(space, rows * in),
-         *by = lipsc_space_alloc(space, rows * out);
-    lipsc_status status = bx && by ? LIPSC_OK : LIPSC_E_NOMEM;
+    const lipsc_buffer bx = lipsc_space_alloc(space, rows * in),
+                       by = lipsc_space_alloc(space, rows * out);
+    lipsc_status status = bx.at && by.at ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) status = lipsc_space_upload(space, rows * in, x, bx);
     if (!status) status = lipsc_linear_apply(p->device, linear, rows, bx, bias, 0, by);
     if (!status) status = lipsc_space_download(space, rows * out, by, y);
@@ -312,13 +312,13 @@ static lipsc_status mlp_at(const lipsc_block_point *p, double *size, lipsc_stret
     dense_size up, down, gate;
     lipsc_status status = dense_at(p, LIPSC_DENSE_UP, &up);
     if (!status) status = dense_at(p, LIPSC_DENSE_DOWN, &down);
-    if (!status && p->gate) status = dense_at(p, LIPSC_DENSE_GATE, &gate);
+    if (!status && p->gate.at) status = dense_at(p, LIPSC_DENSE_GATE, &gate);
     *out = nothing_known;
     if (status) return status;
     const double u = image_of(&up, *size), u_error = image_error(&up, *size);
     double hidden = most_slope * u + 1.0;
     lipsc_stretch inner;
-    if (p->gate) {
+    if (p->gate.at) {
         const double c = image_of(&gate, *size), c_error = image_error(&gate, *size);
         const double gate_error = most_slope * c_error + extra * (c + 1.0);
         const double slope_error =

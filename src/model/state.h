@@ -11,7 +11,7 @@
 
 /* A norm's gain and bias (NULL: none) in device memory. */
 typedef struct {
-    void *gain, *bias;
+    lipsc_buffer gain, bias;
 } lipsc_norm;
 
 /* Dense layers of an MLP and, behind them, the same the other way round. */
@@ -47,7 +47,7 @@ typedef struct {
     void *dense[2][LIPSC_DENSE_COUNT];
     void **experts[2]; /* (experts, LIPSC_DENSE_OF_EXPERT) or NULL        */
     lipsc_norm norm[2][LIPSC_NORM_COUNT];
-    void *factor[2][LIPSC_BRANCHES];
+    lipsc_buffer factor[2][LIPSC_BRANCHES];
     lipsc_dense_size dense_size[LIPSC_DENSE_UP_BACK]; /* see rounding.c */
     size_t holders;                                   /* see hold.c     */
     uint64_t bytes;                                   /* of its weights */
@@ -88,9 +88,9 @@ lipsc_status lipsc_model_expert(lipsc_model *model, size_t layer, lipsc_dense wh
 /* *out NULL: the layer has no norm there. */
 lipsc_status lipsc_model_norm(lipsc_model *model, size_t layer, lipsc_norm_place place,
                               lipsc_dtype dtype, const lipsc_norm **out, lipsc_error *err);
-/* (d) factors of what a branch adds; *out NULL: none. */
+/* (d) factors of what a branch adds; *out nowhere: none. */
 lipsc_status lipsc_model_factor(lipsc_model *model, size_t layer, lipsc_branch branch,
-                                lipsc_dtype dtype, const void **out, lipsc_error *err);
+                                lipsc_dtype dtype, lipsc_buffer *out, lipsc_error *err);
 /* *out NULL: none of the width of the blocks. */
 lipsc_status lipsc_model_embed_norm(lipsc_model *model, lipsc_dtype dtype,
                                     const lipsc_norm **out, lipsc_error *err);
@@ -122,6 +122,9 @@ lipsc_status lipsc_model_load_expert(const lipsc_model *model, size_t layer, siz
 /* Whether the output of a block is finite: forward.c. */
 lipsc_status lipsc_acts_check(const lipsc_model *model, size_t count, const double *output,
                               size_t layer, lipsc_error *err);
+lipsc_status lipsc_acts_check_there(const lipsc_model *model, const lipsc_space *space,
+                                    size_t count, lipsc_buffer output, size_t layer,
+                                    lipsc_error *err);
 
 /* ---- Input of block 0, its norm included: embed.c.  x (n, d) host doubles. ---- */
 lipsc_status lipsc_embed_ids(lipsc_model *model, size_t n, const uint32_t *ids, double *x,

@@ -163,17 +163,24 @@ static void warm_dense(lipsc_model *m, size_t layer, lipsc_dense which, lipsc_dt
     lipsc_device_table(m->home)->linear_free(m->home, made); /* somebody was faster */
 }
 
-void lipsc_model_warm(lipsc_model *m, size_t layer, int mlp, lipsc_dtype dtype,
-                      const lipsc_device *device) {
-    const int gated = lipsc_config_gated(&m->config);
+static void warm_attention(lipsc_model *m, size_t layer, lipsc_dtype dtype,
+                           const lipsc_device *device) {
     lipsc_packed *packed;
     const void *made;
     lipsc_attention_warm(m, layer);
     if (!lipsc_model_packed(m, layer, -1, 1, &packed, NULL) &&
         !lipsc_packed_weights(packed, device, dtype, &made, NULL))
         (void)!lipsc_packed_weights(packed, device, LIPSC_F64, &made, NULL);
-    for (int i = LIPSC_DENSE_UP; mlp && !m->config.experts && i < LIPSC_DENSE_UP_BACK; i++)
-        if (gated || i != LIPSC_DENSE_GATE) warm_dense(m, layer, (lipsc_dense)i, dtype);
+}
+
+void lipsc_model_warm(lipsc_model *m, size_t layer, int part, lipsc_dtype dtype,
+                      const lipsc_device *device) {
+    static const lipsc_dense dense[] = {LIPSC_DENSE_UP, LIPSC_DENSE_GATE, LIPSC_DENSE_DOWN};
+    if (part == 0)
+        warm_attention(m, layer, dtype, device);
+    else if (!m->config.experts &&
+             (lipsc_config_gated(&m->config) || dense[part - 1] != LIPSC_DENSE_GATE))
+        warm_dense(m, layer, dense[part - 1], dtype);
 }
 
 /* ---- Experts ---------------------------------------------------------------------------
@@ -287,7 +294,7 @@ static lipsc_status make_norm(lipsc_model *m, lipsc_role gain, size_t layer,
     if (!status) {
         norm.gain = lipsc_space_alloc(space, d);
         if (b) norm.bias = lipsc_space_alloc(space, d);
-        if (!norm.gain || (b && !norm.bias)) status = no_memory(m, err);
+        if (!norm.gain.at || (b && !norm.bias.at)) status = no_memory(m, err);
     }
     if (!status) status = lipsc_space_upload(space, d, g, norm.gain);
     if (!status && b) status = lipsc_space_upload(space, d, b, norm.bias);
@@ -307,7 +314,7 @@ static lipsc_status get_norm(lipsc_model *m, lipsc_role gain, size_t layer,
                              lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     pthread_mutex_lock(&m->lock);
-    if (!slot->gain) status = make_norm(m, gain, layer, dtype, slot, err);
+    if (!slot->gain.at) status = make_norm(m, gain, layer, dtype, slot, err);
     pthread_mutex_unlock(&m->lock);
     *out = slot;
     return status;
@@ -323,7 +330,7 @@ lipsc_status lipsc_model_norm(lipsc_model *m, size_t layer, lipsc_norm_place pla
 
 /* The factor of each component of what attention or the MLP adds. */
 static lipsc_status make_factor(lipsc_model *m, size_t layer, lipsc_role role,
-                                lipsc_dtype dtype, void **out, lipsc_error *err) {
+                                lipsc_dtype dtype, lipsc_buffer *out, lipsc_error *err) {
     const lipsc_space *space = lipsc_device_space(m->home, dtype);
     const size_t d = m->config.d;
     double *values = NULL;
@@ -336,22 +343,22 @@ static lipsc_status make_factor(lipsc_model *m, size_t layer, lipsc_role role,
     if (!status) {
         for (size_t c = 0; c < d; c++) values[c] *= m->config.residual_factor;
         *out = lipsc_space_alloc(space, d);
-        status = *out ? lipsc_space_upload(space, d, values, *out) : no_memory(m, err);
+        status = out->at ? lipsc_space_upload(space, d, values, *out) : no_memory(m, err);
     }
     lipsc_release(values);
     return status;
 }
 
 lipsc_status lipsc_model_factor(lipsc_model *m, size_t layer, lipsc_branch branch,
-                                lipsc_dtype dtype, const void **out, lipsc_error *err) {
+                                lipsc_dtype dtype, lipsc_buffer *out, lipsc_error *err) {
     const lipsc_role role =
         branch == LIPSC_BRANCH_ATTN ? LIPSC_ATTN_SCALE : LIPSC_MLP_SCALE;
     lipsc_status status = LIPSC_OK;
-    *out = NULL;
+    *out = LIPSC_NOWHERE;
     if (!m->config.family->tensor[role] && m->config.residual_factor == 1) return LIPSC_OK;
     pthread_mutex_lock(&m->lock);
-    void **slot = &m->blocks[layer].factor[dtype][branch];
-    if (!*slot) status = make_factor(m, layer, role, dtype, slot, err);
+    lipsc_buffer *slot = &m->blocks[layer].factor[dtype][branch];
+    if (!slot->at) status = make_factor(m, layer, role, dtype, slot, err);
     *out = *slot;
     pthread_mutex_unlock(&m->lock);
     return status;

@@ -9,8 +9,9 @@
 static const double large_pair = 2e9;
 
 int lipsc_group_cell_open(const study_cell *cell, study_span at) {
-    return !cell->elsewhere && !lipsc_cell_done(cell) &&
-           (cell->layer == LIPSC_NONE || (cell->layer >= at.from && cell->layer < at.to));
+    const int here =
+        cell->layer == LIPSC_NONE || (cell->layer >= at.from && cell->layer < at.to);
+    return here && !cell->elsewhere && !lipsc_cell_done(cell);
 }
 
 size_t lipsc_groups_find(const lipsc_study *study, study_group *groups) {
@@ -80,6 +81,13 @@ size_t lipsc_groups_count_shared(const lipsc_study *study, size_t count,
             open += !groups[i].alone &&
                     lipsc_group_cell_open(&study->cells[groups[i].first + c], at);
     return open;
+}
+
+size_t lipsc_groups_last(size_t count, const study_group *groups) {
+    size_t last = 0;
+    for (size_t i = 0; i < count; i++)
+        if (groups[i].last > last) last = groups[i].last;
+    return last;
 }
 
 size_t lipsc_groups_move_through(size_t count, study_group *groups, study_span at) {

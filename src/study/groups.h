@@ -39,6 +39,9 @@ void lipsc_groups_choose_alone(const lipsc_study *study, const study_kind *kind,
 size_t lipsc_groups_count_shared(const lipsc_study *study, size_t count,
                                  const study_group *groups, study_span at);
 
+/* The layer of their last open cell. */
+size_t lipsc_groups_last(size_t count, const study_group *groups);
+
 /* Groups that are through go behind the others, whose number is returned. */
 size_t lipsc_groups_move_through(size_t count, study_group *groups, study_span at);
 

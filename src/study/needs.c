@@ -66,7 +66,7 @@ double lipsc_study_bytes(const lipsc_model *model, lipsc_map_kind map, lipsc_dty
 /* Rows of x through a square matrix, until some of it was not disturbed by others: the
  * fastest counts. */
 static double time_products(const lipsc_device *device, const void *linear, size_t rows,
-                            size_t d, const void *x, void *y) {
+                            size_t d, lipsc_buffer x, lipsc_buffer y) {
     const double begin = lipsc_seconds();
     double fastest = 0.0, now = begin;
     do {
@@ -85,11 +85,12 @@ double lipsc_study_speed(lipsc_dtype dtype) {
     const lipsc_device_ops *ops = lipsc_device_table(device);
     const lipsc_space *space = lipsc_device_space(device, dtype);
     double *w = lipsc_alloc(D * D, sizeof *w);
-    void *x = lipsc_space_alloc(space, ROWS * D), *y = lipsc_space_alloc(space, ROWS * D),
-         *linear = NULL;
+    const lipsc_buffer x = lipsc_space_alloc(space, ROWS * D),
+                       y = lipsc_space_alloc(space, ROWS * D);
+    void *linear = NULL;
     double speed = 0.0;
     for (size_t i = 0; w && i < D * D; i++) w[i] = 1.0 / D;
-    if (w && x && y && !lipsc_space_upload(space, ROWS * D, w, x) &&
+    if (w && x.at && y.at && !lipsc_space_upload(space, ROWS * D, w, x) &&
         !ops->linear_new(device, D, D, w, 0, NULL, dtype, &linear, NULL))
         speed = time_products(device, linear, ROWS, D, x, y);
     if (linear) ops->linear_free(device, linear);

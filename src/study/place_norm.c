@@ -31,7 +31,7 @@ lipsc_status place_norm_read(lipsc_place *place, place_norm *out, lipsc_error *e
     if (!out->gain) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a norm");
     out->shift = out->gain + d;
     status = lipsc_space_download(space, d, norm->gain, out->gain);
-    if (!status && norm->bias)
+    if (!status && norm->bias.at)
         status = lipsc_space_download(space, d, norm->bias, out->shift);
     if (status) {
         lipsc_release(out->gain);

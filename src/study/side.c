@@ -1,5 +1,10 @@
 /* side.c - threads side by side: windows that go together, and their cells.
  *
+ * Windows that go together pass a stretch of layers; then their cells of it can be computed
+ * while they pass the next.  On a CPU a stretch is the whole span.  A device waits for its
+ * threads, so there stretches are short, and the weights of the next are made while cells
+ * of this one are computed.
+ *
  * Whoever has run windows takes their cells first, so that values come early; then it helps
  * another; then it begins windows.  So no more windows are under way than threads. OpenMP's
  * tasks would be the words for this, but LLVM's runtime (14) aborts when several threads of
@@ -47,15 +52,15 @@ static int by_layer_and_head(const void *a, const void *b) {
     return c < d ? -1 : c > d;
 }
 
-/* The open cells of these windows, room for all of them. */
-static size_t collect(sweep *s, size_t count, const study_group *groups, study_span at,
-                      study_job *job) {
+/* The open cells of these windows at what they saw, room for all of them. */
+static size_t collect(sweep *s, size_t count, const study_group *groups,
+                      lipsc_acts *const *acts, study_span at, study_job *job) {
     size_t found = 0;
     for (size_t g = 0; g < count; g++)
         for (size_t i = 0; i < groups[g].count; i++) {
             study_cell *cell = &s->study->cells[groups[g].first + i];
             if (lipsc_group_cell_open(cell, at))
-                job[found++] = (study_job){.cell = cell, .acts = groups[g].acts};
+                job[found++] = (study_job){.cell = cell, .acts = acts[g]};
         }
     qsort(job, found, sizeof *job, by_layer_and_head);
     return found;
@@ -89,55 +94,113 @@ static size_t windows_together(const sweep *s, size_t count, const study_group *
 
 /* ---- Who does what ------------------------------------------------------------------- */
 
-/* Windows that go together, and their cells of the span when they have passed it. */
+/* Windows that go together, and their cells of a stretch when they have passed it. */
 typedef struct {
     size_t windows;
     study_group *groups;
+    study_span at;
+    lipsc_acts **acts; /* (windows): what they saw there */
     size_t cells, taken;
     study_job *job;
     size_t busy; /* threads that are at it */
-    int through;
+    int begun, passed, through;
 } bundle;
+
+/* Which weights have been made, layer by layer, each in parts. */
+typedef struct {
+    size_t last;         /* layer that is needed              */
+    size_t begun, under; /* parts: from the first on; at work */
+    int *done;           /* (stretches) parts that are ready  */
+} warmth;
 
 typedef struct {
     sweep *sweep;
     limit most;
     study_span at;
-    size_t count, begun, through; /* bundles                               */
-    size_t passed;                /* all before this one are through       */
+    size_t step;           /* layers of a stretch                             */
+    size_t row, stretches; /* bundles are row after row, a row for a stretch  */
+    size_t through;
+    size_t open, begun; /* all before are through; none from here on has begun */
     bundle *bundles;
+    int queued;
+    warmth warm;
     pthread_mutex_t lock; /* of all that changes here, not held while computing */
-    pthread_cond_t news;  /* there are cells to take, or all are through        */
+    pthread_cond_t news;  /* there is something to do, or all are through       */
 } side;
 
-static void pass_windows(const side *q, bundle *b) {
-    sweep *s = q->sweep;
-    const study_group *leader = NULL; /* the longest that begins where the next may */
-    size_t room = 0;
-    for (size_t g = 0; g < b->windows; g++) {
-        lipsc_sweep_window(s, &b->groups[g], leader, q->at, 1);
-        if (!lipsc_sweep_follows(s, &b->groups[g], leader)) leader = &b->groups[g];
-        room += b->groups[g].count;
+static int is_last(const side *q, const bundle *b) { return b->at.to == q->at.to; }
+
+static void no_memory(const side *q, size_t count, const char *what) {
+    lipsc_error err;
+    lipsc_sweep_fail(
+        q->sweep, lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for %zu %s", count, what),
+        &err);
+}
+
+/* What window g saw in the stretch; before the last one it goes on without it. */
+static void pass_window(const side *q, bundle *b, size_t g, size_t leader) {
+    study_group *at = &b->groups[g];
+    lipsc_acts *whole = leader < g ? b->acts[leader] : NULL;
+    if (whole && lipsc_sweep_follows(q->sweep, at, &b->groups[leader])) {
+        b->acts[g] = lipsc_sweep_beginning(q->sweep, at, whole);
+        return;
     }
+    lipsc_sweep_window(q->sweep, at, b->at, 1);
+    if (!is_last(q, b) && at->last >= b->at.to) {
+        b->acts[g] = lipsc_sweep_behind(q->sweep, at);
+    } else {
+        b->acts[g] = at->acts;
+        at->acts = NULL;
+    }
+}
+
+static void pass_windows(const side *q, bundle *b) {
+    size_t leader = 0, room = 0; /* leader: the longest that begins where the next may */
+    b->acts = lipsc_alloc_zero(b->windows, sizeof *b->acts);
+    for (size_t g = 0; g < b->windows; g++) room += b->groups[g].count;
     b->job = lipsc_alloc(room, sizeof *b->job);
-    if (!b->job) {
-        lipsc_error err;
-        lipsc_sweep_fail(
-            s, lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for %zu cells", room), &err);
+    if (!b->acts || !b->job) {
+        no_memory(q, room, "cells");
+        return;
+    }
+    for (size_t g = 0; g < b->windows; g++) {
+        if (b->groups[g].last < b->at.from) continue; /* it is at its end */
+        pass_window(q, b, g, leader);
+        if (!lipsc_sweep_follows(q->sweep, &b->groups[g], &b->groups[leader])) leader = g;
     }
 }
 
 static void leave_windows(const side *q, bundle *b) {
     lipsc_release(b->job);
-    for (size_t g = 0; g < b->windows; g++) lipsc_sweep_leave(&b->groups[g], q->at);
+    for (size_t g = 0; b->acts && g < b->windows; g++)
+        if (is_last(q, b) && b->acts[g])
+            lipsc_sweep_leave(&b->groups[g], b->acts[g], q->at);
+        else
+            lipsc_acts_free(b->acts[g]);
+    lipsc_release(b->acts);
 }
 
 /* Under the lock: a bundle with cells that nobody has taken, own if that has some. */
 static bundle *with_cells(side *q, bundle *own) {
     if (own && own->taken < own->cells) return own;
-    while (q->passed < q->begun && q->bundles[q->passed].through) q->passed++;
-    for (size_t i = q->passed; i < q->begun; i++)
+    while (q->open < q->begun && q->bundles[q->open].through) q->open++;
+    for (size_t i = q->open; i < q->begun; i++)
         if (q->bundles[i].taken < q->bundles[i].cells) return &q->bundles[i];
+    return NULL;
+}
+
+/* Under the lock: windows that can go on. */
+static bundle *to_begin(side *q) {
+    const size_t next = q->begun + q->row, all = q->row * q->stretches;
+    for (size_t i = q->open; i < (next < all ? next : all); i++) {
+        bundle *b = &q->bundles[i];
+        const size_t stretch = i / q->row;
+        const int ready =
+            !q->queued ||
+            q->warm.done[stretch] == (int)(LIPSC_WARM_PARTS * (b->at.to - b->at.from));
+        if (!ready) return NULL; /* neither are those that come later */
+        if (!b->begun && (!stretch || q->bundles[i - q->row].passed)) return b;
+    }
     return NULL;
 }
 
@@ -150,7 +213,7 @@ static void leave(side *q, bundle *b) {
     pthread_mutex_lock(&q->lock);
     b->through = 1;
     q->through++;
-    if (q->through == q->count) pthread_cond_broadcast(&q->news);
+    if (q->through == q->row * q->stretches) pthread_cond_broadcast(&q->news);
 }
 
 /* Under the lock, which is open while it computes. */
@@ -166,31 +229,69 @@ static void compute_cells(side *q, bundle *b) {
 }
 
 /* Under the lock, which is open while it computes. */
-static bundle *begin_windows(side *q) {
-    bundle *b = &q->bundles[q->begun++];
+static void begin_windows(side *q, bundle *b) {
+    const size_t behind = (size_t)(b - q->bundles) + 1;
+    if (q->begun < behind) q->begun = behind;
+    b->begun = 1;
     b->busy++;
     pthread_mutex_unlock(&q->lock);
     pass_windows(q, b);
-    const size_t cells = b->job && !lipsc_sweep_ended(q->sweep)
-                             ? collect(q->sweep, b->windows, b->groups, q->at, b->job)
-                             : 0;
+    const size_t cells =
+        b->acts && b->job && !lipsc_sweep_ended(q->sweep)
+            ? collect(q->sweep, b->windows, b->groups, b->acts, b->at, b->job)
+            : 0;
     pthread_mutex_lock(&q->lock);
     b->cells = cells;
-    if (cells) pthread_cond_broadcast(&q->news);
-    return b;
+    b->passed = 1;
+    pthread_cond_broadcast(&q->news);
 }
 
-static void work(side *q) {
-    bundle *own = NULL;
+/* ---- Weights ------------------------------------------------------------------------- */
+
+/* Under the lock: whether a part of the weights waits.  While there are cells, few threads
+ * are spared for it. */
+static int is_cold(const side *q, int spared) {
+    const size_t parts = LIPSC_WARM_PARTS * (q->at.to - q->at.from);
+    const size_t few = (size_t)(q->sweep->study->threads + 3) / 4;
+    return q->queued && q->warm.begun < parts && (!spared || q->warm.under < few);
+}
+
+/* Under the lock, which is open while it is made. */
+static void warm_part(side *q) {
+    const size_t part = q->warm.begun++;
+    q->warm.under++;
+    pthread_mutex_unlock(&q->lock);
+    lipsc_sweep_warm(q->sweep, q->at.from * LIPSC_WARM_PARTS + part, q->warm.last);
     pthread_mutex_lock(&q->lock);
-    while (q->through < q->count) {
-        bundle *b = with_cells(q, own);
-        if (b) {
+    q->warm.under--;
+    q->warm.done[part / LIPSC_WARM_PARTS / q->step]++;
+    pthread_cond_broadcast(&q->news);
+}
+
+/* A thread's first call of a device takes long, and the device waits if it is at work. */
+static void wake(const side *q) {
+    const lipsc_study_settings *set = &q->sweep->study->set;
+    const lipsc_space *space = lipsc_device_space(set->device, set->dtype);
+    if (q->queued) lipsc_space_release(space, lipsc_space_alloc(space, 1));
+}
+
+/* ---- Together ------------------------------------------------------------------------ */
+
+static void work(side *q) {
+    bundle *own = NULL, *b;
+    wake(q);
+    pthread_mutex_lock(&q->lock);
+    while (q->through < q->row * q->stretches) {
+        if (is_cold(q, 1)) {
+            warm_part(q);
+        } else if ((b = with_cells(q, own))) {
             compute_cells(q, b);
-        } else if (q->begun < q->count) {
-            own = begin_windows(q);
+        } else if ((own = to_begin(q))) {
+            begin_windows(q, own);
             if (own->cells) compute_cells(q, own);
             leave(q, own);
+        } else if (is_cold(q, 0)) {
+            warm_part(q);
         } else {
             pthread_cond_wait(&q->news, &q->lock);
         }
@@ -211,28 +312,47 @@ static size_t bundle_up(const sweep *s, size_t count, study_group *groups, limit
     return found;
 }
 
+/* The same windows in every stretch. */
+static void stretch_out(side *q) {
+    for (size_t i = q->row * q->stretches; i-- > 0;) {
+        const size_t from = q->at.from + i / q->row * q->step;
+        q->bundles[i] = q->bundles[i % q->row];
+        q->bundles[i].at.from = from;
+        q->bundles[i].at.to = q->at.to - from > q->step ? from + q->step : q->at.to;
+    }
+}
+
+/* Layers that a device's windows pass before their cells are computed. */
+enum { STRETCH = 2 };
+
 void lipsc_sweep_side_by_side(sweep *s, size_t count, study_group *groups, size_t open,
                               study_span at) {
+    const lipsc_study_settings *set = &s->study->set;
     side q = {.sweep = s,
               .most = most_together(s, open),
               .at = at,
+              .step = at.to - at.from,
+              .queued = lipsc_device_table(set->device)->batch_tokens != 0,
+              .warm = {.last = lipsc_groups_last(count, groups)},
               .lock = PTHREAD_MUTEX_INITIALIZER,
               .news = PTHREAD_COND_INITIALIZER};
-    q.bundles = lipsc_alloc(count, sizeof *q.bundles);
-    if (!q.bundles) {
-        lipsc_error err;
-        lipsc_sweep_fail(
-            s, lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for %zu windows", count),
-            &err);
-        return;
-    }
-    q.count = bundle_up(s, count, groups, q.most, q.bundles);
+    if (q.queued && set->map != LIPSC_MAP_MODEL) q.step = STRETCH;
+    q.stretches = (at.to - at.from + q.step - 1) / q.step;
+    q.bundles = lipsc_alloc(count * q.stretches, sizeof *q.bundles);
+    q.warm.done = lipsc_alloc_zero(q.stretches, sizeof *q.warm.done);
+    if (q.bundles && q.warm.done) {
+        q.row = bundle_up(s, count, groups, q.most, q.bundles);
+        stretch_out(&q);
 #pragma omp parallel num_threads(s->study->threads)
-    {
-        omp_set_num_threads(1); /* of regions inside, vector sums for instance */
-        work(&q);
+        {
+            omp_set_num_threads(1); /* of regions inside, vector sums for instance */
+            work(&q);
+        }
+    } else {
+        no_memory(&q, count, "windows");
     }
     pthread_cond_destroy(&q.news);
     pthread_mutex_destroy(&q.lock);
+    lipsc_release(q.warm.done);
     lipsc_release(q.bundles);
 }

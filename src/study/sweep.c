@@ -158,19 +158,14 @@ lipsc_status lipsc_sweep_status(const study_sweep *s, lipsc_error *err) {
 }
 
 int lipsc_sweep_follows(const sweep *s, const study_group *g, const study_group *leader) {
-    return s->beginnings && leader && leader->acts && g->start == leader->start &&
-           g->n <= leader->n && g->last <= leader->last;
+    return s->beginnings && g->start == leader->start && g->n <= leader->n &&
+           g->last <= leader->last;
 }
 
 /* Runs the window through the layers of the span, or as far as a cell needs it. */
-static lipsc_status pass_span(sweep *s, study_group *g, const study_group *leader,
-                              study_span at, int threads, lipsc_error *err) {
+static lipsc_status pass_span(sweep *s, study_group *g, study_span at, int threads,
+                              lipsc_error *err) {
     lipsc_study *study = s->study;
-    if (lipsc_sweep_follows(s, g, leader)) {
-        lipsc_acts_free(g->acts);
-        g->acts = NULL;
-        return lipsc_acts_first(study->model, leader->acts, g->n, &g->acts, err);
-    }
     const study_cell *first = &study->cells[g->first];
     lipsc_status status = LIPSC_OK;
     if (!g->acts)
@@ -184,25 +179,43 @@ static lipsc_status pass_span(sweep *s, study_group *g, const study_group *leade
     return status;
 }
 
-void lipsc_sweep_window(sweep *s, study_group *g, const study_group *leader, study_span at,
-                        int threads) {
+void lipsc_sweep_window(sweep *s, study_group *g, study_span at, int threads) {
     lipsc_error err;
     if (ended(s) || lipsc_study_stopped(s->study)) return;
     const double begin = lipsc_seconds();
-    const lipsc_status status = pass_span(s, g, leader, at, threads, &err);
+    const lipsc_status status = pass_span(s, g, at, threads, &err);
     if (status) fail(s, status, &err);
 #pragma omp atomic
     s->study->times.forward += threads * (lipsc_seconds() - begin);
 }
 
-void lipsc_sweep_leave(study_group *g, study_span at) {
-    if (!g->acts) return;
-    if (g->last >= at.to) {
-        lipsc_acts_forget(g->acts);
+lipsc_acts *lipsc_sweep_beginning(sweep *s, const study_group *g, const lipsc_acts *whole) {
+    lipsc_acts *acts = NULL;
+    lipsc_error err;
+    if (ended(s) || lipsc_study_stopped(s->study)) return NULL;
+    const lipsc_status status = lipsc_acts_first(s->study->model, whole, g->n, &acts, &err);
+    if (status) fail(s, status, &err);
+    return acts;
+}
+
+lipsc_acts *lipsc_sweep_behind(sweep *s, const study_group *g) {
+    lipsc_acts *behind = NULL;
+    lipsc_error err;
+    if (!g->acts || ended(s)) return NULL;
+    const lipsc_status status = lipsc_acts_part(s->study->model, g->acts, &behind, &err);
+    if (status) fail(s, status, &err);
+    return behind;
+}
+
+void lipsc_sweep_leave(study_group *g, lipsc_acts *acts, study_span at) {
+    if (g->acts != acts) lipsc_acts_free(g->acts);
+    g->acts = NULL;
+    if (g->last < at.to) {
+        lipsc_acts_free(acts);
         return;
     }
-    lipsc_acts_free(g->acts);
-    g->acts = NULL;
+    lipsc_acts_forget(acts);
+    g->acts = acts;
 }
 
 void lipsc_sweep_cells(sweep *s, size_t count, study_job *job, int threads) {
@@ -228,12 +241,29 @@ static void run_in_turn(sweep *s, study_group *g, study_span at) {
     const double together = s->study->set.certify > 0.0 ? 32.0 : 1.0; /* vectors */
     const int threads = together * g->cost < small_pair ? 1 : s->study->threads;
     omp_set_num_threads(threads);
-    lipsc_sweep_window(s, g, NULL, at, threads);
+    lipsc_sweep_window(s, g, at, threads);
     for (size_t i = 0; i < g->count && g->acts; i++) {
         study_job job = {.cell = &s->study->cells[g->first + i], .acts = g->acts};
         if (lipsc_group_cell_open(job.cell, at)) lipsc_sweep_cells(s, 1, &job, threads);
     }
-    lipsc_sweep_leave(g, at);
+    if (g->acts) lipsc_sweep_leave(g, g->acts, at);
+}
+
+void lipsc_sweep_warm(sweep *s, size_t part, size_t last) {
+    const lipsc_study *study = s->study;
+    const size_t layer = part / LIPSC_WARM_PARTS;
+    const int what = (int)(part % LIPSC_WARM_PARTS);
+    const int needed = layer < last || (layer == last && !what);
+    if (needed && !lipsc_sweep_ended(s))
+        lipsc_model_warm(study->model, layer, what, study->set.dtype, study->set.device);
+}
+
+/* The weights of a span as far as they are needed, side by side: the device waits. */
+static void warm_span(sweep *s, size_t count, const study_group *groups, study_span at) {
+    const size_t last = lipsc_groups_last(count, groups);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s->study->threads)
+    for (size_t p = at.from * LIPSC_WARM_PARTS; p < at.to * LIPSC_WARM_PARTS; p++)
+        lipsc_sweep_warm(s, p, last);
 }
 
 /* ---- Which windows and layers go together -------------------------------------------- */
@@ -244,18 +274,12 @@ static void run_span(sweep *s, size_t count, study_group *groups, study_span at)
     /* a certificate keeps all threads busy, and may need much memory */
     const size_t shared = lipsc_groups_count_shared(s->study, count, groups, at);
     const int all_alone = s->study->set.certify > 0.0 || shared < (size_t)s->study->threads;
-    if (!all_alone) lipsc_sweep_side_by_side(s, count, groups, shared, at);
+    if (!all_alone)
+        lipsc_sweep_side_by_side(s, count, groups, shared, at);
+    else if (lipsc_device_table(s->study->set.device)->batch_tokens)
+        warm_span(s, count, groups, at);
     for (size_t i = 0; i < count; i++)
         if (all_alone || groups[i].alone) run_in_turn(s, &groups[i], at);
-}
-
-/* The weights of a span, up to layer last, layers side by side: the device waits. */
-static void warm_span(const sweep *s, study_span at, size_t last) {
-    const lipsc_study *study = s->study;
-    const size_t end = at.to < last + 1 ? at.to : last + 1;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(study->threads)
-    for (size_t l = at.from; l < end; l++)
-        lipsc_model_warm(study->model, l, l < last, study->set.dtype, study->set.device);
 }
 
 /* Windows that go through the model together. */
@@ -263,15 +287,12 @@ static void run_together(sweep *s, size_t count, study_group *groups) {
     lipsc_model *model = s->study->model;
     const size_t layers = s->study->info->layers, step = lipsc_study_layers_ready(&s->kind);
     const int queued = lipsc_device_table(s->study->set.device)->batch_tokens != 0;
-    size_t last = 0;
-    for (size_t i = 0; i < count; i++)
-        if (groups[i].last > last) last = groups[i].last;
+    const size_t last = lipsc_groups_last(count, groups);
     if ((step < layers || queued) && !s->beginnings)
         lipsc_groups_longest_first(count, groups);
     for (study_span at = {0}; at.from <= last; at.from = at.to) {
         at.to = layers - at.from > step ? at.from + step : layers;
         for (size_t l = at.from; l < at.to; l++) lipsc_model_hold(model, l);
-        if (queued) warm_span(s, at, last);
         count = lipsc_groups_move_through(count, groups, at);
         run_span(s, count, groups, at);
         for (size_t l = at.from; l < at.to; l++) lipsc_model_let_go(model, l);

@@ -14,7 +14,7 @@ static const size_t MAX_ELEMENTS = (size_t)1 << 26;
 
 /* a (m x n) from products.  *columns: how many were made before the stop callback
  * spoke (n: all). */
-static lipsc_status assemble(lipsc_svd_run *run, void *y, double *host, double *a,
+static lipsc_status assemble(lipsc_svd_run *run, lipsc_buffer y, double *host, double *a,
                              size_t *columns) {
     const lipsc_space *space = run->space;
     const size_t m = run->op->m, n = run->op->n, block = run->set.block;
@@ -60,8 +60,8 @@ lipsc_status lipsc_svd_dense(lipsc_svd_run *run) {
     double *a = lipsc_alloc(elements, sizeof *a), *s = lipsc_alloc(order, sizeof *s);
     double *vt = lipsc_alloc(order * n, sizeof *vt);
     double *host = lipsc_alloc(host_elements, sizeof *host);
-    void *y = lipsc_space_alloc(space, m * block);
-    lipsc_status status = a && s && vt && host && y ? LIPSC_OK : LIPSC_E_NOMEM;
+    const lipsc_buffer y = lipsc_space_alloc(space, m * block);
+    lipsc_status status = a && s && vt && host && y.at ? LIPSC_OK : LIPSC_E_NOMEM;
 
     if (!status) status = assemble(run, y, host, a, &columns);
     if (!status) {

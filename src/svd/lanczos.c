@@ -59,10 +59,10 @@ typedef struct lipsc_lanczos {
     int ends;           /* with `outcome`, once the answer is evaluated               */
     lipsc_status outcome;
     size_t m, n;
-    size_t cap;   /* most columns of V before a restart */
-    size_t block; /* most columns of V_next             */
-    void *V;      /* cap + block vectors: V, V_next     */
-    void *U;      /* cap vectors; lean: the last two, the newest in the second place    */
+    size_t cap;     /* most columns of V before a restart */
+    size_t block;   /* most columns of V_next             */
+    lipsc_buffer V; /* cap + block vectors: V, V_next     */
+    lipsc_buffer U; /* cap vectors; lean: the last two, the newest in the second place    */
     size_t jv, ju, next;
     size_t newest; /* lean: column of U in the second place */
 
@@ -117,19 +117,19 @@ static size_t choose_basis(const lipsc_svd_run *run) {
     return min_size(max_size(basis, least), run->op->n);
 }
 
-static void *column(const lanczos *z, void *vectors, size_t len, size_t i) {
+static lipsc_buffer column(const lanczos *z, lipsc_buffer vectors, size_t len, size_t i) {
     return lipsc_svd_at(z->run, vectors, len, i);
 }
 
 /* Column i of U; lean: the one before the newest, or that. */
-static void *column_u(const lanczos *z, size_t i) {
+static lipsc_buffer column_u(const lanczos *z, size_t i) {
     return column(z, z->U, z->m, z->run->lean ? (i == z->newest) : i);
 }
 
-static void *new_vectors(const lanczos *z, size_t len, size_t k) {
+static lipsc_buffer new_vectors(const lanczos *z, size_t len, size_t k) {
     size_t elements;
     return lipsc_mul_size(len, k, &elements) ? lipsc_space_alloc(z->run->space, elements)
-                                             : NULL;
+                                             : LIPSC_NOWHERE;
 }
 
 static double *new_matrix(size_t rows, size_t columns) {
@@ -152,7 +152,7 @@ static lipsc_status open_basis(lanczos *z) {
     z->estimate = new_matrix(cap, 1);
     z->coef = new_matrix(z->ld, block);
     z->small = new_matrix(z->ld + 1, z->ld);
-    return z->V && z->U && z->B && z->S && z->P && z->Qt && z->theta && z->estimate &&
+    return z->V.at && z->U.at && z->B && z->S && z->P && z->Qt && z->theta && z->estimate &&
                    z->coef && z->small
                ? LIPSC_OK
                : LIPSC_E_NOMEM;
@@ -172,7 +172,7 @@ static void close_basis(lanczos *z) {
 }
 
 /* k new columns behind the j columns of `basis`, to be made orthonormal. */
-static lipsc_orth orth_of(lanczos *z, size_t len, size_t j, void *basis, size_t k,
+static lipsc_orth orth_of(lanczos *z, size_t len, size_t j, lipsc_buffer basis, size_t k,
                           size_t known, size_t *rank) {
     return (lipsc_orth){.space = z->run->space,
                         .eps = z->run->eps,
@@ -201,7 +201,8 @@ static lipsc_status start(lanczos *z) {
     lipsc_status status =
         lipsc_vectors_random(run->space, run->set.seed, (uint64_t)z->started * z->n, z->n,
                              k, column(z, z->V, z->n, z->jv));
-    if (run->start && !z->started) { /* start_noise times a random unit vector is added */
+    if (run->start.at &&
+        !z->started) { /* start_noise times a random unit vector is added */
         const double one = 1.0, noise = start_noise / sqrt((double)z->n);
         if (!status) status = lipsc_space_scale(run->space, z->n, noise, z->V);
         if (!status)
@@ -362,8 +363,8 @@ static lipsc_status begin_anew(lanczos *z) {
 static lipsc_status restart(lanczos *z) {
     const lipsc_space *space = z->run->space;
     const size_t keep = choose_keep(z), j = z->jv, b = z->block;
-    void *buffer = new_vectors(z, max_size(z->m, z->n), keep);
-    if (!buffer) return LIPSC_E_NOMEM;
+    const lipsc_buffer buffer = new_vectors(z, max_size(z->m, z->n), keep);
+    if (!buffer.at) return LIPSC_E_NOMEM;
 
     lipsc_status status =
         lipsc_space_combine(space, z->n, j, z->V, keep, best_right(z, keep), 0.0, buffer);
@@ -517,7 +518,7 @@ lipsc_lanczos *lipsc_lanczos_begin(lipsc_svd_run *run) {
     *z = (lanczos){.run = run, .m = run->op->m, .n = run->op->n, .block = run->set.block};
     z->cap = choose_basis(run);
     z->tol = run->set.tol;
-    z->hold = run->start ? 0 : FIRST_TRUSTED_STEP;
+    z->hold = run->start.at ? 0 : FIRST_TRUSTED_STEP;
     lipsc_status status = open_basis(z);
     if (!status) status = start(z);
     if (!status) status = begin_step(z);
@@ -530,7 +531,7 @@ lipsc_status lipsc_lanczos_end(lipsc_lanczos *z) {
     const lipsc_status outcome = z->outcome;
     if (z->exhausted)
         run->upper_prob = 0.0; /* below sigma: sigma itself is reported */
-    else if (z->first_steps && !run->start)
+    else if (z->first_steps && !run->start.at)
         run->upper_prob = lipsc_svd_upper_prob(z->first_theta, z->n, z->first_steps,
                                                run->set.probability);
     close_basis(z);

@@ -14,11 +14,12 @@
 /* More passes than a vector outside the span of Q can need. */
 enum { MAX_PASSES = 5 };
 
-static void *at(const lipsc_space *space, void *vectors, size_t len, size_t i) {
+static lipsc_buffer at(const lipsc_space *space, lipsc_buffer vectors, size_t len,
+                       size_t i) {
     return lipsc_space_at(space, vectors, i * len);
 }
 
-static void *vector_of(const lipsc_orth *o, size_t i) {
+static lipsc_buffer vector_of(const lipsc_orth *o, size_t i) {
     return at(o->space, o->q, o->len, o->j + i);
 }
 
@@ -29,13 +30,13 @@ static void *vector_of(const lipsc_orth *o, size_t i) {
 static lipsc_status finish_vector(const lipsc_orth *o, size_t rank, double before,
                                   double least, double *coef, double *length) {
     const lipsc_space *space = o->space;
-    void *x = vector_of(o, rank);
+    const lipsc_buffer x = vector_of(o, rank);
     lipsc_status status = LIPSC_OK;
     *length = 0.0;
     for (int pass = 0; pass < MAX_PASSES; pass++) {
         const size_t base = pass ? o->from : o->j, vectors = o->j + rank - base;
         double square, *work = o->work;
-        void *basis = at(space, o->q, o->len, base);
+        const lipsc_buffer basis = at(space, o->q, o->len, base);
         if (vectors) {
             status = lipsc_space_gram(space, o->len, vectors, basis, 1, x, work);
             if (status) return status;
@@ -78,7 +79,7 @@ static lipsc_status take_known(const lipsc_orth *o) {
 static lipsc_status take_all(const lipsc_orth *o, double *before, double *left) {
     const size_t old = o->j - o->from, rows = old + o->k, k = o->k;
     double *work = o->work;
-    void *basis = at(o->space, o->q, o->len, o->from);
+    const lipsc_buffer basis = at(o->space, o->q, o->len, o->from);
     /* [Q X]^T X: the coefficients and, on the diagonal of X^T X, the squares */
     const lipsc_status status =
         lipsc_space_gram(o->space, o->len, rows, basis, k, vector_of(o, 0), work);
@@ -113,7 +114,7 @@ lipsc_status lipsc_svd_orth(const lipsc_orth *o) {
     if (!status) status = take_all(o, before, &left);
     const double least = 16.0 * o->eps * *o->scale;
     for (size_t c = 0; c < o->k && !status; c++) {
-        void *place = vector_of(o, rank);
+        const lipsc_buffer place = vector_of(o, rank);
         double *coef = o->coef + c * o->ldc, length = 0.0;
         if (c != rank) status = lipsc_space_copy(o->space, o->len, vector_of(o, c), place);
         if (c == 0 && is_sharp(left, before[0]))
@@ -159,7 +160,7 @@ static lipsc_status add_columns(group *g, int known) {
                                                       .beta = 1.0,
                                                       .b = vector_of(o, 0)};
     }
-    return asked ? g->space->ops->combines(g->space, asked, g->combination) : LIPSC_OK;
+    return asked ? lipsc_space_combines(g->space, asked, g->combination) : LIPSC_OK;
 }
 
 /* work = [Q x]^T x, or of x alone. */
@@ -174,7 +175,7 @@ static lipsc_status ask_sums(group *g, int basis) {
                                   .b = vector_of(o, 0),
                                   .c = o->work};
     }
-    return g->count ? g->space->ops->grams(g->space, g->count, g->gram) : LIPSC_OK;
+    return g->count ? lipsc_space_grams(g->space, g->count, g->gram) : LIPSC_OK;
 }
 
 /* What is in work is taken out of x and counted among the coefficients; the square of the
@@ -259,7 +260,7 @@ static lipsc_status normalise(group *g, size_t count, lipsc_orth *const *orth) {
                                                       .beta = 0.0,
                                                       .b = vector_of(o, 0)};
     }
-    return asked ? g->space->ops->combines(g->space, asked, g->combination) : LIPSC_OK;
+    return asked ? lipsc_space_combines(g->space, asked, g->combination) : LIPSC_OK;
 }
 
 /* lipsc_svd_orth for all of the group at once. */

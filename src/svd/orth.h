@@ -19,7 +19,7 @@ typedef struct {
     const lipsc_space *space;
     double eps;
     size_t len, from, j;
-    void *q;
+    lipsc_buffer q;
     size_t k, known;
     double *scale, *coef;
     size_t ldc;

@@ -9,11 +9,13 @@
  * sizes met show, and far less than any tolerance in use. */
 enum { ROUNDING = 64 };
 
-void *lipsc_svd_at(const lipsc_svd_run *run, void *vectors, size_t len, size_t i) {
+lipsc_buffer lipsc_svd_at(const lipsc_svd_run *run, lipsc_buffer vectors, size_t len,
+                          size_t i) {
     return lipsc_space_at(run->space, vectors, i * len);
 }
 
-void lipsc_svd_wish(lipsc_svd_run *run, int trans, size_t k, const void *x, void *y) {
+void lipsc_svd_wish(lipsc_svd_run *run, int trans, size_t k, lipsc_buffer x,
+                    lipsc_buffer y) {
     run->trans = trans;
     run->wish = (lipsc_product){.of = run->op->ctx, .k = k, .x = x, .y = y};
 }
@@ -32,8 +34,8 @@ static lipsc_status grant(lipsc_svd_run *run) {
     return status;
 }
 
-lipsc_status lipsc_svd_apply(lipsc_svd_run *run, int trans, size_t k, const void *x,
-                             void *y) {
+lipsc_status lipsc_svd_apply(lipsc_svd_run *run, int trans, size_t k, lipsc_buffer x,
+                             lipsc_buffer y) {
     lipsc_svd_wish(run, trans, k, x, y);
     const lipsc_status status = grant(run);
     run->wish.k = 0;
@@ -47,7 +49,8 @@ int lipsc_svd_tell(const lipsc_svd_run *run, double sigma, double residual) {
 }
 
 /* *norm = |x|, and x scaled to length one where that is possible. */
-static lipsc_status normalise(const lipsc_space *space, size_t len, void *x, double *norm) {
+static lipsc_status normalise(const lipsc_space *space, size_t len, lipsc_buffer x,
+                              double *norm) {
     double square;
     const lipsc_status status = lipsc_space_gram(space, len, 1, x, 1, x, &square);
     if (status) return status;
@@ -60,7 +63,7 @@ static lipsc_status normalise(const lipsc_space *space, size_t len, void *x, dou
 static lipsc_status find_residual(lipsc_svd_run *run, size_t i, size_t j) {
     const lipsc_space *space = run->space;
     const size_t n = run->op->n;
-    void *t = lipsc_svd_at(run, run->t, n, j);
+    const lipsc_buffer t = lipsc_svd_at(run, run->t, n, j);
     const double sigma = run->sigma[i + j], minus_sigma = -sigma;
     double square;
     lipsc_status status = lipsc_space_combine(
@@ -80,7 +83,7 @@ static size_t group_size(const lipsc_svd_run *run) {
 
 static lipsc_status begin_group(lipsc_svd_run *run) {
     const size_t m = run->op->m, n = run->op->n, k = group_size(run);
-    void *v = lipsc_svd_at(run, run->v, n, run->group);
+    const lipsc_buffer v = lipsc_svd_at(run, run->v, n, run->group);
     double length;
     lipsc_status status = LIPSC_OK;
     for (size_t j = 0; j < k && !status; j++)
@@ -92,7 +95,7 @@ static lipsc_status begin_group(lipsc_svd_run *run) {
 /* From A v: sigma and u. */
 static lipsc_status take_images(lipsc_svd_run *run) {
     const size_t m = run->op->m, k = group_size(run);
-    void *u = lipsc_svd_at(run, run->u, m, run->group);
+    const lipsc_buffer u = lipsc_svd_at(run, run->u, m, run->group);
     lipsc_status status = LIPSC_OK;
     for (size_t j = 0; j < k && !status; j++) {
         double *sigma = &run->sigma[run->group + j];

@@ -14,14 +14,14 @@ typedef struct {
     const lipsc_space *space; /* of op */
     lipsc_svd_settings set;   /* checked, defaults resolved (basis may still be 0) */
     double eps;               /* of the space's precision                          */
-    const void *start;        /* one vector of n, |start| = 1, or NULL             */
+    lipsc_buffer start;       /* one vector of n, |start| = 1, or nowhere          */
 
     /* the answer: set.count values; vectors beyond `found` are zero */
     size_t found;
     double *sigma, *residual;
-    void *u, *v; /* back-end memory; v may be the caller's, u has room for two where lean */
-    void *t;     /* set.block vectors of n: after an evaluation, J^T u - sigma v of the
-                  * vectors evaluated last */
+    lipsc_buffer u, v; /* v may be the caller's, u has room for two where lean */
+    lipsc_buffer t; /* set.block vectors of n: after an evaluation, J^T u - sigma v of the
+                     * vectors evaluated last */
 
     /* the product waited for; wish.k is 0 where there is none */
     int trans;
@@ -36,11 +36,13 @@ typedef struct {
     lipsc_status status;
 } lipsc_svd_run;
 
-/* The vector number i of an array of vectors of length len. */
-void *lipsc_svd_at(const lipsc_svd_run *run, void *vectors, size_t len, size_t i);
+/* The vectors from number i on of an array of vectors of length len. */
+lipsc_buffer lipsc_svd_at(const lipsc_svd_run *run, lipsc_buffer vectors, size_t len,
+                          size_t i);
 
 /* Waits for y = A x or A^T x. */
-void lipsc_svd_wish(lipsc_svd_run *run, int trans, size_t k, const void *x, void *y);
+void lipsc_svd_wish(lipsc_svd_run *run, int trans, size_t k, lipsc_buffer x,
+                    lipsc_buffer y);
 
 /* Counts a wish that has been granted.  A product with A is one pair: every product with
  * A^T in the solvers follows one with A on at least as many vectors, so a lone A rounds up.
@@ -48,8 +50,8 @@ void lipsc_svd_wish(lipsc_svd_run *run, int trans, size_t k, const void *x, void
 void lipsc_svd_count(lipsc_svd_run *run, double seconds);
 
 /* op->apply at once, counted. */
-lipsc_status lipsc_svd_apply(lipsc_svd_run *run, int trans, size_t k, const void *x,
-                             void *y);
+lipsc_status lipsc_svd_apply(lipsc_svd_run *run, int trans, size_t k, lipsc_buffer x,
+                             lipsc_buffer y);
 
 /* Reports progress and asks whether to stop: nonzero means stop. */
 int lipsc_svd_tell(const lipsc_svd_run *run, double sigma, double residual);

@@ -10,24 +10,25 @@
 lipsc_linop lipsc_svd_callback(const lipsc_op *op);
 
 /* set: checked, no zero left that means "default" except count, basis and block.
- * u, v: set->count vectors in back-end memory (of op->m and op->n), or NULL.
+ * u, v: room for set->count vectors of op->m and op->n, or LIPSC_NOWHERE.
  * sigma and info as lipsc_svd says. */
 lipsc_status lipsc_svd_linop(const lipsc_linop *op, const lipsc_svd_settings *set,
-                             double *sigma, void *u, void *v, lipsc_svd_info *info);
+                             double *sigma, lipsc_buffer u, lipsc_buffer v,
+                             lipsc_svd_info *info);
 
-/* The same, begun near `start`: one unit vector of op->n in back-end memory, such as the
- * answer for an operator close by; NULL: random.  A little noise keeps other directions in
+/* The same, begun near `start`: one unit vector of op->n, such as the answer for an
+ * operator close by; LIPSC_NOWHERE: random.  A little noise keeps other directions in
  * reach, but the start is not random any more and info->upper_prob is NaN. */
 lipsc_status lipsc_svd_linop_from(const lipsc_linop *op, const lipsc_svd_settings *set,
-                                  const void *start, double *sigma, void *u, void *v,
-                                  lipsc_svd_info *info);
+                                  lipsc_buffer start, double *sigma, lipsc_buffer u,
+                                  lipsc_buffer v, lipsc_svd_info *info);
 
 /* One of several solves, as above. */
 typedef struct {
     const lipsc_linop *op;
-    const void *start; /* or NULL */
+    lipsc_buffer start; /* or LIPSC_NOWHERE */
     double *sigma;
-    void *u, *v;          /* or NULL */
+    lipsc_buffer u, v;    /* or LIPSC_NOWHERE */
     uint64_t seed;        /* added to that of the settings */
     lipsc_svd_info *info; /* or NULL; seconds: its share of the products and its own work */
     lipsc_status status;  /* what the solve came to */

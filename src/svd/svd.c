@@ -58,18 +58,18 @@ static lipsc_status check_settings(const lipsc_linop *op, const lipsc_svd_settin
 
 /* LIPSC_E_RANGE when k vectors of length len cannot be counted in bytes. */
 static lipsc_status new_vectors(const lipsc_space *space, size_t len, size_t k,
-                                void **out) {
+                                lipsc_buffer *out) {
     size_t elements, bytes;
-    *out = NULL;
+    *out = LIPSC_NOWHERE;
     if (!lipsc_mul_size(len, k, &elements) ||
         !lipsc_mul_size(elements, space->item, &bytes))
         return LIPSC_E_RANGE;
     *out = lipsc_space_alloc(space, elements);
-    return *out ? LIPSC_OK : LIPSC_E_NOMEM;
+    return out->at ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
 /* v: where the caller wants the vectors, which are made there where nothing is sorted. */
-static lipsc_status run_open(lipsc_svd_run *run, void *v) {
+static lipsc_status run_open(lipsc_svd_run *run, lipsc_buffer v) {
     const lipsc_linop *op = run->op;
     const size_t count = run->set.count;
     run->sigma = lipsc_alloc_zero(count, sizeof *run->sigma);
@@ -78,7 +78,7 @@ static lipsc_status run_open(lipsc_svd_run *run, void *v) {
     run->lean = lipsc_lanczos_lean(run);
     if (!status)
         status = new_vectors(run->space, op->m, count + (size_t)run->lean, &run->u);
-    if (run->lean && v)
+    if (run->lean && v.at)
         run->v = v;
     else if (!status)
         status = new_vectors(run->space, op->n, count, &run->v);
@@ -86,11 +86,11 @@ static lipsc_status run_open(lipsc_svd_run *run, void *v) {
     return status;
 }
 
-static void run_close(lipsc_svd_run *run, const void *callers) {
+static void run_close(lipsc_svd_run *run, lipsc_buffer callers) {
     lipsc_release(run->sigma);
     lipsc_release(run->residual);
     lipsc_space_release(run->space, run->u);
-    if (run->v != callers) lipsc_space_release(run->space, run->v);
+    if (run->v.at != callers.at) lipsc_space_release(run->space, run->v);
     lipsc_space_release(run->space, run->t);
 }
 
@@ -105,15 +105,15 @@ static void sort_values(const lipsc_svd_run *run, size_t *order) {
 }
 
 static lipsc_status hand_over(lipsc_svd_run *run, const size_t *order, double *sigma,
-                              void *u, void *v) {
+                              lipsc_buffer u, lipsc_buffer v) {
     const size_t m = run->op->m, n = run->op->n;
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; i < run->set.count && !status; i++) {
         sigma[i] = run->sigma[order[i]];
-        if (u)
+        if (u.at)
             status = lipsc_space_copy(run->space, m, lipsc_svd_at(run, run->u, m, order[i]),
                                       lipsc_svd_at(run, u, m, i));
-        if (v && v != run->v && !status)
+        if (v.at && v.at != run->v.at && !status)
             status = lipsc_space_copy(run->space, n, lipsc_svd_at(run, run->v, n, order[i]),
                                       lipsc_svd_at(run, v, n, i));
     }
@@ -188,13 +188,14 @@ void lipsc_svd_batch(size_t count, lipsc_svd_task *task, const lipsc_svd_setting
 }
 
 lipsc_status lipsc_svd_linop(const lipsc_linop *op, const lipsc_svd_settings *set,
-                             double *sigma, void *u, void *v, lipsc_svd_info *info) {
-    return lipsc_svd_linop_from(op, set, NULL, sigma, u, v, info);
+                             double *sigma, lipsc_buffer u, lipsc_buffer v,
+                             lipsc_svd_info *info) {
+    return lipsc_svd_linop_from(op, set, LIPSC_NOWHERE, sigma, u, v, info);
 }
 
 lipsc_status lipsc_svd_linop_from(const lipsc_linop *op, const lipsc_svd_settings *set,
-                                  const void *start, double *sigma, void *u, void *v,
-                                  lipsc_svd_info *info) {
+                                  lipsc_buffer start, double *sigma, lipsc_buffer u,
+                                  lipsc_buffer v, lipsc_svd_info *info) {
     if (!op || !set || !sigma) return LIPSC_E_ARG;
     lipsc_svd_task task = {
         .op = op, .start = start, .sigma = sigma, .u = u, .v = v, .info = info};
@@ -202,9 +203,10 @@ lipsc_status lipsc_svd_linop_from(const lipsc_linop *op, const lipsc_svd_setting
     return task.status;
 }
 
-static lipsc_status apply_callback(void *ctx, int trans, size_t k, const void *x, void *y) {
+static lipsc_status apply_callback(void *ctx, int trans, size_t k, lipsc_buffer x,
+                                   lipsc_buffer y) {
     const lipsc_op *op = ctx;
-    return op->apply(op->ctx, trans, k, x, y) ? LIPSC_E_CALLBACK : LIPSC_OK;
+    return op->apply(op->ctx, trans, k, x.at, y.at) ? LIPSC_E_CALLBACK : LIPSC_OK;
 }
 
 lipsc_linop lipsc_svd_callback(const lipsc_op *op) {
@@ -219,5 +221,7 @@ lipsc_status lipsc_svd(const lipsc_op *op, const lipsc_svd_settings *set, double
                        double *u, double *v, lipsc_svd_info *info) {
     if (!op || !op->apply) return LIPSC_E_ARG;
     const lipsc_linop linop = lipsc_svd_callback(op);
-    return lipsc_svd_linop(&linop, set, sigma, u, v, info);
+    const size_t count = set && set->count ? set->count : 1;
+    return lipsc_svd_linop(&linop, set, sigma, lipsc_host_view(count * op->m, u),
+                           lipsc_host_view(count * op->n, v), info);
 }

@@ -54,16 +54,26 @@ typedef struct {
     lipsc_attn own,
         *attn; /* the operator in double: a handle of its own, or the caller's */
     lipsc_linop op;
-    void *x, *y;
+    lipsc_buffer x, y;
 } passage;
 
-/* What is here of vectors that ranks share is theirs already. */
+/* k vectors of a length, of which host has what is here. */
+static lipsc_status carry(const lipsc_space *space, size_t elements, const double *up,
+                          double *down, lipsc_buffer there) {
+    const lipsc_space *part = lipsc_space_part(space);
+    const size_t here = lipsc_space_here(space, elements);
+    const lipsc_buffer own = lipsc_space_own(space, there);
+    return up ? lipsc_space_upload(part, here, up, own)
+              : lipsc_space_download(part, here, own, down);
+}
+
+/* What is here of vectors that ranks share is theirs already, where it is the host's. */
 static lipsc_status send(const lipsc_product *product, passage *p) {
     const lipsc_space *space = p->op.space;
     size_t from, to;
-    if (space->split) {
-        p->x = (void *)(uintptr_t)product->x;
-        p->y = product->y;
+    if (space->split && space->part == lipsc_space_host(space->dtype)) {
+        p->x = lipsc_space_view(space, product->x.count, product->x.at);
+        p->y = lipsc_space_view(space, product->y.count, product->y.at);
         return LIPSC_OK;
     }
     if (!lipsc_mul_size(product->k, p->op.n, &from) ||
@@ -71,8 +81,17 @@ static lipsc_status send(const lipsc_product *product, passage *p) {
         return LIPSC_E_RANGE;
     p->x = lipsc_space_alloc(space, from);
     p->y = lipsc_space_alloc(space, to);
-    if (!p->x || !p->y) return LIPSC_E_NOMEM;
-    return lipsc_vectors_upload(space, p->op.n, product->k, product->x, p->x);
+    if (!p->x.at || !p->y.at) return LIPSC_E_NOMEM;
+    return space->split
+               ? carry(space, from, product->x.at, NULL, p->x)
+               : lipsc_vectors_upload(space, p->op.n, product->k, product->x.at, p->x);
+}
+
+static lipsc_status fetch(const lipsc_product *product, const passage *p) {
+    const lipsc_space *space = p->op.space;
+    return space->split
+               ? carry(space, product->k * p->op.m, NULL, product->y.at, p->y)
+               : lipsc_vectors_download(space, p->op.m, product->k, p->y, product->y.at);
 }
 
 /* The operators in double stay with their handles. */
@@ -119,12 +138,10 @@ static lipsc_status pass_all(size_t count, const lipsc_product *product, passage
     }
     if (!status) status = lipsc_attn_products(0, count, there);
     for (size_t i = 0; i < count && !status; i++)
-        if (p[i].y != product[i].y)
-            status = lipsc_vectors_download(p[i].op.space, p[i].op.m, product[i].k, p[i].y,
-                                            product[i].y);
+        if (p[i].y.at != product[i].y.at) status = fetch(&product[i], &p[i]);
     for (size_t i = 0; i < count; i++) {
-        if (p[i].x && p[i].x != product[i].x) lipsc_space_release(p[i].op.space, p[i].x);
-        if (p[i].y && p[i].y != product[i].y) lipsc_space_release(p[i].op.space, p[i].y);
+        if (p[i].x.at != product[i].x.at) lipsc_space_release(p[i].op.space, p[i].x);
+        if (p[i].y.at != product[i].y.at) lipsc_space_release(p[i].op.space, p[i].y);
         lipsc_attn_close(&p[i].own);
     }
     return status;

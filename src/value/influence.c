@@ -43,8 +43,8 @@ typedef struct {
     int (*stop)(void *ctx);
     void *ctx; /* of stop */
     size_t tokens, width_in, width_out;
-    double *in, *out; /* BLOCK_PROBES host vectors of op->n and op->m */
-    void *x, *y;      /* the same in the operator's space             */
+    double *in, *out;  /* BLOCK_PROBES host vectors of op->n and op->m */
+    lipsc_buffer x, y; /* the same in the operator's space             */
     strength *columns;
 } work;
 
@@ -63,7 +63,7 @@ static int by_strength(const void *a, const void *b) {
 /* k <= BLOCK_PROBES vectors that are in the operator's space go through it, to the host. */
 static lipsc_status apply_there(work *w, int trans, size_t k) {
     const lipsc_linop *op = w->op;
-    void *x = trans ? w->y : w->x, *y = trans ? w->x : w->y;
+    const lipsc_buffer x = trans ? w->y : w->x, y = trans ? w->x : w->y;
     if (w->stop && w->stop(w->ctx)) return LIPSC_E_STOPPED;
     const lipsc_status status = op->apply(op->ctx, trans, k, x, y);
     return status ? status
@@ -129,23 +129,24 @@ static lipsc_status apply_blocks(int trans, size_t count, const lipsc_product *p
     for (size_t v = 0; v < count; v++) {
         const block_op *b = product[v].of;
         if (trans)
-            memcpy(w->out + v * m + b->row, product[v].x, b->rows * sizeof *from);
+            memcpy(w->out + v * m + b->row, product[v].x.at, b->rows * sizeof *from);
         else
-            memcpy(w->in + v * n + b->column, product[v].x, width * sizeof *from);
+            memcpy(w->in + v * n + b->column, product[v].x.at, width * sizeof *from);
     }
     const lipsc_status status = apply(w, trans, count);
     for (size_t v = 0; v < count && !status; v++) {
         const block_op *b = product[v].of;
         if (trans)
-            memcpy(product[v].y, w->in + v * n + b->column, width * sizeof *from);
+            memcpy(product[v].y.at, w->in + v * n + b->column, width * sizeof *from);
         else
-            memcpy(product[v].y, w->out + v * m + b->row, b->rows * sizeof *from);
+            memcpy(product[v].y.at, w->out + v * m + b->row, b->rows * sizeof *from);
     }
     return status;
 }
 
 /* Of one alone: the operator itself. */
-static lipsc_status apply_block(void *ctx, int trans, size_t k, const void *x, void *y) {
+static lipsc_status apply_block(void *ctx, int trans, size_t k, lipsc_buffer x,
+                                lipsc_buffer y) {
     const lipsc_product one = {.of = ctx, .k = k, .x = x, .y = y};
     return k == 1 ? apply_blocks(trans, 1, &one) : LIPSC_E_ARG;
 }
@@ -267,7 +268,7 @@ static lipsc_status find(const lipsc_linop *op, size_t tokens, uint64_t seed,
               .y = lipsc_space_alloc(op->space, all_out),
               .columns = lipsc_alloc(tokens, sizeof *w.columns)};
     lipsc_status status =
-        w.in && w.out && w.x && w.y && w.columns ? LIPSC_OK : LIPSC_E_NOMEM;
+        w.in && w.out && w.x.at && w.y.at && w.columns ? LIPSC_OK : LIPSC_E_NOMEM;
     *out = (lipsc_influence){0};
     if (!status) status = column_strengths(&w, seed);
     for (size_t c = 0; c < tokens && strengths && !status; c++)

@@ -142,7 +142,7 @@ static double operator_difference(const lipsc_space *in, size_t m, const double 
 typedef struct {
     const lipsc_space *in; /* of u, v and image, whose vectors are host doubles */
     double *sigma, *u, *v, *image;
-    void *found_v, *w, *w_image; /* on the device */
+    lipsc_buffer found_v, w, w_image; /* on the device */
     int judged, probed;
     lipsc_svd_info found;
 } answer;
@@ -161,8 +161,7 @@ static void answer_free(const lipsc_space *space, answer *a) {
 static const lipsc_space *judged_in(const lipsc_sigma_task *task) {
     const lipsc_space *space = task->op->space;
     const int parts = task->judge->parts && space->split;
-    return parts ? lipsc_device_space(space->device, LIPSC_F64)
-                 : lipsc_space_host(LIPSC_F64);
+    return parts ? lipsc_space_kept(space) : lipsc_space_host(LIPSC_F64);
 }
 
 static lipsc_status answer_new(const lipsc_sigma_task *task, size_t count, answer *a) {
@@ -176,7 +175,7 @@ static lipsc_status answer_new(const lipsc_sigma_task *task, size_t count, answe
     a->u = lipsc_alloc(lipsc_space_here(a->in, all_u), sizeof *a->u);
     a->v = lipsc_alloc(lipsc_space_here(a->in, all_v), sizeof *a->v);
     a->found_v = lipsc_space_alloc(op->space, count * op->n);
-    return a->sigma && a->u && a->v && a->found_v ? LIPSC_OK : LIPSC_E_NOMEM;
+    return a->sigma && a->u && a->v && a->found_v.at ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
 /* Several operators that are solved and judged together. */
@@ -203,10 +202,10 @@ static void share_time(court *b, double seconds) {
 
 /* k vectors of length len in double; what is here of them, where that is what is judged. */
 static lipsc_status to_double(const lipsc_space *space, const lipsc_space *in, size_t len,
-                              size_t k, const void *from, double *to) {
+                              size_t k, lipsc_buffer from, double *to) {
     if (!in->split) return lipsc_vectors_download(space, len, k, from, to);
     return lipsc_space_download(lipsc_space_part(space), lipsc_space_here(in, k * len),
-                                from, to);
+                                lipsc_space_own(space, from), to);
 }
 
 /* Vector i of length len. */
@@ -222,7 +221,7 @@ static lipsc_status fetch(const lipsc_sigma_task *task, const lipsc_svd_settings
     const size_t count = set->count;
     lipsc_status status = to_double(space, a->in, op->n, count, a->found_v, a->v);
     lipsc_space_release(space, a->found_v); /* room for the operator in double */
-    a->found_v = NULL;
+    a->found_v = LIPSC_NOWHERE;
     for (size_t i = 0; !status && i < count; i++)
         normalise(a->in, op->n, vector_at(a, a->v, op->n, i));
     const int coarse = space->dtype == LIPSC_F32;
@@ -232,7 +231,7 @@ static lipsc_status fetch(const lipsc_sigma_task *task, const lipsc_svd_settings
     a->image = lipsc_alloc(lipsc_space_here(a->in, op->m), sizeof *a->image);
     a->w = lipsc_space_alloc(space, op->n);
     a->w_image = lipsc_space_alloc(space, op->m);
-    if (!a->image || !a->w || !a->w_image) return LIPSC_E_NOMEM;
+    if (!a->image || !a->w.at || !a->w_image.at) return LIPSC_E_NOMEM;
     return lipsc_space_random(space, set->seed + 0x9e3779b97f4a7c15u, 0, op->n, a->w);
 }
 
@@ -269,13 +268,17 @@ static lipsc_status probe(court *b) {
 static lipsc_status evaluate(court *b) {
     const lipsc_judge *judge = b->task->judge;
     size_t made = 0;
-    for (size_t i = 0; i < b->count; i++)
-        if (b->a[i].judged)
+    for (size_t i = 0; i < b->count; i++) {
+        const lipsc_linop *op = b->task[i].op;
+        const answer *a = &b->a[i];
+        const size_t k = b->used->count + (size_t)a->probed;
+        if (a->judged)
             b->product[made++] =
                 (lipsc_product){.of = b->task[i].judge->ctx,
-                                .k = b->used->count + (size_t)b->a[i].probed,
-                                .x = b->a[i].v,
-                                .y = b->a[i].u};
+                                .k = k,
+                                .x = lipsc_space_view(a->in, k * op->n, a->v),
+                                .y = lipsc_space_view(a->in, k * op->m, a->u)};
+    }
     const double start = lipsc_seconds();
     const lipsc_status status = made ? judge->apply(made, b->product) : LIPSC_OK;
     share_time(b, lipsc_seconds() - start);
@@ -308,8 +311,9 @@ static lipsc_status deliver_vectors(const answer *a, size_t len, size_t count,
     if (!a->in->split && to) memcpy(to, vectors, count * len * sizeof *to);
     if (!a->in->split || largest_of_all(a->in, to != NULL) == 0.0) return LIPSC_OK;
     for (size_t i = 0; i < count && !status; i++)
-        status = lipsc_space_download(a->in, len, vector_at(a, vectors, len, i),
-                                      to ? to + i * len : NULL);
+        status = lipsc_space_download(
+            a->in, len, lipsc_space_view(a->in, len, vector_at(a, vectors, len, i)),
+            to ? to + i * len : NULL);
     return status;
 }
 

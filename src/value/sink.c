@@ -11,30 +11,30 @@ typedef struct {
     const lipsc_linop *op;
     size_t token, width; /* of an input token */
     int alone;
-    void *x; /* one vector of op->n */
+    lipsc_buffer x; /* one vector of op->n */
 } projected;
 
-static lipsc_status zero(const projected *p, size_t from, size_t to, void *x) {
+static lipsc_status zero(const projected *p, size_t from, size_t to, lipsc_buffer x) {
     const lipsc_space *space = p->op->space;
     if (to <= from) return LIPSC_OK;
     return lipsc_space_scale(space, to - from, 0.0, lipsc_space_at(space, x, from));
 }
 
-static lipsc_status project(const projected *p, void *x) {
+static lipsc_status project(const projected *p, lipsc_buffer x) {
     const size_t from = p->token * p->width, to = from + p->width;
     if (!p->alone) return zero(p, from, to, x);
     const lipsc_status status = zero(p, 0, from, x);
     return status ? status : zero(p, to, p->op->n, x);
 }
 
-static lipsc_status apply(void *ctx, int trans, size_t k, const void *x, void *y) {
+static lipsc_status apply(void *ctx, int trans, size_t k, lipsc_buffer x, lipsc_buffer y) {
     const projected *p = ctx;
     const lipsc_linop *op = p->op;
     const size_t in = trans ? op->m : op->n, out = trans ? op->n : op->m;
     lipsc_status status = LIPSC_OK;
     for (size_t v = 0; v < k && !status; v++) {
-        const void *from = lipsc_space_at(op->space, x, v * in);
-        void *to = lipsc_space_at(op->space, y, v * out);
+        lipsc_buffer from = lipsc_space_at(op->space, x, v * in);
+        const lipsc_buffer to = lipsc_space_at(op->space, y, v * out);
         if (!trans) {
             status = lipsc_space_copy(op->space, op->n, from, p->x);
             if (!status) status = project(p, p->x);
@@ -57,7 +57,8 @@ static lipsc_status norm(projected *p, int alone, uint64_t seed, int (*stop)(voi
     set.stop = stop;
     set.ctx = ctx;
     p->alone = alone;
-    const lipsc_status status = lipsc_svd_linop(&op, &set, out, NULL, NULL, NULL);
+    const lipsc_status status =
+        lipsc_svd_linop(&op, &set, out, LIPSC_NOWHERE, LIPSC_NOWHERE, NULL);
     return status == LIPSC_E_NOCONV ? LIPSC_OK : status;
 }
 
@@ -69,7 +70,8 @@ lipsc_status lipsc_sink_share_find(const lipsc_linop *op, size_t tokens, size_t 
                    .token = token,
                    .width = op->n / tokens,
                    .x = lipsc_space_alloc(op->space, op->n)};
-    lipsc_status status = p.x ? norm(&p, 1, seed, stop, ctx, &out->alone) : LIPSC_E_NOMEM;
+    lipsc_status status =
+        p.x.at ? norm(&p, 1, seed, stop, ctx, &out->alone) : LIPSC_E_NOMEM;
     out->rest = 0.0; /* one token: no other one moves */
     if (!status && tokens > 1) status = norm(&p, 0, seed, stop, ctx, &out->rest);
     lipsc_space_release(op->space, p.x);

@@ -10,28 +10,29 @@ typedef struct {
 
 /* What the device still computes of x has to be finished before somebody else reads it: a
  * download waits for it. */
-static lipsc_status apply_there(void *ctx, int trans, size_t k, const void *x, void *y) {
+static lipsc_status apply_there(void *ctx, int trans, size_t k, lipsc_buffer x,
+                                lipsc_buffer y) {
     const callback *to = ctx;
     double first;
     const lipsc_status status = lipsc_space_download(to->space, 1, x, &first);
     if (status) return status;
-    return to->op.apply(to->op.ctx, trans, k, x, y) ? LIPSC_E_CALLBACK : LIPSC_OK;
+    return to->op.apply(to->op.ctx, trans, k, x.at, y.at) ? LIPSC_E_CALLBACK : LIPSC_OK;
 }
 
-/* Room for the vectors of the answer, or NULL where nobody asks for them. */
+/* Room for the vectors of the answer, or none where nobody asks for them. */
 static lipsc_status room(const lipsc_space *space, size_t count, size_t len,
-                         const double *wanted, void **out) {
+                         const double *wanted, lipsc_buffer *out) {
     size_t elements;
-    *out = NULL;
+    *out = LIPSC_NOWHERE;
     if (!wanted) return LIPSC_OK;
     if (!lipsc_mul_size(count, len, &elements)) return LIPSC_E_RANGE;
     *out = lipsc_space_alloc(space, elements);
-    return *out ? LIPSC_OK : LIPSC_E_NOMEM;
+    return out->at ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
-static lipsc_status fetch(const lipsc_space *space, size_t elements, const void *from,
+static lipsc_status fetch(const lipsc_space *space, size_t elements, lipsc_buffer from,
                           double *to) {
-    return from ? lipsc_space_download(space, elements, from, to) : LIPSC_OK;
+    return from.at ? lipsc_space_download(space, elements, from, to) : LIPSC_OK;
 }
 
 static int is_answer(lipsc_status status) {
@@ -46,7 +47,7 @@ lipsc_status lipsc_svd_on(const lipsc_device *device, const lipsc_op *op,
     const lipsc_linop linop = {
         .m = op->m, .n = op->n, .space = to.space, .apply = apply_there, .ctx = &to};
     const size_t count = set->count ? set->count : 1;
-    void *left, *right;
+    lipsc_buffer left, right;
     lipsc_status status = room(to.space, count, op->m, u, &left);
     const lipsc_status other = room(to.space, count, op->n, v, &right);
     if (!status) status = other;

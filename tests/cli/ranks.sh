@@ -46,6 +46,10 @@ want_sigma=$(field sigma)
 ranks 0 2 layer layer.safetensors --dtype f64 --format json --save-direction direction.safetensors
 near "$(field sigma)" "$want_sigma" 1e-12
 run 0 check direction.safetensors
+ranks 0 2 layer layer.safetensors --dtype f64 --format json --device guard # memory of their own
+near "$(field sigma)" "$want_sigma" 1e-12
+ranks 1 2 layer layer.safetensors --device nonsense
+[ "$(grep -c nonsense err)" = 1 ] || fail "not said once: $(cat err)"
 ranks 0 3 layer layer.safetensors --format tsv
 [ "$(wc -l <out)" = 2 ] || fail "not one row: $(cat out)"
 # the memory of a rank falls like 1 / K, but for what docs/scaling.md names
@@ -68,9 +72,11 @@ want_sigma=$(field sigma)
 ranks 0 2 layer few.safetensors --dtype f64 --certify 1e-6 --format json # by one of them
 [ "$(field certified)" = true ] || fail "not certified: $(cat out)"
 near "$(field upper)" "$want_sigma" 2e-6
-ranks 0 2 bench --mpi --lengths 48 --mask causal --repeats 1 --format json
-[ "$(field ranks)" = 2 ] || fail "bench --mpi: $(cat out)"
-awk -v e="$(field efficiency)" 'BEGIN { exit !(e > 0) }' || fail "bench --mpi has no efficiency: $(cat out)"
+ranks 0 2 bench --mpi --lengths 48 --mask causal --repeats 1 --format tsv
+awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    $at["ranks"] != 2 || !($at["efficiency"] > 0) || !($at["predicted_ms"] > 0) { exit 1 }
+    { seen = seen $at["work"] " " ; r = $at["of_predicted"] * $at["predicted_ms"] / $at["ranks_ms"] - 1; if (r * r > 1e-12) exit 1 }
+    END { exit seen != "input sweep " }' out || fail "bench --mpi: $(cat out)"
 run 2 bench --mpi
 has err "start it by mpirun"
 

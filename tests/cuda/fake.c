@@ -34,10 +34,13 @@ struct lipsc_cuda_batch {
     size_t *n;
     int *active;
     void **input;
+    int part; /* its one input is one that ranks share */
     lipsc_product *product;
 };
 struct lipsc_cuda_linear {
     lipsc_cuda_device *device;
+    int wide;
+    size_t in, out;
     void *made;
 };
 
@@ -130,68 +133,89 @@ static const lipsc_space *space(const lipsc_cuda_device *device, int wide) {
     return lipsc_device_space(device->guard, wide ? LIPSC_F64 : LIPSC_F32);
 }
 
+/* So many numbers at an address. */
+static lipsc_buffer view(const lipsc_cuda_device *device, int wide, size_t elements,
+                         const void *at) {
+    return lipsc_space_view(space(device, wide), elements, at);
+}
+
 /* ---- Vectors ---------------------------------------------------------------------------
  */
 
 static lipsc_status alloc(lipsc_cuda_device *device, size_t bytes, void **out,
                           lipsc_error *err) {
     USABLE(no_memory(err));
-    *out = lipsc_space_alloc(space(device, 0), (bytes + 3) / 4);
+    *out = lipsc_space_alloc(space(device, 0), (bytes + 3) / 4).at;
     return *out ? LIPSC_OK : lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a buffer");
 }
 static void release(lipsc_cuda_device *device, void *p) {
-    lipsc_space_release(space(device, 0), p);
+    lipsc_space_release(space(device, 0), view(device, 0, 0, p));
 }
 static lipsc_status put(lipsc_cuda_device *device, int wide, size_t elements,
                         const double *host, void *to, lipsc_error *err) {
     USABLE(lost(err));
-    return plain(lipsc_space_upload(space(device, wide), elements, host, to), err);
+    return plain(lipsc_space_upload(space(device, wide), elements, host,
+                                    view(device, wide, elements, to)),
+                 err);
 }
 static lipsc_status get(lipsc_cuda_device *device, int wide, size_t elements,
                         const void *from, double *host, lipsc_error *err) {
     USABLE(lost(err));
-    return plain(lipsc_space_download(space(device, wide), elements, from, host), err);
+    return plain(lipsc_space_download(space(device, wide), elements,
+                                      view(device, wide, elements, from), host),
+                 err);
 }
 static lipsc_status copy(lipsc_cuda_device *device, size_t bytes, const void *from,
                          void *to, lipsc_error *err) {
     USABLE(lost(err));
-    return plain(lipsc_space_copy(space(device, 0), bytes / 4, from, to), err);
+    return plain(lipsc_space_copy(space(device, 0), bytes / 4,
+                                  view(device, 0, bytes / 4, from),
+                                  view(device, 0, bytes / 4, to)),
+                 err);
 }
 static lipsc_status copies(lipsc_cuda_device *device, size_t pieces,
                            const lipsc_cuda_piece *piece, lipsc_error *err) {
     lipsc_status status = lost(err);
     for (size_t i = 0; i < pieces && !status; i++)
-        status = plain(lipsc_space_copy(space(device, 0), piece[i].bytes / 4, piece[i].from,
-                                        piece[i].to),
-                       err);
+        status = copy(device, piece[i].bytes, piece[i].from, piece[i].to, err);
     return status;
 }
 static lipsc_status times(lipsc_cuda_device *device, int wide, size_t elements,
                           double factor, void *x, lipsc_error *err) {
     USABLE(lost(err));
-    return plain(lipsc_space_scale(space(device, wide), elements, factor, x), err);
+    return plain(lipsc_space_scale(space(device, wide), elements, factor,
+                                   view(device, wide, elements, x)),
+                 err);
 }
 static lipsc_status random_numbers(lipsc_cuda_device *device, int wide, uint64_t seed,
                                    uint64_t first, size_t elements, void *to,
                                    lipsc_error *err) {
     USABLE(lost(err));
-    return plain(lipsc_space_random(space(device, wide), seed, first, elements, to), err);
+    return plain(lipsc_space_random(space(device, wide), seed, first, elements,
+                                    view(device, wide, elements, to)),
+                 err);
 }
 static lipsc_status dots(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
                          const void *a, size_t kb, const void *b, double *c,
                          lipsc_error *err) {
     USABLE(lost(err));
-    return plain(lipsc_space_gram(space(device, wide), len, ka, a, kb, b, c), err);
+    return plain(lipsc_space_gram(space(device, wide), len, ka,
+                                  view(device, wide, ka * len, a), kb,
+                                  view(device, wide, kb * len, b), c),
+                 err);
 }
 static lipsc_status mix(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
                         const void *a, size_t kb, const double *c, double beta, void *b,
                         lipsc_error *err) {
     USABLE(lost(err));
-    return plain(lipsc_space_combine(space(device, wide), len, ka, a, kb, c, beta, b), err);
+    return plain(lipsc_space_combine(space(device, wide), len, ka,
+                                     view(device, wide, ka * len, a), kb, c, beta,
+                                     view(device, wide, kb * len, b)),
+                 err);
 }
 
 static lipsc_status dots_of(lipsc_cuda_device *device, int wide, size_t sums,
-                            const lipsc_gram *g, lipsc_error *err) {
+                            const lipsc_cuda_gram *g, lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; i < sums && !status; i++)
         status =
@@ -199,7 +223,7 @@ static lipsc_status dots_of(lipsc_cuda_device *device, int wide, size_t sums,
     return status;
 }
 static lipsc_status mix_of(lipsc_cuda_device *device, int wide, size_t mixtures,
-                           const lipsc_combination *m, lipsc_error *err) {
+                           const lipsc_cuda_combination *m, lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; i < mixtures && !status; i++)
         status = mix(device, wide, m[i].len, m[i].ka, m[i].a, m[i].kb, m[i].c, m[i].beta,
@@ -237,7 +261,9 @@ static void weights_free(lipsc_cuda_weights *w) {
 static void batch_free(lipsc_cuda_batch *b) {
     lipsc_cuda_device *device = b->weights->device;
     for (size_t i = 0; b->input && i < b->inputs; i++)
-        if (b->input[i]) ops(device)->input_free(device->guard, b->input[i]);
+        if (b->input[i])
+            (b->part ? ops(device)->part->free : ops(device)->input_free)(device->guard,
+                                                                          b->input[i]);
     free(b->input);
     free(b->rows);
     free(b->n);
@@ -285,9 +311,40 @@ static lipsc_status batch_new(lipsc_cuda_weights *weights, size_t inputs,
     return status;
 }
 
+static lipsc_status part_new(lipsc_cuda_weights *weights, const lipsc_rows *rows,
+                             const lipsc_share *share, lipsc_cuda_batch **out,
+                             lipsc_error *err) {
+    lipsc_cuda_device *device = weights->device;
+    lipsc_cuda_batch *b = calloc(1, sizeof *b);
+    lipsc_status status = no_memory(err);
+    if (!status && weights->half && fault_is("half"))
+        status = lipsc_fail(err, LIPSC_E_NONFIN, "a score is not finite in f16");
+    if (!status && b) {
+        *b = (lipsc_cuda_batch){.weights = weights,
+                                .inputs = 1,
+                                .dirs = 1,
+                                .part = 1,
+                                .tokens = share->own,
+                                .input = calloc(1, sizeof *b->input)};
+    }
+    if (!status && (!b || !b->input))
+        status = lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a batch");
+    status = share->agree(share->ctx, status, err);
+    if (!status)
+        status = ops(device)->part->make(device->guard, weights->made, rows, share,
+                                         b->input, err);
+    if (status && b) {
+        free(b->input);
+        free(b);
+    }
+    if (!status) *out = b;
+    return status;
+}
+
 static size_t batch_bytes(const lipsc_cuda_batch *b) {
     const lipsc_cuda_device *device = b->weights->device;
-    return ops(device)->bytes(device->guard, b->input[0]);
+    return (b->part ? ops(device)->part->bytes : ops(device)->bytes)(device->guard,
+                                                                     b->input[0]);
 }
 static size_t batch_tokens(const lipsc_cuda_batch *b) { return b->tokens; }
 
@@ -305,16 +362,22 @@ static lipsc_status product(lipsc_cuda_batch *b, int trans, size_t k, const void
     const lipsc_space *s = space(w->device, w->dtype == LIPSC_F64);
     const size_t d = w->layer.d, width = lipsc_layer_width(&w->layer);
     const size_t from = trans ? width : d, to = trans ? d : width;
+    const lipsc_buffer in = lipsc_space_view(s, k * b->tokens * from, x),
+                       out = lipsc_space_view(s, k * b->tokens * to, y);
     lipsc_status status = lost(err);
     (void)plainly;
     if (k > b->dirs) return lipsc_fail(err, LIPSC_E_ARG, "too many directions at once");
+    if (b->part && !status)
+        return plain(
+            ops(w->device)->part->product(w->device->guard, b->input[0], trans, k, in, out),
+            err);
     for (size_t dir = 0; dir < k && !status; dir++) {
         size_t first = dir * b->tokens, found = 0;
         for (size_t i = 0; i < b->inputs; first += b->n[i++])
             if (b->active[i])
-                b->product[found++] =
-                    (lipsc_product){b->input[i], 1, lipsc_space_at(s, x, first * from),
-                                    lipsc_space_at(s, y, first * to)};
+                b->product[found++] = (lipsc_product){
+                    b->input[i], 1, lipsc_slice(s, in, first * from, b->n[i] * from),
+                    lipsc_slice(s, out, first * to, b->n[i] * to)};
         status = plain(ops(w->device)->products(w->device->guard, trans, found, b->product),
                        err);
     }
@@ -325,8 +388,11 @@ static lipsc_status output(lipsc_cuda_batch *b, double *y, lipsc_error *err) {
     const lipsc_cuda_weights *w = b->weights;
     lipsc_status status = lost(err);
     for (size_t i = 0; i < b->inputs && !status; i++) {
-        status = plain(ops(w->device)->output(w->device->guard, b->input[i], y), err);
-        y += b->n[i] * lipsc_layer_width(&w->layer);
+        const size_t count = b->n[i] * lipsc_layer_width(&w->layer);
+        status = plain(ops(w->device)->output(w->device->guard, b->input[i],
+                                              lipsc_host_view(count, y)),
+                       err);
+        y += count;
     }
     return status;
 }
@@ -336,16 +402,20 @@ static lipsc_status gradient(lipsc_cuda_batch *b, const void *u, const void *v, 
     const lipsc_cuda_weights *w = b->weights;
     const lipsc_space *s = space(w->device, 1);
     const size_t d = w->layer.d, width = lipsc_layer_width(&w->layer);
+    const lipsc_buffer us = lipsc_space_view(s, b->tokens * width, u),
+                       vs = lipsc_space_view(s, b->tokens * d, v),
+                       grads = lipsc_space_view(s, b->tokens * d, grad),
+                       scores = lipsc_space_view(s, b->tokens, grad_score);
     lipsc_status status = lost(err);
     if (w->dtype != LIPSC_F64)
         return lipsc_fail(err, LIPSC_E_REFUSED, "gradients are made in f64 only");
     for (size_t i = 0, first = 0; i < b->inputs && !status; first += b->n[i++])
-        status =
-            plain(ops(w->device)->gradient(
-                      w->device->guard, b->input[i], 1, lipsc_space_at(s, u, first * width),
-                      lipsc_space_at(s, v, first * d), lipsc_space_at(s, grad, first * d),
-                      grad_score ? lipsc_space_at(s, grad_score, first) : NULL),
-                  err);
+        status = plain(
+            ops(w->device)->gradient(
+                w->device->guard, b->input[i], 1, lipsc_space_at(s, us, first * width),
+                lipsc_space_at(s, vs, first * d), lipsc_space_at(s, grads, first * d),
+                grad_score ? lipsc_space_at(s, scores, first) : LIPSC_NOWHERE),
+            err);
     return status;
 }
 
@@ -356,8 +426,9 @@ static lipsc_status projections(lipsc_cuda_batch *b, size_t input, size_t head, 
     USABLE(lost(err));
     if (w->dtype != LIPSC_F64)
         return lipsc_fail(err, LIPSC_E_REFUSED, "projections are told in f64 only");
-    return plain(ops(w->device)->projections(w->device->guard, b->input[input], head, q,
-                                             key, z, q_over, k_over),
+    return plain((b->part ? ops(w->device)->part->projections
+                          : ops(w->device)->projections)(w->device->guard, b->input[input],
+                                                         head, q, key, z, q_over, k_over),
                  err);
 }
 
@@ -417,7 +488,7 @@ static lipsc_status linear_new(lipsc_cuda_device *device, int wide, size_t in, s
     USABLE(no_memory(err));
     lipsc_cuda_linear *made = calloc(1, sizeof *made);
     if (!made) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a dense layer");
-    made->device = device;
+    *made = (lipsc_cuda_linear){.device = device, .wide = wide, .in = in, .out = out};
     const lipsc_status status =
         ops(device)->linear_new(device->guard, in, out, w, transposed, bias,
                                 wide ? LIPSC_F64 : LIPSC_F32, &made->made, err);
@@ -435,9 +506,11 @@ static void linear_free(lipsc_cuda_linear *linear) {
 static lipsc_status linear_apply(lipsc_cuda_linear *linear, size_t rows, const void *x,
                                  int bias, int add, void *y, lipsc_error *err) {
     USABLE(lost(err));
+    const lipsc_cuda_device *device = linear->device;
     return plain(
-        ops(linear->device)
-            ->linear_apply(linear->device->guard, linear->made, rows, x, bias, add, y),
+        ops(device)->linear_apply(device->guard, linear->made, rows,
+                                  view(device, linear->wide, rows * linear->in, x), bias,
+                                  add, view(device, linear->wide, rows * linear->out, y)),
         err);
 }
 
@@ -449,7 +522,10 @@ static lipsc_status norm(lipsc_cuda_device *device, int wide, size_t n, size_t d
                          const void *x, void *y, void *z, void *over, lipsc_error *err) {
     USABLE(lost(err));
     return plain(rowwise(device, wide)
-                     ->norm(device->guard, n, d, centre, eps, gain, bias, x, y, z, over),
+                     ->norm(device->guard, n, d, centre, eps, view(device, wide, d, gain),
+                            view(device, wide, d, bias), view(device, wide, n * d, x),
+                            view(device, wide, n * d, y), view(device, wide, n * d, z),
+                            view(device, wide, n, over)),
                  err);
 }
 static lipsc_status norm_derivative(lipsc_cuda_device *device, int wide, size_t rows,
@@ -458,29 +534,41 @@ static lipsc_status norm_derivative(lipsc_cuda_device *device, int wide, size_t 
                                     const void *x, void *y, lipsc_error *err) {
     USABLE(lost(err));
     return plain(rowwise(device, wide)
-                     ->norm_derivative(device->guard, rows, n, d, centre, gain, z, over,
-                                       trans, x, y),
+                     ->norm_derivative(
+                         device->guard, rows, n, d, centre, view(device, wide, d, gain),
+                         view(device, wide, n * d, z), view(device, wide, n, over), trans,
+                         view(device, wide, rows * d, x), view(device, wide, rows * d, y)),
                  err);
 }
 static lipsc_status activation(lipsc_cuda_device *device, int wide, lipsc_activation kind,
                                size_t elements, const void *x, void *y, void *slope,
                                lipsc_error *err) {
     USABLE(lost(err));
-    return plain(
-        rowwise(device, wide)->activation(device->guard, kind, elements, x, y, slope), err);
+    return plain(rowwise(device, wide)
+                     ->activation(device->guard, kind, elements,
+                                  view(device, wide, elements, x),
+                                  view(device, wide, elements, y),
+                                  view(device, wide, elements, slope)),
+                 err);
 }
 static lipsc_status multiply(lipsc_cuda_device *device, int wide, size_t elements,
                              size_t period, const void *factor, const void *x, int add_to,
                              void *y, lipsc_error *err) {
     USABLE(lost(err));
     return plain(rowwise(device, wide)
-                     ->multiply(device->guard, elements, period, factor, x, add_to, y),
+                     ->multiply(device->guard, elements, period,
+                                view(device, wide, period, factor),
+                                view(device, wide, elements, x), add_to,
+                                view(device, wide, elements, y)),
                  err);
 }
 static lipsc_status add(lipsc_cuda_device *device, int wide, size_t elements, const void *x,
                         void *y, lipsc_error *err) {
     USABLE(lost(err));
-    return plain(rowwise(device, wide)->add(device->guard, elements, x, y), err);
+    return plain(rowwise(device, wide)
+                     ->add(device->guard, elements, view(device, wide, elements, x),
+                           view(device, wide, elements, y)),
+                 err);
 }
 
 /* What host*.c does not call is NULL. */
@@ -496,6 +584,7 @@ __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cuda_plugin(v
                                  .weights_new = weights_new,
                                  .weights_free = weights_free,
                                  .batch_new = batch_new,
+                                 .part_new = part_new,
                                  .batch_free = batch_free,
                                  .batch_bytes = batch_bytes,
                                  .batch_tokens = batch_tokens,

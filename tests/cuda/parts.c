@@ -100,9 +100,9 @@ static void test_sums(int wide, size_t len, size_t ka, size_t kb) {
     must(api->dots(device, wide, len, ka, a.there, kb, b.there, again, &err), &err);
     check(memcmp(c, again, ka * kb * sizeof *c) == 0, "dots", "same bits", 1, 0);
     double one[2] = {NAN, NAN};
-    const lipsc_gram several[3] = {{len, 1, a.there, 1, b.there, &one[0]},
-                                   {len, ka, a.there, kb, b.there, again},
-                                   {0, 1, a.there, 1, b.there, &one[1]}};
+    const lipsc_cuda_gram several[3] = {{len, 1, a.there, 1, b.there, &one[0]},
+                                        {len, ka, a.there, kb, b.there, again},
+                                        {0, 1, a.there, 1, b.there, &one[1]}};
     memset(again, 0xff, ka * kb * sizeof *again);
     must(api->dots_of(device, wide, 3, several, &err), &err);
     check(memcmp(c, again, ka * kb * sizeof *c) == 0 && one[0] == c[0] && one[1] == 0.0,
@@ -132,7 +132,7 @@ static void test_sums(int wide, size_t len, size_t ka, size_t kb) {
         into = pair_of(wide, 5, len * kb);
         pair scaled = pair_of(wide, 5, len);
         const double half = 0.5;
-        const lipsc_combination both[2] = {
+        const lipsc_cuda_combination both[2] = {
             {len, 1, scaled.there, 1, &half, 0.0, scaled.there},
             {len, ka, a.there, kb, c, (double)add, into.there}};
         must(api->mix_of(device, wide, 2, both, &err), &err);

@@ -84,13 +84,13 @@ static void test_relu_near_its_kink(void **state) {
     const lipsc_space *space = lipsc_device_space(model->home, LIPSC_F64);
     const size_t count = TOKENS * model->config.d;
     double *host = malloc(count * sizeof *host), size = 0.0;
-    void *x = lipsc_space_alloc(space, count);
+    const lipsc_buffer x = lipsc_space_alloc(space, count);
     for (size_t e = 0; e < count; e++) host[e] = lipsc_rng_normal(7, e);
     for (size_t e = 0; e < count; e++) size += host[e] * host[e];
     assert_int_equal(lipsc_space_upload(space, count, host, x), LIPSC_OK);
     lipsc_block_point point;
     if (lipsc_block_at(model, 0, LIPSC_UP_TO_BLOCK, NULL, LIPSC_F64, model->home, TOKENS, x,
-                       1, &point, NULL, NULL, &err))
+                       1, &point, LIPSC_NOWHERE, NULL, &err))
         fail_msg("%s", err.text);
     const double kinks[] = {point.kink, 1e-18, 0.0, NAN};
     assert_true(point.kink > 1e-9);

@@ -61,7 +61,7 @@ static double run(const fixture *f, const double *x, double *y) {
     const size_t d = f->model->config.d;
     lipsc_experts *experts;
     lipsc_error err = {0};
-    void *in = lipsc_space_alloc(space, d), *out = lipsc_space_alloc(space, d);
+    const lipsc_buffer in = lipsc_space_alloc(space, d), out = lipsc_space_alloc(space, d);
     assert_int_equal(lipsc_space_upload(space, d, x, in), LIPSC_OK);
     if (lipsc_experts_at(f->model, 0, LIPSC_F64, f->model->home, 1, in, 0, out, &experts,
                          &err))

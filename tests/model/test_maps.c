@@ -42,8 +42,9 @@ static double *read_tensor(const fixture *f, const char *name) {
 static void residual_forward(const fixture *f, size_t n, const double *x, double *y) {
     const size_t count = n * lipsc_model_describe(f->model)->d;
     const lipsc_space *space = lipsc_device_space(f->model->home, LIPSC_F64);
-    void *bx = lipsc_space_alloc(space, count), *by = lipsc_space_alloc(space, count);
-    assert_true(bx && by);
+    const lipsc_buffer bx = lipsc_space_alloc(space, count),
+                       by = lipsc_space_alloc(space, count);
+    assert_true(bx.at && by.at);
     assert_int_equal(lipsc_space_upload(space, count, x, bx), LIPSC_OK);
     assert_int_equal(lipsc_block_at(f->model, 0, LIPSC_UP_TO_RESIDUAL, NULL, LIPSC_F64,
                                     f->model->home, n, bx, 0, NULL, by, NULL, NULL),

@@ -460,9 +460,10 @@ static void test_climbs(void **state) {
 
 enum { ORDER = 50 };
 
-static lipsc_status apply_diagonal(void *ctx, int trans, size_t k, const void *x, void *y) {
-    const double *in = x;
-    double *out = y;
+static lipsc_status apply_diagonal(void *ctx, int trans, size_t k, lipsc_buffer x,
+                                   lipsc_buffer y) {
+    const double *in = x.at;
+    double *out = y.at;
     (void)ctx, (void)trans;
     for (size_t e = 0; e < k * ORDER; e++) out[e] = in[e] * (double)(e % ORDER + 1);
     return LIPSC_OK;
@@ -481,13 +482,19 @@ static void test_near_start(void **state) {
     lipsc_svd_defaults(&set);
     set.basis = 20;
     start[ORDER - 2] = 1.0;
-    assert_int_equal(lipsc_svd_linop_from(&op, &set, start, &sigma, u, v, &info), LIPSC_OK);
+    assert_int_equal(lipsc_svd_linop_from(&op, &set, lipsc_host_view(ORDER, start), &sigma,
+                                          lipsc_host_view(ORDER, u),
+                                          lipsc_host_view(ORDER, v), &info),
+                     LIPSC_OK);
     assert_true(fabs(sigma - 50.0) < 1e-12 * 50.0);
     assert_true(isnan(info.upper_prob)); /* the start was not random */
     const long from_second = info.products;
     start[ORDER - 2] = 0.0;
     start[ORDER - 1] = 1.0;
-    assert_int_equal(lipsc_svd_linop_from(&op, &set, start, &sigma, u, v, &info), LIPSC_OK);
+    assert_int_equal(lipsc_svd_linop_from(&op, &set, lipsc_host_view(ORDER, start), &sigma,
+                                          lipsc_host_view(ORDER, u),
+                                          lipsc_host_view(ORDER, v), &info),
+                     LIPSC_OK);
     assert_true(fabs(sigma - 50.0) < 1e-12 * 50.0 && info.products <= from_second);
 }
 

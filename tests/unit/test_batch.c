@@ -62,7 +62,7 @@ static void open_batch(const scene *c, lipsc_dtype dtype, int threads, lipsc_att
 /* k random vectors for each handle, in one piece of memory with `gap` elements between. */
 typedef struct {
     lipsc_product product[MOST];
-    void *x, *y;
+    lipsc_buffer x, y;
 } vectors;
 
 static vectors new_vectors(const scene *c, lipsc_attn **attn, int trans, size_t parts,
@@ -77,14 +77,15 @@ static vectors new_vectors(const scene *c, lipsc_attn **attn, int trans, size_t 
     }
     v.x = lipsc_space_alloc(space, from[parts] + 1);
     v.y = lipsc_space_alloc(space, to[parts] + 1);
-    assert_true(v.x && v.y);
+    assert_true(v.x.at && v.y.at);
     assert_int_equal(lipsc_space_random(space, c->count + parts, 0, from[parts], v.x),
                      LIPSC_OK);
     for (size_t p = 0; p < parts; p++)
-        v.product[p] = (lipsc_product){.of = attn[at[p]],
-                                       .k = k[p],
-                                       .x = (char *)v.x + from[p] * space->item,
-                                       .y = (char *)v.y + to[p] * space->item};
+        v.product[p] =
+            (lipsc_product){.of = attn[at[p]],
+                            .k = k[p],
+                            .x = lipsc_slice(space, v.x, from[p], from[p + 1] - from[p]),
+                            .y = lipsc_slice(space, v.y, to[p], to[p + 1] - to[p])};
     return v;
 }
 
@@ -106,10 +107,10 @@ static void same_bits(const scene *c, lipsc_attn **attn, int trans, stream *s) {
         lipsc_attn *lone = alone(c, at[p], attn[0]->dtype);
         const lipsc_linop op = lipsc_attn_linop(lone);
         const size_t len = k[p] * (trans ? op.n : op.m);
-        void *y = lipsc_space_alloc(space, len + 1);
-        assert_non_null(y);
+        const lipsc_buffer y = lipsc_space_alloc(space, len + 1);
+        assert_non_null(y.at);
         assert_int_equal(op.apply(op.ctx, trans, k[p], v.product[p].x, y), LIPSC_OK);
-        assert_memory_equal(y, v.product[p].y, len * space->item);
+        assert_memory_equal(y.at, v.product[p].y.at, len * space->item);
         lipsc_space_release(space, y);
         lipsc_attn_free(lone);
     }
@@ -244,11 +245,12 @@ static void test_overflow(void **state) {
 }
 
 /* Both sides of <u, J v> = <J^T u, v> beside the definition in double, where the products
- * of short inputs go by way of composed matrices; which they do by their length, in f32, in
- * layers without rotation, norm, cap and sink.  2e-5: sums of at most 200 terms in f32. */
-static void composed(uint64_t seed, unsigned features, size_t n, lipsc_dtype dtype,
+ * of short inputs go by way of composed matrices; which they do by their length and mask,
+ * in f32, in layers without rotation, norm, cap and sink.  2e-5: sums of at most 400 terms
+ * in f32. */
+static void composed(uint64_t seed, unsigned features, layer_sizes sizes, lipsc_dtype dtype,
                      int expected) {
-    test_layer t = random_layer_of(seed, features, (layer_sizes){.n = n});
+    test_layer t = random_layer_of(seed, features, sizes);
     lipsc_attn *attn;
     assert_int_equal(
         lipsc_attn_new(&t.layer, &t.input, dtype, lipsc_cpu_of(1), &attn, NULL), LIPSC_OK);
@@ -288,12 +290,20 @@ static void test_composed(void **state) {
                                     FEATURE_SATURATED};
     static const unsigned without[] = {FEATURE_ROTARY, FEATURE_QK_NORM, FEATURE_SOFT_CAP,
                                        FEATURE_SINKS, FEATURE_WHOLE_NORM};
-    for (size_t f = 0; f < sizeof with / sizeof *with; f++)
-        for (size_t n = 1; n <= 3; n++) composed(600 + f, with[f], n, LIPSC_F32, 1);
+    for (size_t f = 0; f < sizeof with / sizeof *with; f++) {
+        for (size_t n = 1; n <= 3; n++)
+            composed(600 + f, with[f], (layer_sizes){.n = n}, LIPSC_F32, 1);
+        /* several panels and blocks of rows, which masks make shorter */
+        composed(650 + f, with[f], (layer_sizes){.n = 29, .d = 56, .key_dim = 56},
+                 LIPSC_F32, 1);
+    }
     for (size_t f = 0; f < sizeof without / sizeof *without; f++)
-        composed(700 + f, without[f], 3, LIPSC_F32, 0);
-    composed(800, 0, 3, LIPSC_F64, 0);
-    composed(801, 0, 100, LIPSC_F32, 0);
+        composed(700 + f, without[f], (layer_sizes){.n = 3}, LIPSC_F32, 0);
+    composed(800, 0, (layer_sizes){.n = 3}, LIPSC_F64, 0);
+    composed(801, 0, (layer_sizes){.n = 100}, LIPSC_F32, 0);
+    const layer_sizes sizes = {.n = 61, .key_dim = 56};
+    composed(802, 0, sizes, LIPSC_F32, 0);
+    composed(802, FEATURE_CAUSAL, sizes, LIPSC_F32, 1);
 }
 
 int main(void) {

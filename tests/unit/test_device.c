@@ -63,37 +63,39 @@ static void test_list(void **state) {
     assert_int_equal(lipsc_device_describe(count, &info), LIPSC_E_ARG);
 }
 
-/* ---- What ends the program ------------------------------------------------------------
+/* ---- What ends the program: buffers that lie about their memory
+ * ------------------------------------------------------------
  */
 
 #if !defined(__SANITIZE_ADDRESS__) /* which reports the signal in its own way */
-static void touch(const lipsc_space *s, void *x) {
+static void touch(const lipsc_space *s, lipsc_buffer x) {
     (void)s;
-    *(volatile double *)x = 1.0;
+    *(volatile double *)x.at = 1.0;
 }
 #endif
-static void host_pointer(const lipsc_space *s, void *x) {
+static void host_pointer(const lipsc_space *s, lipsc_buffer x) {
     (void)x;
     double host[4] = {0};
-    (void)!lipsc_space_scale(s, 4, 2.0, host);
+    (void)!lipsc_space_scale(s, 4, 2.0, lipsc_space_view(s, 4, host));
 }
-static void one_too_many(const lipsc_space *s, void *x) {
-    (void)!lipsc_space_scale(s, 5, 2.0, x);
+static void one_too_many(const lipsc_space *s, lipsc_buffer x) {
+    (void)!lipsc_space_scale(s, 5, 2.0, lipsc_space_view(s, 5, x.at));
 }
-static void after_release(const lipsc_space *s, void *x) {
+static void after_release(const lipsc_space *s, lipsc_buffer x) {
     lipsc_space_release(s, x);
     (void)!lipsc_space_scale(s, 4, 2.0, x);
 }
-static void released_twice(const lipsc_space *s, void *x) {
+static void released_twice(const lipsc_space *s, lipsc_buffer x) {
     lipsc_space_release(s, x);
     lipsc_space_release(s, x);
 }
-static void beyond_host(const lipsc_space *s, void *x) {
-    (void)!lipsc_space_download(s, 1, lipsc_space_at(s, x, 4), (double[1]){0});
+static void beyond_host(const lipsc_space *s, lipsc_buffer x) {
+    const lipsc_buffer next = lipsc_space_view(s, 1, (char *)x.at + 4 * s->item);
+    (void)!lipsc_space_download(s, 1, next, (double[1]){0});
 }
 
 /* The signal that ends a process which does it. */
-static int signal_of(void (*crime)(const lipsc_space *, void *)) {
+static int signal_of(void (*crime)(const lipsc_space *, lipsc_buffer)) {
     const pid_t child = fork();
     assert_true(child >= 0);
     if (!child) {
@@ -104,8 +106,8 @@ static int signal_of(void (*crime)(const lipsc_space *, void *)) {
         if (!freopen("/dev/null", "w", stderr)) _exit(1);
         lipsc_device *device = open_one("guard");
         const lipsc_space *s = lipsc_device_space(device, LIPSC_F64);
-        void *x = lipsc_space_alloc(s, 4);
-        if (x && !lipsc_space_scale(s, 4, 1.0, x)) crime(s, x);
+        const lipsc_buffer x = lipsc_space_alloc(s, 4);
+        if (x.at && !lipsc_space_scale(s, 4, 1.0, x)) crime(s, x);
         _exit(0);
     }
     int how;
@@ -134,13 +136,13 @@ static void test_new_memory(void **state) {
     for (int t = 0; t < 2; t++) {
         const lipsc_space *s = lipsc_device_space(device, (lipsc_dtype)t);
         double host[3] = {0.0, 0.0, 0.0};
-        void *x = lipsc_space_alloc(s, 3);
-        assert_non_null(x);
+        const lipsc_buffer x = lipsc_space_alloc(s, 3);
+        assert_non_null(x.at);
         assert_int_equal(lipsc_space_download(s, 3, x, host), LIPSC_OK);
         for (size_t i = 0; i < 3; i++) assert_true(isnan(host[i]));
         lipsc_space_release(s, x);
-        lipsc_space_release(s, NULL);
-        assert_null(lipsc_space_alloc(s, SIZE_MAX));
+        lipsc_space_release(s, LIPSC_NOWHERE);
+        assert_null(lipsc_space_alloc(s, SIZE_MAX).at);
     }
     lipsc_device_close(device);
 }

@@ -13,8 +13,8 @@
 #include "value/influence.h"
 #include "value/sink.h"
 
-static lipsc_status apply(void *ctx, int trans, size_t k, const void *x, void *y) {
-    return matrix_apply(ctx, trans, k, x, y) ? LIPSC_E_CALLBACK : LIPSC_OK;
+static lipsc_status apply(void *ctx, int trans, size_t k, lipsc_buffer x, lipsc_buffer y) {
+    return matrix_apply(ctx, trans, k, x.at, y.at) ? LIPSC_E_CALLBACK : LIPSC_OK;
 }
 
 static lipsc_linop linop(test_matrix *t) {

@@ -194,14 +194,15 @@ static void test_value_tol(void **state) {
 /* ---- f32 ---- */
 
 /* Products in f32 with sums in double, as a good f32 back end makes them. */
-static lipsc_status apply_f32(void *ctx, int trans, size_t k, const void *x, void *y) {
+static lipsc_status apply_f32(void *ctx, int trans, size_t k, lipsc_buffer x,
+                              lipsc_buffer y) {
     test_matrix *t = ctx;
     const size_t in = trans ? t->m : t->n, out = trans ? t->n : t->m;
     double *xd = test_alloc(in, sizeof *xd), *yd = test_alloc(out, sizeof *yd);
     for (size_t j = 0; j < k; j++) {
-        for (size_t i = 0; i < in; i++) xd[i] = (double)((const float *)x)[j * in + i];
+        for (size_t i = 0; i < in; i++) xd[i] = (double)((const float *)x.at)[j * in + i];
         matrix_times(t, trans, xd, yd);
-        for (size_t i = 0; i < out; i++) ((float *)y)[j * out + i] = (float)yd[i];
+        for (size_t i = 0; i < out; i++) ((float *)y.at)[j * out + i] = (float)yd[i];
     }
     free(xd);
     free(yd);
@@ -227,8 +228,10 @@ static void test_f32_vectors(void **state) {
                     lipsc_svd_info info;
                     float *v = test_alloc(t.n * count, sizeof *v);
                     if (tight) set.tol = 1e-5;
-                    assert_int_equal(lipsc_svd_linop(&op, &set, sigma, NULL, v, &info),
-                                     LIPSC_OK);
+                    assert_int_equal(
+                        lipsc_svd_linop(&op, &set, sigma, LIPSC_NOWHERE,
+                                        lipsc_space_view(op.space, t.n * count, v), &info),
+                        LIPSC_OK);
                     assert_true(info.residual <= (tight ? 1e-5 : 1e-2));
                     for (size_t i = 0; i < count; i++) {
                         const double want = i < rank ? exact[i] : 0.0;
@@ -248,11 +251,12 @@ static void test_f32_vectors(void **state) {
 
 /* ---- short of memory: V and the last vector of U alone, judged by LAPACK ---- */
 
-static lipsc_status apply_f64(void *ctx, int trans, size_t k, const void *x, void *y) {
+static lipsc_status apply_f64(void *ctx, int trans, size_t k, lipsc_buffer x,
+                              lipsc_buffer y) {
     test_matrix *t = ctx;
     const size_t in = trans ? t->m : t->n, out = trans ? t->n : t->m;
     for (size_t j = 0; j < k; j++)
-        matrix_times(t, trans, (const double *)x + j * in, (double *)y + j * out);
+        matrix_times(t, trans, (const double *)x.at + j * in, (double *)y.at + j * out);
     return LIPSC_OK;
 }
 
@@ -275,7 +279,9 @@ static void test_lean(void **state) {
             double *v = test_alloc(t.n, sizeof *v), *u = test_alloc(t.m, sizeof *u);
             double *av = test_alloc(t.m, sizeof *av);
             set.max_products = 5000;
-            assert_int_equal(lipsc_svd_linop(&op, &set, &sigma, u, v, &info), LIPSC_OK);
+            assert_int_equal(lipsc_svd_linop(&op, &set, &sigma, lipsc_host_view(t.m, u),
+                                             lipsc_host_view(t.n, v), &info),
+                             LIPSC_OK);
             restarts += info.restarts;
             /* rounding of two products and their lengths */
             assert_true(fabs(sigma - exact[0]) <= 1e-13 * exact[0]);

@@ -23,7 +23,7 @@ enum { MOST = 6, VALUES = 3 };
 
 typedef struct {
     double sigma[VALUES];
-    void *u, *v;
+    lipsc_buffer u, v;
     lipsc_svd_info info;
     lipsc_status status;
 } found;
@@ -31,14 +31,14 @@ typedef struct {
 static void new_room(const lipsc_linop *op, found *f) {
     f->u = lipsc_space_alloc(op->space, VALUES * op->m);
     f->v = lipsc_space_alloc(op->space, VALUES * op->n);
-    assert_true(f->u && f->v);
+    assert_true(f->u.at && f->v.at);
 }
 
 static void same(const lipsc_linop *op, size_t count, const found *a, const found *b) {
     assert_int_equal(a->status, b->status);
     assert_memory_equal(a->sigma, b->sigma, count * sizeof(double));
-    assert_memory_equal(a->u, b->u, count * op->m * op->space->item);
-    assert_memory_equal(a->v, b->v, count * op->n * op->space->item);
+    assert_memory_equal(a->u.at, b->u.at, count * op->m * op->space->item);
+    assert_memory_equal(a->v.at, b->v.at, count * op->n * op->space->item);
     assert_int_equal(a->info.products, b->info.products);
     assert_int_equal(a->info.restarts, b->info.restarts);
     assert_memory_equal(&a->info.residual, &b->info.residual, sizeof(double));

@@ -24,13 +24,13 @@ enum { MAX_A = 21, MAX_B = 9 };
 
 /* k vectors of the space and the same numbers as doubles; f32 rounds them first. */
 typedef struct {
-    void *x;
+    lipsc_buffer x;
     double *host;
 } pair;
 
 static pair make(const lipsc_space *space, size_t len, size_t k, uint64_t seed) {
     pair p = {lipsc_space_alloc(space, len * k), malloc(len * k * sizeof(double))};
-    assert_non_null(p.x);
+    assert_non_null(p.x.at);
     assert_non_null(p.host);
     assert_int_equal(lipsc_space_random(space, seed, 0, len * k, p.x), LIPSC_OK);
     assert_int_equal(lipsc_space_download(space, len * k, p.x, p.host), LIPSC_OK);
@@ -54,14 +54,19 @@ static void test_random_parts(void **state) {
     enum { WHOLE = 1500 };
     const lipsc_space *space = lipsc_space_host(LIPSC_F64);
     double whole[WHOLE], part[WHOLE];
-    assert_int_equal(lipsc_space_random(space, 9, 0, WHOLE, whole), LIPSC_OK);
+    assert_int_equal(lipsc_space_random(space, 9, 0, WHOLE, lipsc_host_view(WHOLE, whole)),
+                     LIPSC_OK);
     for (size_t first = 0; first < 5; first++)
         for (size_t count = 1; first + count <= WHOLE; count += count < 9 ? 1 : 251) {
-            assert_int_equal(lipsc_space_random(space, 9, first, count, part), LIPSC_OK);
+            assert_int_equal(
+                lipsc_space_random(space, 9, first, count, lipsc_host_view(count, part)),
+                LIPSC_OK);
             assert_memory_equal(part, whole + first, count * sizeof *part);
         }
     for (uint64_t far = UINT64_MAX - 3 * WHOLE; far < UINT64_MAX - 2 * WHOLE; far += 501) {
-        assert_int_equal(lipsc_space_random(space, 9, far, WHOLE, part), LIPSC_OK);
+        assert_int_equal(
+            lipsc_space_random(space, 9, far, WHOLE, lipsc_host_view(WHOLE, part)),
+            LIPSC_OK);
         for (size_t i = 0; i < WHOLE; i++) check_normal(part[i], 9, far + i);
     }
 }
@@ -71,7 +76,7 @@ static void test_random_is_the_stream(void **state) {
     for (int d = 0; d < 2; d++) {
         const lipsc_space *space = lipsc_space_host(dtypes[d]);
         assert_int_equal(space->dtype, dtypes[d]);
-        void *x = lipsc_space_alloc(space, 40000);
+        const lipsc_buffer x = lipsc_space_alloc(space, 40000);
         double *host = malloc(40000 * sizeof *host);
         assert_int_equal(lipsc_space_random(space, 5, 7, 40000, x), LIPSC_OK);
         assert_int_equal(lipsc_space_download(space, 40000, x, host), LIPSC_OK);
@@ -90,7 +95,7 @@ static void test_random_is_the_stream(void **state) {
         free(back);
         free(host);
         lipsc_space_release(space, x);
-        lipsc_space_release(space, NULL);
+        lipsc_space_release(space, LIPSC_NOWHERE);
     }
 }
 

@@ -22,9 +22,11 @@ static int apply_there(void *ctx, int trans, size_t k, const double *x, double *
     const size_t in = k * (trans ? t->matrix.m : t->matrix.n),
                  out = k * (trans ? t->matrix.n : t->matrix.m);
     double *from = test_alloc(in, sizeof *from), *to = test_alloc(out, sizeof *to);
-    int failed = lipsc_space_download(t->space, in, x, from) != LIPSC_OK ||
+    int failed = lipsc_space_download(t->space, in, lipsc_space_view(t->space, in, x),
+                                      from) != LIPSC_OK ||
                  matrix_apply(&t->matrix, trans, k, from, to) ||
-                 lipsc_space_upload(t->space, out, to, y) != LIPSC_OK;
+                 lipsc_space_upload(t->space, out, to,
+                                    lipsc_space_view(t->space, out, y)) != LIPSC_OK;
     free(from);
     free(to);
     return failed;

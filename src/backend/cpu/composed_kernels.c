@@ -57,20 +57,29 @@ static T weigh_row(size_t n, const T *p, T top, T less, T *row) {
 
 /* ---- J ------------------------------------------------------------------------------- */
 
-/* The change of the scores from its two parts. */
-static void load_change(size_t n, const T *change, size_t stride, T *tile) {
+/* The change of the scores of a direction from its two parts. */
+static void load_change(const lipsc_head *h, const lipsc_score_change *change, size_t dir,
+                        T *tile) {
+    const size_t n = h->n, step = change->step;
+    const T *at = (const T *)change->at + dir * n * change->row;
     for (size_t i = 0; i < n; i++) {
-        memcpy(tile + i * STRIDE, change + i * stride, n * sizeof(T));
-        clear_rest(n, tile + i * STRIDE);
+        const T *row = at + i * change->row + n * step;
+        memset(tile + i * STRIDE, 0, STRIDE * sizeof(T));
+        for (size_t j = h->lo[i]; j < h->hi[i]; j++) tile[i * STRIDE + j] = row[j * step];
     }
-    for (size_t j = 0; j < n; j++)
-        for (size_t i = 0; i < n; i++) tile[i * STRIDE + j] += change[j * stride + n + i];
+    for (size_t j = 0, from = 0, end = 0; j < n; j++) {
+        const T *row = at + j * change->row;
+        while (from < n && h->hi[from] <= j) from++;
+        while (end < n && h->lo[end] <= j) end++;
+        for (size_t i = from; i < end; i++) tile[i * STRIDE + j] += row[i * step];
+    }
 }
 
 static void forward_rows(size_t mr, const lipsc_head *h, const T *dz, size_t i,
                          const T *ptile, T *wtile, T *out) {
-    const size_t n = h->n, vw = h->vw, at = i * STRIDE;
-    const T *z = h->z;
+    const size_t n = h->n, vw = h->vw, at = i * STRIDE, j = h->lo[i],
+                 keys = h->hi[i + mr - 1] - j;
+    const T *z = h->z, *w = wtile + at + j, *p = ptile + at + j;
     T mean[MR];
     for (size_t r = 0; r < mr; r++) {
         T *row = wtile + at + r * STRIDE;
@@ -78,7 +87,7 @@ static void forward_rows(size_t mr, const lipsc_head *h, const T *dz, size_t i,
     }
     memset(out, 0, mr * vw * sizeof(T));
     for (size_t c = 0; c < vw; c += NR) {
-#define CALL(m) forward_out(m, wtile + at, ptile + at, n, z + c, dz + c, vw, out + c)
+#define CALL(m) forward_out(m, w, p, keys, z + j * vw + c, dz + j * vw + c, vw, out + c)
         FOR_BLOCK_SIZE(mr, CALL)
 #undef CALL
     }
@@ -90,12 +99,12 @@ static void forward_rows(size_t mr, const lipsc_head *h, const T *dz, size_t i,
 }
 
 static void forward(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
-                    const void *change, size_t stride, void *scratch) {
+                    const lipsc_score_change *change, void *scratch) {
     const size_t n = h->n, vw = h->vw;
     T *ptile = scratch, *wtile = ptile + ROWS * STRIDE;
     load_probabilities(n, p, ptile);
     for (size_t dir = 0; dir < d->dirs; dir++) {
-        load_change(n, (const T *)change + dir * n * stride, stride, wtile);
+        load_change(h, change, dir, wtile);
         for (size_t i = 0, mr; i < n; i += mr) {
             mr = next_rows(n - i);
             forward_rows(mr, h, (const T *)d->dz + dir * n * vw, i, ptile, wtile,
@@ -124,7 +133,13 @@ static void score_changes(const lipsc_head *h, const T *g, const T *zpanels, con
     for (size_t j = 0; j < n; j += NR)
         for (size_t i = 0, mr; i < n; i += mr) {
             mr = next_rows(n - i);
-#define CALL(m) dot_block(m, vw, g + i * vw, zpanels + j * vw, stile + i * STRIDE + j)
+            const key_span span = span_of(h, i, mr, 0, n);
+            T *at = stile + i * STRIDE + j;
+            if (j < span.from || j >= span.end) {
+                zero_block(mr, at);
+                continue;
+            }
+#define CALL(m) dot_block(m, vw, g + i * vw, zpanels + j * vw, at)
             FOR_BLOCK_SIZE(mr, CALL)
 #undef CALL
         }
@@ -137,8 +152,21 @@ static void score_changes(const lipsc_head *h, const T *g, const T *zpanels, con
     }
 }
 
+/* The change of the scores of a direction into its two parts. */
+static void store_change(size_t n, const T *tile, const lipsc_score_change *change,
+                         size_t dir) {
+    const size_t step = change->step;
+    T *at = (T *)change->at + dir * n * change->row;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            at[i * change->row + (n + j) * step] = tile[i * STRIDE + j];
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = 0; i < n; i++)
+            at[j * change->row + i * step] = tile[i * STRIDE + j];
+}
+
 static void adjoint(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
-                    void *change, size_t stride, void *scratch) {
+                    const lipsc_score_change *change, void *scratch) {
     const size_t n = h->n, vw = h->vw;
     T *zpanels = scratch, *ptile = zpanels + KEYS * vw, *stile = ptile + ROWS * STRIDE,
       *other = stile + ROWS * STRIDE;
@@ -146,17 +174,17 @@ static void adjoint(const lipsc_head *h, const lipsc_head_dirs *d, const void *p
     load_probabilities(n, p, ptile);
     for (size_t dir = 0; dir < d->dirs; dir++) {
         const T *g = (const T *)d->g + dir * n * vw;
-        T *gz = (T *)d->gz + dir * n * vw, *to = (T *)change + dir * n * stride;
+        T *gz = (T *)d->gz + dir * n * vw;
         score_changes(h, g, zpanels, ptile, stile, other);
         for (size_t j = 0, mr; j < n; j += mr) {
+            size_t from, end;
             mr = next_rows(n - j);
+            rows_that_see(h, 0, n, j, mr, &from, &end);
             for (size_t c = 0; c < vw; c += NR)
-                accumulate_columns(mr, n, ptile + j, g + c, vw, gz + j * vw + c);
+                accumulate_columns(mr, end - from, ptile + from * STRIDE + j,
+                                   g + from * vw + c, vw, gz + j * vw + c);
         }
-        for (size_t i = 0; i < n; i++)
-            memcpy(to + i * stride, stile + i * STRIDE, n * sizeof(T));
-        for (size_t j = 0; j < n; j++)
-            for (size_t i = 0; i < n; i++) to[j * stride + n + i] = stile[i * STRIDE + j];
+        store_change(n, stile, change, dir);
     }
 }
 

@@ -31,17 +31,29 @@ static void input_free(const lipsc_device *device, void *input) {
     lipsc_cpu_input_free(input);
 }
 
-static lipsc_status product(const lipsc_device *device, void *input, int trans, size_t k,
-                            const void *x, void *y) {
-    (void)device;
-    const lipsc_product alone = {.of = input, .k = k, .x = x, .y = y};
-    return lipsc_cpu_products(trans, 1, &alone);
+/* Whether b holds k vectors of the input, or of what comes out. */
+static int fits(const lipsc_cpu_member *of, lipsc_buffer b, size_t k, int image) {
+    const lipsc_cpu_weights *w = of->batch->w;
+    return lipsc_buffer_fits(b, NULL, w->dtype, k,
+                             of->n * (image ? w->width : w->layer->d));
 }
 
 static lipsc_status products(const lipsc_device *device, int trans, size_t count,
                              const lipsc_product *product) {
     (void)device;
+    for (size_t i = 0; i < count; i++) {
+        const lipsc_product *p = &product[i];
+        if (!fits(p->of, trans ? p->y : p->x, p->k, 0) ||
+            !fits(p->of, trans ? p->x : p->y, p->k, 1))
+            return LIPSC_E_ARG;
+    }
     return lipsc_cpu_products(trans, count, product);
+}
+
+static lipsc_status product(const lipsc_device *device, void *input, int trans, size_t k,
+                            lipsc_buffer x, lipsc_buffer y) {
+    const lipsc_product alone = {.of = input, .k = k, .x = x, .y = y};
+    return products(device, trans, 1, &alone);
 }
 
 static size_t bytes(const lipsc_device *device, const void *input) {
@@ -49,18 +61,28 @@ static size_t bytes(const lipsc_device *device, const void *input) {
     return ((const lipsc_cpu_member *)input)->batch->bytes;
 }
 
-static lipsc_status gradient(const lipsc_device *device, void *input, size_t k,
-                             const void *u, const void *v, void *grad, void *grad_score) {
-    (void)device;
-    const lipsc_gradient_product alone = {
-        .of = input, .k = k, .u = u, .v = v, .grad = grad, .grad_score = grad_score};
-    return lipsc_cpu_gradients(1, &alone);
-}
-
 static lipsc_status gradients(const lipsc_device *device, size_t count,
                               const lipsc_gradient_product *of) {
     (void)device;
+    for (size_t i = 0; i < count; i++) {
+        const lipsc_gradient_product *p = &of[i];
+        const lipsc_cpu_member *m = p->of;
+        const int scored = p->grad_score.at != NULL;
+        if (!fits(m, p->u, p->k, 1) || !fits(m, p->v, p->k, 0) ||
+            !fits(m, p->grad, p->k, 0) ||
+            (scored &&
+             !lipsc_buffer_fits(p->grad_score, NULL, m->batch->w->dtype, p->k, m->n)))
+            return LIPSC_E_ARG;
+    }
     return lipsc_cpu_gradients(count, of);
+}
+
+static lipsc_status gradient(const lipsc_device *device, void *input, size_t k,
+                             lipsc_buffer u, lipsc_buffer v, lipsc_buffer grad,
+                             lipsc_buffer grad_score) {
+    const lipsc_gradient_product alone = {
+        .of = input, .k = k, .u = u, .v = v, .grad = grad, .grad_score = grad_score};
+    return gradients(device, 1, &alone);
 }
 
 static lipsc_status projections(const lipsc_device *device, const void *input, size_t head,
@@ -71,7 +93,7 @@ static lipsc_status projections(const lipsc_device *device, const void *input, s
     return LIPSC_OK;
 }
 
-static lipsc_status output(const lipsc_device *device, void *input, double *y) {
+static lipsc_status output(const lipsc_device *device, void *input, lipsc_buffer y) {
     (void)device;
     return lipsc_cpu_output(input, y);
 }
@@ -89,9 +111,10 @@ static void linear_free(const lipsc_device *device, void *linear) {
 }
 
 static lipsc_status linear_apply(const lipsc_device *device, const void *linear,
-                                 size_t rows, const void *x, int bias, int add, void *y) {
-    lipsc_cpu_linear_apply(linear, lipsc_device_threads(device), rows, x, bias, add, y);
-    return LIPSC_OK;
+                                 size_t rows, lipsc_buffer x, int bias, int add,
+                                 lipsc_buffer y) {
+    return lipsc_cpu_linear_apply(linear, lipsc_device_threads(device), rows, x, bias, add,
+                                  y);
 }
 
 const lipsc_device_ops lipsc_cpu_ops = {.name = "cpu",
@@ -105,6 +128,7 @@ const lipsc_device_ops lipsc_cpu_ops = {.name = "cpu",
                                         .input_free = input_free,
                                         .product = product,
                                         .bytes = bytes,
+                                        .part = &lipsc_cpu_parts,
                                         .batch_new = batch_new,
                                         .products = products,
                                         .gradient = gradient,

@@ -11,14 +11,22 @@
  * scores so well that they no longer count. */
 enum { LIPSC_CPU_DIRS = 8 };
 
-/* Of host memory, where nothing can fail. */
+/* Memory of the host as the kernels take it, for count numbers. */
+static inline void *lipsc_cpu_alloc(const lipsc_space *space, size_t count) {
+    return lipsc_space_alloc(space, count).at;
+}
+static inline void lipsc_cpu_release(const lipsc_space *space, void *p) {
+    lipsc_space_release(space, lipsc_space_view(space, 0, p));
+}
+
+/* Where nothing can fail. */
 static inline void lipsc_cpu_upload(const lipsc_space *space, size_t count,
                                     const double *host, void *to) {
-    (void)!lipsc_space_upload(space, count, host, to);
+    (void)!lipsc_space_upload(space, count, host, lipsc_space_view(space, count, to));
 }
 static inline void lipsc_cpu_download(const lipsc_space *space, size_t count,
                                       const void *from, double *host) {
-    (void)!lipsc_space_download(space, count, from, host);
+    (void)!lipsc_space_download(space, count, lipsc_space_view(space, count, from), host);
 }
 
 /* Weights as panels (kernels.h), in both directions.  Head dimensions are padded to kw and
@@ -116,7 +124,7 @@ void lipsc_cpu_input_free(void *input);
  * another order or place. */
 lipsc_status lipsc_cpu_reserve(lipsc_cpu_batch *b, size_t rows, size_t dirs, int staged);
 lipsc_status lipsc_cpu_products(int trans, size_t count, const lipsc_product *product);
-lipsc_status lipsc_cpu_output(void *input, double *y);
+lipsc_status lipsc_cpu_output(void *input, lipsc_buffer y);
 void lipsc_cpu_projections(const void *input, size_t head, double *q, double *key,
                            double *z, double *q_over, double *k_over);
 lipsc_status lipsc_cpu_gradients(size_t count, const lipsc_gradient_product *of);
@@ -145,9 +153,9 @@ void lipsc_cpu_split_heads(const lipsc_cpu_weights *w, int threads, size_t rows,
 void lipsc_cpu_project_back(const lipsc_cpu_weights *w, int threads, size_t rows,
                             const void *q, const void *k, const void *z, void *y);
 
-/* composed.c: whether inputs of n tokens are worth it; what a pass over such pieces needs;
+/* composed.c: whether an input is worth it; what a pass over such pieces needs;
  * from x to heads, and from heads to y. */
-int lipsc_cpu_composes(const lipsc_cpu_weights *w, size_t n);
+int lipsc_cpu_composes(const lipsc_cpu_batch *b, const lipsc_cpu_member *of);
 lipsc_status lipsc_cpu_compose(lipsc_cpu_pass *pass);
 void lipsc_cpu_composed_free(lipsc_cpu_batch *b);
 void lipsc_cpu_composed_forward(const lipsc_cpu_pass *pass, const void *x);
@@ -205,8 +213,8 @@ lipsc_status lipsc_cpu_linear_new(size_t in, size_t out, const double *w, int tr
                                   const double *bias, lipsc_dtype dtype, void **linear,
                                   lipsc_error *err);
 void lipsc_cpu_linear_free(void *linear);
-void lipsc_cpu_linear_apply(const void *linear, int threads, size_t rows, const void *x,
-                            int bias, int add, void *y);
+lipsc_status lipsc_cpu_linear_apply(const void *linear, int threads, size_t rows,
+                                    lipsc_buffer x, int bias, int add, lipsc_buffer y);
 
 /* Norms and activations, for this machine: rowwise.c. */
 const lipsc_rowwise *lipsc_rowwise_best(lipsc_dtype dtype);

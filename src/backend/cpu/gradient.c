@@ -31,7 +31,7 @@ typedef struct {
 static void work_free(const lipsc_cpu_weights *w, work *k) {
     void *all[] = {k->gq, k->gk, k->gz, k->gdq, k->gdk, k->eq, k->ek, k->score};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        lipsc_space_release(w->space, all[i]);
+        lipsc_cpu_release(w->space, all[i]);
     lipsc_release(k->rows);
     lipsc_release(k->scratch);
 }
@@ -59,7 +59,7 @@ static lipsc_status work_new(lipsc_cpu_pass *pass, size_t dirs, int score, work 
         size_t count;
         if (!widths[i]) continue;
         if (lipsc_mul_size(rows, widths[i], &count))
-            *arrays[i] = lipsc_space_alloc(w->space, count);
+            *arrays[i] = lipsc_cpu_alloc(w->space, count);
         ok = ok && *arrays[i];
     }
     k->rows = lipsc_alloc(heads * rows, kernels->row_bytes);
@@ -195,8 +195,11 @@ static void add_scores(const work *k) {
     const lipsc_cpu_weights *w = k->pass->batch->w;
     const size_t rows = k->pass->rows, item = w->kernels->item;
     const lipsc_rowwise *rowwise = lipsc_rowwise_best(w->dtype);
+    const lipsc_buffer sum = lipsc_space_view(w->space, rows, k->score);
     for (size_t g = 1; g < w->layer->kv_heads; g++)
-        (void)!rowwise->add(NULL, rows, (char *)k->score + g * rows * item, k->score);
+        (void)!rowwise->add(
+            NULL, rows,
+            lipsc_space_view(w->space, rows, (char *)k->score + g * rows * item), sum);
 }
 
 /* from: the rows of the pass, `width` elements each; to: vectors in the caller's order. */
@@ -275,10 +278,10 @@ static size_t fill_block(block *f, size_t done, size_t count,
             (lipsc_cpu_piece){.of = member,
                               .dirs = dirs,
                               .base = f->pass.rows,
-                              .x = (const char *)of[i].v + row * w->layer->d,
-                              .y = (char *)of[i].grad + row * w->layer->d};
-        f->u[at] = (const char *)of[i].u + row * w->width;
-        f->score[at] = of[i].grad_score ? (char *)of[i].grad_score + row : NULL;
+                              .x = (const char *)of[i].v.at + row * w->layer->d,
+                              .y = (char *)of[i].grad.at + row * w->layer->d};
+        f->u[at] = (const char *)of[i].u.at + row * w->width;
+        f->score[at] = of[i].grad_score.at ? (char *)of[i].grad_score.at + row : NULL;
         f->pass.rows += dirs * member->n;
         if (dirs > most) most = dirs;
     }

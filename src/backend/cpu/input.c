@@ -21,7 +21,7 @@ static void batch_free(lipsc_cpu_batch *b) {
                    b->mean,     b->rows_in,  b->rows_out,  b->distance,     b->top_slope,
                    b->sink_mass};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        lipsc_space_release(b->w->space, all[i]);
+        lipsc_cpu_release(b->w->space, all[i]);
     lipsc_cpu_composed_free(b);
     lipsc_release(b->member);
     lipsc_release(b->top);
@@ -112,7 +112,7 @@ static void *array(lipsc_cpu_batch *b, size_t rows, size_t width) {
     size_t count;
     if (!lipsc_mul_size(rows, width, &count)) return NULL;
     b->bytes += count * b->w->space->item;
-    return lipsc_space_alloc(b->w->space, count);
+    return lipsc_cpu_alloc(b->w->space, count);
 }
 
 static void *uploaded(lipsc_cpu_batch *b, size_t count, const double *host) {
@@ -140,6 +140,7 @@ static int copy_ranges(lipsc_cpu_batch *b, const lipsc_rows *rows) {
         memcpy(b->hi + first, rows[i].hi, n * sizeof *b->hi);
         for (size_t r = 0; ordered && r < n; r++)
             b->order[first + r] = rows[i].order ? rows[i].order[r] : r;
+        b->member[i].composed = lipsc_cpu_composes(b, &b->member[i]);
     }
     return 1;
 }
@@ -255,13 +256,13 @@ static lipsc_status take_raw(lipsc_cpu_batch *b, const lipsc_cpu_member *of,
 static lipsc_status project_tokens(lipsc_cpu_batch *b, const lipsc_rows *rows) {
     const lipsc_cpu_weights *w = b->w;
     const size_t d = w->layer->d;
-    void *x = lipsc_space_alloc(w->space, b->tokens * d);
+    void *x = lipsc_cpu_alloc(w->space, b->tokens * d);
     if (!x) return LIPSC_E_NOMEM;
     for (size_t i = 0; i < b->inputs; i++)
         lipsc_cpu_upload(w->space, rows[i].n * d, rows[i].X,
                          part(b, x, b->member[i].first * d));
     lipsc_cpu_project(w, b->threads, b->tokens, x, b->q, b->k, b->z, 1);
-    lipsc_space_release(w->space, x);
+    lipsc_cpu_release(w->space, x);
     return LIPSC_OK;
 }
 
@@ -343,7 +344,7 @@ lipsc_status lipsc_cpu_reserve(lipsc_cpu_batch *b, size_t rows, size_t dirs, int
                             staged ? layer->d : 0,
                             staged ? w->width : 0};
     for (size_t i = 0; i < sizeof work / sizeof work[0]; i++) {
-        lipsc_space_release(w->space, *work[i]);
+        lipsc_cpu_release(w->space, *work[i]);
         *work[i] = NULL;
     }
     lipsc_release(b->scratch);
@@ -374,10 +375,7 @@ static int lay_out(lipsc_cpu_batch *b, const lipsc_rows *rows) {
     b->member = lipsc_alloc_zero(b->inputs, sizeof *b->member);
     if (!b->member) return 0;
     for (size_t i = 0; i < b->inputs; i++) {
-        b->member[i] = (lipsc_cpu_member){.batch = b,
-                                          .n = rows[i].n,
-                                          .first = b->tokens,
-                                          .composed = lipsc_cpu_composes(w, rows[i].n)};
+        b->member[i] = (lipsc_cpu_member){.batch = b, .n = rows[i].n, .first = b->tokens};
         b->tokens += rows[i].n;
     }
     const size_t tokens = b->tokens, heads = layer->heads, kv = layer->kv_heads;

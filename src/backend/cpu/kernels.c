@@ -49,7 +49,7 @@ static void gemm_rows(size_t mr, const T *a, size_t ars, size_t segs, size_t seg
 
 static void gemm(const lipsc_gemm *g, size_t row0, size_t row1, size_t panel0,
                  size_t panel1) {
-    const size_t inner = g->segs * g->seg_len;
+    const size_t panel = g->b_panel ? g->b_panel : g->segs * g->seg_len;
     /* passes over the inner dimension: several whole segments, or a part of a long one */
     const size_t per = g->seg_len < INNER ? min_size(g->segs, INNER / g->seg_len) : 1;
     const size_t parts = g->seg_len < INNER ? 1 : (g->seg_len + INNER - 1) / INNER;
@@ -61,7 +61,7 @@ static void gemm(const lipsc_gemm *g, size_t row0, size_t row1, size_t panel0,
             const size_t start = s * g->seg_len + l0;
             const int add = g->add || start > 0;
             for (size_t p = panel0; p < panel1; p++) {
-                const T *b = (const T *)g->b + (p * inner + start) * NR;
+                const T *b = (const T *)g->b + (p * panel + start) * NR;
                 T *c = (T *)g->c + p / g->group * g->c_group + p % g->group * NR;
                 const T *bias = g->bias && start == 0 ? (const T *)g->bias + p * NR : NULL;
                 const size_t width = min_size(NR, g->columns - p * NR);

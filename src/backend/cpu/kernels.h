@@ -12,13 +12,14 @@
 
 /* C (+)= A B for one block of rows and panels.
  *   A(i, s*seg_len + l) = a[i*a_row + s*a_seg + l],  s < segs, l < seg_len
- *   panel p of B        = b + p * segs*seg_len * NR
+ *   panel p of B        = b + p * b_panel * NR, b_panel 0: segs*seg_len
  *   panel p of C        = c + (p / group)*c_group + (p % group)*NR, rows c_row apart
  * The last panel holds only as many columns as are left of `columns`. */
 typedef struct {
     const void *a;
     size_t a_row, a_seg, segs, seg_len;
     const void *b;
+    size_t b_panel;
     void *c;
     size_t c_row, group, c_group, columns;
     const void *bias; /* (columns padded to panels) or NULL: added to every row */
@@ -95,16 +96,23 @@ typedef struct {
                  size_t j0, size_t j1, void *scratch);
 } lipsc_gradient_kernels;
 
+/* Where the change of a head's scores lies, in two parts, direction by direction (n rows):
+ * dS_ij = at[i * row + (n + j) * step] + at[j * row + i * step].  J reads those that are
+ * seen, J^T writes all, 0 where nothing is seen. */
+typedef struct {
+    void *at;
+    size_t row, step;
+} lipsc_score_change;
+
 /* J and J^T of one head of a short input, all rows, where the change of its scores is
- * known or wanted: dS_ij = change[i * stride + j] + change[j * stride + n + i], direction
- * by direction.  J^T adds to gz and writes both parts. */
+ * known or wanted.  J^T adds to gz. */
 typedef struct {
     /* p (n, n): the probabilities, kept for the others */
     void (*probabilities)(const lipsc_head *h, void *p, void *scratch);
     void (*forward)(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
-                    const void *change, size_t stride, void *scratch);
+                    const lipsc_score_change *change, void *scratch);
     void (*adjoint)(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
-                    void *change, size_t stride, void *scratch);
+                    const lipsc_score_change *change, void *scratch);
     size_t most; /* tokens */
 } lipsc_composed_kernels;
 

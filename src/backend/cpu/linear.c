@@ -17,8 +17,8 @@ typedef struct {
 void lipsc_cpu_linear_free(void *linear) {
     dense *l = linear;
     if (!l) return;
-    lipsc_space_release(l->space, l->panels);
-    lipsc_space_release(l->space, l->bias);
+    lipsc_cpu_release(l->space, l->panels);
+    lipsc_cpu_release(l->space, l->bias);
     lipsc_release(l);
 }
 
@@ -40,7 +40,7 @@ static int pack(dense *l, const double *w, int transposed, const double *bias) {
     const size_t nr = l->kernels->nr, panels = (l->out + nr - 1) / nr, step = l->in * nr;
     size_t count;
     if (!lipsc_mul_size(panels * nr, l->in, &count)) return 0;
-    l->panels = lipsc_space_alloc(l->space, count);
+    l->panels = lipsc_cpu_alloc(l->space, count);
     double *panel = lipsc_alloc(step > panels * nr ? step : panels * nr, sizeof *panel);
     int ok = l->panels && panel;
     for (size_t p = 0; ok && p < panels; p++) {
@@ -52,7 +52,7 @@ static int pack(dense *l, const double *w, int transposed, const double *bias) {
     if (ok && bias) {
         memset(panel, 0, panels * nr * sizeof *panel);
         memcpy(panel, bias, l->out * sizeof *panel);
-        l->bias = lipsc_space_alloc(l->space, panels * nr);
+        l->bias = lipsc_cpu_alloc(l->space, panels * nr);
         ok = l->bias != NULL;
         if (ok) lipsc_cpu_upload(l->space, panels * nr, panel, l->bias);
     }
@@ -79,15 +79,18 @@ lipsc_status lipsc_cpu_linear_new(size_t in, size_t out, const double *w, int tr
     return LIPSC_OK;
 }
 
-void lipsc_cpu_linear_apply(const void *linear, int threads, size_t rows, const void *x,
-                            int bias, int add, void *y) {
+lipsc_status lipsc_cpu_linear_apply(const void *linear, int threads, size_t rows,
+                                    lipsc_buffer x, int bias, int add, lipsc_buffer y) {
     const dense *l = linear;
-    const lipsc_gemm g = {.a = x,
+    if (!lipsc_space_fits(l->space, x, rows, l->in) ||
+        !lipsc_space_fits(l->space, y, rows, l->out))
+        return LIPSC_E_ARG;
+    const lipsc_gemm g = {.a = x.at,
                           .a_row = l->in,
                           .segs = 1,
                           .seg_len = l->in,
                           .b = l->panels,
-                          .c = y,
+                          .c = y.at,
                           .c_row = l->out,
                           .group = 1,
                           .c_group = l->kernels->nr,
@@ -95,4 +98,5 @@ void lipsc_cpu_linear_apply(const void *linear, int threads, size_t rows, const 
                           .bias = bias ? l->bias : NULL,
                           .add = add};
     lipsc_cpu_gemms(l->kernels, threads, rows, 1, &g, 0);
+    return LIPSC_OK;
 }

@@ -307,8 +307,8 @@ static size_t fill_pass(lipsc_cpu_pass *pass, int trans, int composed, size_t do
             .of = of,
             .dirs = dirs,
             .base = pass->rows,
-            .x = (const char *)product[i].x + row * (trans ? w->width : d),
-            .y = (char *)product[i].y + row * (trans ? d : w->width)};
+            .x = (const char *)product[i].x.at + row * (trans ? w->width : d),
+            .y = (char *)product[i].y.at + row * (trans ? d : w->width)};
         pass->rows += dirs * of->n;
         if (dirs > most) most = dirs;
     }
@@ -333,30 +333,27 @@ lipsc_status lipsc_cpu_products(int trans, size_t count, const lipsc_product *pr
     return status;
 }
 
-lipsc_status lipsc_cpu_output(void *input, double *y) {
+lipsc_status lipsc_cpu_output(void *input, lipsc_buffer y) {
     const lipsc_cpu_member *of = input;
     lipsc_cpu_batch *b = of->batch;
     const lipsc_cpu_weights *w = b->w;
+    const lipsc_space *to = lipsc_space_host(y.type);
     const size_t n = of->n, width = w->width, item = w->kernels->item;
-    for (size_t h = 0; h < w->layer->heads; h++) {
+    if (!lipsc_space_fits(to, y, n, width)) return LIPSC_E_ARG;
+    char *out = lipsc_cpu_alloc(w->space, n * width);
+    double *row = lipsc_alloc(width, sizeof *row);
+    for (size_t h = 0; out && row && h < w->layer->heads; h++) {
         const lipsc_head head = lipsc_cpu_head(b, of, h);
         w->kernels->head_output(&head, 0, n, (char *)b->heads + h * n * w->vw * item);
     }
-    void *out = lipsc_space_alloc(w->space, n * width);
-    double *host =
-        out ? lipsc_space_alloc(w->space, n * width * sizeof(double) / item + 1) : NULL;
-    if (!host) {
-        lipsc_space_release(w->space, out);
-        return LIPSC_E_NOMEM;
+    if (out && row) lipsc_cpu_combine_heads(w, b->threads, n, b->heads, out);
+    for (size_t i = 0; out && row && i < n; i++) {
+        const size_t place = b->order ? b->order[of->first + i] : i;
+        lipsc_cpu_download(w->space, width, out + i * width * item, row);
+        for (size_t c = 0; c < width; c++) row[c] += w->layer->bo ? w->layer->bo[c] : 0;
+        lipsc_cpu_upload(to, width, row, (char *)y.at + place * width * to->item);
     }
-    lipsc_cpu_combine_heads(w, b->threads, n, b->heads, out);
-    lipsc_cpu_download(w->space, n * width, out, host);
-    for (size_t i = 0; i < n; i++) {
-        double *row = y + (b->order ? b->order[of->first + i] : i) * width;
-        for (size_t c = 0; c < width; c++)
-            row[c] = host[i * width + c] + (w->layer->bo ? w->layer->bo[c] : 0);
-    }
-    lipsc_space_release(w->space, host);
-    lipsc_space_release(w->space, out);
-    return LIPSC_OK;
+    lipsc_cpu_release(w->space, out);
+    lipsc_release(row);
+    return out && row ? LIPSC_OK : LIPSC_E_NOMEM;
 }

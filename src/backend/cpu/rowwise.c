@@ -15,6 +15,12 @@ static int team(const lipsc_device *device, size_t count) {
     return count < SERIAL ? 1 : lipsc_device_threads(device);
 }
 
+/* Whether b is memory of the host with k times len numbers of this precision. */
+static int holds(lipsc_buffer b, size_t k, size_t len) {
+    const lipsc_dtype type = sizeof(T) == sizeof(float) ? LIPSC_F32 : LIPSC_F64;
+    return lipsc_buffer_fits(b, NULL, type, k, len);
+}
+
 /* ---- norms ----------------------------------------------------------------------------
  */
 
@@ -25,14 +31,17 @@ static double mean_of(size_t d, const T *x) {
 }
 
 static lipsc_status norm(const lipsc_device *device, size_t n, size_t d, int centre,
-                         double eps, const void *gain, const void *bias, const void *x,
-                         void *y, void *z, void *over) {
-    const T *g = gain, *b = bias;
+                         double eps, lipsc_buffer gain, lipsc_buffer bias, lipsc_buffer x,
+                         lipsc_buffer y, lipsc_buffer z, lipsc_buffer over) {
+    if (!holds(gain, 1, d) || (bias.at && !holds(bias, 1, d)) || !holds(x, n, d) ||
+        !holds(y, n, d) || !holds(z, n, d) || !holds(over, 1, n))
+        return LIPSC_E_ARG;
+    const T *g = gain.at, *b = bias.at;
     const double root = sqrt((double)d);
 #pragma omp parallel for num_threads(team(device, n *d)) schedule(static)
     for (size_t i = 0; i < n; i++) {
-        const T *row = (const T *)x + i * d;
-        T *out = (T *)y + i * d, *unit = (T *)z + i * d;
+        const T *row = (const T *)x.at + i * d;
+        T *out = (T *)y.at + i * d, *unit = (T *)z.at + i * d;
         const double mean = centre ? mean_of(d, row) : 0;
         double square = 0;
         for (size_t c = 0; c < d; c++) {
@@ -46,20 +55,24 @@ static lipsc_status norm(const lipsc_device *device, size_t n, size_t d, int cen
             unit[c] = (T)t;
             out[c] = (T)((double)g[c] * root * t + (b ? (double)b[c] : 0));
         }
-        ((T *)over)[i] = (T)(root * inverse);
+        ((T *)over.at)[i] = (T)(root * inverse);
     }
     return LIPSC_OK;
 }
 
 static lipsc_status norm_derivative(const lipsc_device *device, size_t rows, size_t n,
-                                    size_t d, int centre, const void *gain, const void *z,
-                                    const void *over, int trans, const void *x, void *y) {
-    const T *g = gain;
+                                    size_t d, int centre, lipsc_buffer gain, lipsc_buffer z,
+                                    lipsc_buffer over, int trans, lipsc_buffer x,
+                                    lipsc_buffer y) {
+    if (!holds(gain, 1, d) || !holds(z, n, d) || !holds(over, 1, n) || !holds(x, rows, d) ||
+        !holds(y, rows, d))
+        return LIPSC_E_ARG;
+    const T *g = gain.at;
 #pragma omp parallel for num_threads(team(device, rows *d)) schedule(static)
     for (size_t i = 0; i < rows; i++) {
-        const T *h = (const T *)x + i * d, *unit = (const T *)z + i % n * d;
-        T *out = (T *)y + i * d;
-        const double scale = (double)((const T *)over)[i % n];
+        const T *h = (const T *)x.at + i * d, *unit = (const T *)z.at + i % n * d;
+        T *out = (T *)y.at + i * d;
+        const double scale = (double)((const T *)over.at)[i % n];
         double sum = 0, dot = 0;
         for (size_t c = 0; c < d; c++) {
             const double t = trans ? (double)g[c] * (double)h[c] : (double)h[c];
@@ -137,9 +150,12 @@ INLINE V v_evaluate(lipsc_activation kind, V x, V *slope) {
 }
 
 static lipsc_status activation(const lipsc_device *device, lipsc_activation kind,
-                               size_t count, const void *x, void *y, void *slope) {
-    const T *in = x;
-    T *out = y, *derivative = slope;
+                               size_t count, lipsc_buffer x, lipsc_buffer y,
+                               lipsc_buffer slope) {
+    if (!holds(x, 1, count) || !holds(y, 1, count) || !holds(slope, 1, count))
+        return LIPSC_E_ARG;
+    const T *in = x.at;
+    T *out = y.at, *derivative = slope.at;
     const int alone =
         kind == LIPSC_ACT_GELU || kind == LIPSC_ACT_RELU || kind == LIPSC_ACT_TANH;
 #pragma omp parallel for num_threads(team(device, count)) schedule(static)
@@ -165,9 +181,11 @@ static lipsc_status activation(const lipsc_device *device, lipsc_activation kind
 }
 
 static lipsc_status multiply(const lipsc_device *device, size_t count, size_t period,
-                             const void *factor, const void *x, int add, void *y) {
-    const T *f = factor, *in = x;
-    T *out = y;
+                             lipsc_buffer factor, lipsc_buffer x, int add, lipsc_buffer y) {
+    if (!holds(factor, 1, period) || !holds(x, 1, count) || !holds(y, 1, count))
+        return LIPSC_E_ARG;
+    const T *f = factor.at, *in = x.at;
+    T *out = y.at;
 #pragma omp parallel for num_threads(team(device, count)) schedule(static)
     for (size_t e = 0; e < period; e++)
         for (size_t at = e; at < count; at += period) {
@@ -177,9 +195,11 @@ static lipsc_status multiply(const lipsc_device *device, size_t count, size_t pe
     return LIPSC_OK;
 }
 
-static lipsc_status add(const lipsc_device *device, size_t count, const void *x, void *y) {
-    const T *in = x;
-    T *out = y;
+static lipsc_status add(const lipsc_device *device, size_t count, lipsc_buffer x,
+                        lipsc_buffer y) {
+    if (!holds(x, 1, count) || !holds(y, 1, count)) return LIPSC_E_ARG;
+    const T *in = x.at;
+    T *out = y.at;
 #pragma omp parallel for num_threads(team(device, count)) schedule(static)
     for (size_t e = 0; e < count; e++) out[e] += in[e];
     return LIPSC_OK;

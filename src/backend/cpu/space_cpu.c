@@ -85,9 +85,9 @@ typedef struct {
     void *b;
 } combination;
 
-static void release(const lipsc_space *self, void *p) {
+static void release(const lipsc_space *self, lipsc_buffer b) {
     (void)self;
-    lipsc_release(p);
+    lipsc_release(b.at);
 }
 
 /* lipsc_space_f64_avx2 and so on; isa.c chooses among them */

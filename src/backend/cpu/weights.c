@@ -37,7 +37,7 @@ static void *pack(const lipsc_cpu_weights *w, const padded *m, int transposed) {
     const size_t panels = (columns + nr - 1) / nr;
     size_t count;
     if (!lipsc_mul_size(panels * nr, inner, &count)) return NULL;
-    char *dst = lipsc_space_alloc(w->space, count);
+    char *dst = lipsc_cpu_alloc(w->space, count);
     double *panel = lipsc_alloc(inner, nr * sizeof(double));
     for (size_t p = 0; dst && panel && p < panels; p++) {
         const size_t first = p * nr, end = first + nr < columns ? first + nr : columns;
@@ -59,7 +59,7 @@ static void *pack(const lipsc_cpu_weights *w, const padded *m, int transposed) {
                          dst + p * inner * nr * w->space->item);
     }
     if (!panel) {
-        lipsc_space_release(w->space, dst);
+        lipsc_cpu_release(w->space, dst);
         dst = NULL;
     }
     lipsc_release(panel);
@@ -70,14 +70,14 @@ static void *pack(const lipsc_cpu_weights *w, const padded *m, int transposed) {
 static void *pack_vector(const lipsc_cpu_weights *w, const double *b, size_t blocks,
                          size_t dim, size_t pad, double factor) {
     double *host = lipsc_alloc_zero(blocks * pad, sizeof(double));
-    void *dst = lipsc_space_alloc(w->space, blocks * pad);
+    void *dst = lipsc_cpu_alloc(w->space, blocks * pad);
     if (host && dst) {
         for (size_t h = 0; h < blocks; h++)
             for (size_t c = 0; c < dim; c++) host[h * pad + c] = factor * b[h * dim + c];
         lipsc_cpu_upload(w->space, blocks * pad, host, dst);
     }
     if (!host) {
-        lipsc_space_release(w->space, dst);
+        lipsc_cpu_release(w->space, dst);
         dst = NULL;
     }
     lipsc_release(host);
@@ -90,7 +90,7 @@ void lipsc_cpu_weights_free(void *weights) {
     void *all[] = {w->q_in,  w->k_in,   w->v_in,   w->q_out,  w->k_out,  w->v_out, w->o_in,
                    w->o_out, w->q_bias, w->k_bias, w->v_bias, w->q_gain, w->k_gain};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        lipsc_space_release(w->space, all[i]);
+        lipsc_cpu_release(w->space, all[i]);
     free(w);
 }
 

@@ -114,6 +114,62 @@ static lipsc_status place_rows(Batch<S> *b, const lipsc_rows *rows, lipsc_error 
     return place_tasks(b, pad, queries, keys, err);
 }
 
+// Own rows of an input that ranks share see ranges of all keys, and keys ranges of own
+// rows; rows behind them see what the last one does (part.cu).
+template <class S>
+lipsc_status place_part_rows(Batch<S> *b, const lipsc_rows &rows, lipsc_error *err) {
+    const Part &p = *b->part;
+    const lipsc_share &s = p.share;
+    const std::vector<int> zero = {0}, all = {(int)s.n};
+    std::vector<size_t> lo, hi;
+    const size_t *const own = s.block[s.rank];
+    for (int block = 0; block < 4; block += 2)
+        for (size_t i = own[block]; i < own[block + 1]; i++) {
+            lo.push_back(rows.lo[i]);
+            hi.push_back(rows.hi[i]);
+        }
+    if (s.n > 0x7ff00000)
+        return fail(err, LIPSC_E_RANGE, "%zu tokens are too many for one batch", s.n);
+    b->tokens = s.own;
+    b->padded = p.rows;
+    b->longest_n = s.n;
+    b->base_host = zero;
+    b->n_host = {(int)s.own};
+    Ranges queries = {std::vector<int>(p.rows, 0), std::vector<int>(p.rows, 0)};
+    Ranges keys = {std::vector<int>(s.n, 0), std::vector<int>(s.n, 0)};
+    for (size_t i = 0; i < p.rows && s.own; i++) {
+        queries.first[i] = (int)lo[std::min(i, s.own - 1)];
+        queries.last[i] = (int)hi[std::min(i, s.own - 1)];
+    }
+    size_t from = 0, to = 0;
+    for (size_t j = 0; j < s.n; j++) {
+        while (from < s.own && hi[from] <= j) from++;
+        while (to < s.own && lo[to] <= j) to++;
+        keys.first[j] = (int)from;
+        keys.last[j] = (int)std::max(from, to);
+    }
+    PASS(b->memory.put(&b->first, queries.first, SLACK, err));
+    PASS(b->memory.put(&b->last, queries.last, SLACK, err));
+    PASS(b->memory.put(&b->key_first, keys.first, SLACK, err));
+    PASS(b->memory.put(&b->key_last, keys.last, SLACK, err));
+    PASS(b->memory.put(&b->base, zero, 0, err));
+    PASS(b->memory.put(&b->pad, zero, 0, err));
+    PASS(b->memory.put(&b->n, all, 0, err));
+    PASS(b->memory.put(&b->owner, std::vector<int>(p.rows, 0), 0, err));
+    for (int mode = 0; mode < MODES; mode++) {
+        const bool are_keys = keys_are_rows(mode);
+        const std::vector<Task> t =
+            tasks_of(are_keys ? all : b->n_host, zero, are_keys ? keys : queries,
+                     b->kernels->rows[mode]);
+        b->ntasks[mode] = (int)t.size();
+        PASS(b->memory.put(&b->tasks[mode], t, 0, err));
+    }
+    const std::vector<Task> t =
+        tasks_of(b->n_host, zero, queries, b->kernels->statistics_rows);
+    b->statistics_ntasks = (int)t.size();
+    return b->memory.put(&b->statistics_tasks, t, 0, err);
+}
+
 // ---- Weights of tokens, biases, angles
 // ---------------------------------------------------------
 
@@ -155,7 +211,20 @@ static lipsc_status place_distances(Batch<S> *b, const lipsc_rows *rows, lipsc_e
 }
 
 template <class S>
-static lipsc_status place_angles(Batch<S> *b, const lipsc_rows *rows, lipsc_error *err) {
+lipsc_status place_roots(Batch<S> *b, const double *root, lipsc_error *err) {
+    typedef typename S::Acc Acc;
+    std::vector<Acc> plain, inverse;
+    if (!root) return LIPSC_OK;
+    for (size_t r = 0; r < b->tokens; r++) {
+        plain.push_back((Acc)root[r]);
+        inverse.push_back((Acc)(1 / root[r]));
+    }
+    PASS(b->memory.put(&b->root, plain, 0, err));
+    return b->memory.put(&b->inverse_root, inverse, 0, err);
+}
+
+template <class S>
+lipsc_status place_angles(Batch<S> *b, const lipsc_rows *rows, lipsc_error *err) {
     const size_t half = b->w->dims.rotary_half;
     if (!half) return LIPSC_OK;
     std::vector<typename S::Acc> cosine, sine;
@@ -174,7 +243,7 @@ static lipsc_status place_angles(Batch<S> *b, const lipsc_rows *rows, lipsc_erro
 // ----------------------------------------------------------------------
 
 // where results stand before they are ordered and scaled row by row
-template <class S> static lipsc_status place_gathered(Batch<S> *b, lipsc_error *err) {
+template <class S> lipsc_status place_gathered(Batch<S> *b, lipsc_error *err) {
     const size_t count = b->dirs * b->tokens * std::max(b->d, b->width);
     PASS(b->memory.get(&b->gathered, count, err));
     TRY(cudaMemsetAsync(b->gathered, 0, count * sizeof(typename S::Acc),
@@ -183,7 +252,7 @@ template <class S> static lipsc_status place_gathered(Batch<S> *b, lipsc_error *
     return LIPSC_OK;
 }
 
-template <class S> static lipsc_status place_work(Batch<S> *b, lipsc_error *err) {
+template <class S> lipsc_status place_work(Batch<S> *b, lipsc_error *err) {
     typedef typename S::Acc Acc;
     const Dims &m = b->w->dims;
     const size_t N = b->tokens, D = b->dirs * N, stats = m.heads * b->padded + SLACK;
@@ -239,10 +308,10 @@ template <class S> static lipsc_status place_work(Batch<S> *b, lipsc_error *err)
 // --------------------------------------------------------------------
 
 template <class S>
-static lipsc_status project(Batch<S> *b, const lipsc_rows *rows, int *bad,
-                            lipsc_error *err) {
+lipsc_status project(Batch<S> *b, const lipsc_rows *rows, int *bad, lipsc_error *err) {
     const Dims &m = b->w->dims;
-    const size_t chunk = std::max((size_t)1, std::min(b->tokens, (size_t)65536));
+    const size_t most = b->part ? 8192 : 65536;
+    const size_t chunk = std::max((size_t)1, std::min(b->tokens, most));
     Memory temporary;
     temporary.device = b->device;
     double *x, *projected;
@@ -340,14 +409,17 @@ static lipsc_status row_statistics(Batch<S> *b, int *bad, lipsc_error *err) {
 
 // A sum over m keys of signs at random is about m^(-1/2): that much the results are lifted,
 // short inputs all alike, so that it does not matter what they are with.
-// Columns with more than `threshold` of the rows' weight are brought down to it.
+template <class S> int narrow_lift(const Batch<S> *b) {
+    const size_t longest = b->alone() ? LIPSC_CUDA_SHORT - 1 : b->longest_n;
+    const int half = (int)std::floor(std::log2((double)longest) / 2);
+    return S::KIND == KIND_F16 ? std::max(0, half - 2) : half + 2;
+}
+
+// Columns with more than a threshold of the rows' weight are brought down to it.
 template <class S>
 static lipsc_status place_scales(Batch<S> *b, int *flag, lipsc_error *err) {
     if (S::KIND == KIND_F64) return LIPSC_OK;
-    const double threshold = S::KIND == KIND_F16 ? 64 : 16;
-    const size_t longest = b->alone() ? LIPSC_CUDA_SHORT - 1 : b->longest_n;
-    const int half = (int)std::floor(std::log2((double)longest) / 2);
-    const int lift = S::KIND == KIND_F16 ? std::max(0, half - 2) : half + 2;
+    const double threshold = narrow_threshold<S>();
     PASS(ones<S>(b, err));
     b->lift[1] = -8; // masses up to 2^24
     const Mode mode = b->kernels->split ? GV : GKV;
@@ -365,7 +437,7 @@ static lipsc_status place_scales(Batch<S> *b, int *flag, lipsc_error *err) {
     } else if (!b->gathered) {
         PASS(place_gathered(b, err));
     }
-    b->lift[0] = b->lift[1] = lift;
+    b->lift[0] = b->lift[1] = narrow_lift(b);
     return LIPSC_OK;
 }
 
@@ -392,9 +464,10 @@ static const Kernels<S> *kernels_of(const Batch<S> *b, const lipsc_rows *) {
 template <class S>
 static lipsc_status fill_batch(Batch<S> *b, const lipsc_rows *rows, lipsc_error *err) {
     int *bad;
+    b->kernels = b->part ? b->w->kernels : kernels_of(b, rows);
+    if (b->part) return fill_part(b, *rows, err);
     PASS(b->memory.get(&bad, 1, err));
     TRY(cudaMemsetAsync(bad, 0, sizeof *bad, b->device->stream()), "zeros");
-    b->kernels = kernels_of(b, rows);
     PASS(place_rows(b, rows, err));
     PASS(place_weights(b, rows, err));
     PASS(place_distances(b, rows, err));
@@ -407,9 +480,13 @@ static lipsc_status fill_batch(Batch<S> *b, const lipsc_rows *rows, lipsc_error 
 
 template <class S>
 lipsc_status Weights<S>::batch_new(size_t inputs, const lipsc_rows *rows, size_t dirs,
-                                   lipsc_cuda_batch **out, lipsc_error *err) {
+                                   const lipsc_share *share, lipsc_cuda_batch **out,
+                                   lipsc_error *err) {
     Batch<S> *b = new (std::nothrow) Batch<S>();
-    if (!b) return fail(err, LIPSC_E_NOMEM, "out of memory for a batch");
+    if (b && share) b->part.reset(new (std::nothrow) Part(*share));
+    const bool made = b && (!share || b->part);
+    if (!made) delete b;
+    if (!made) return fail(err, LIPSC_E_NOMEM, "out of memory for a batch");
     b->device = b->memory.device = device;
     b->w = this;
     b->inputs = inputs;
@@ -471,6 +548,7 @@ static lipsc_status split_heads(Batch<S> *b, size_t k, lipsc_error *err) {
 
 template <class S>
 static lipsc_status core_of(Batch<S> *b, int trans, size_t k, lipsc_error *err) {
+    if (b->part) return part_core(b, trans, err);
     const cudaStream_t stream = b->device->stream();
     const Kernels<S> *kernels = b->kernels;
     if (!trans) {
@@ -523,6 +601,10 @@ lipsc_status Batch<S>::product(int trans, size_t k, const void *x, void *y, int 
     const size_t rows = k * tokens, HW = m.heads * m.W;
     const double out_factor =
         std::ldexp(1.0, -lift[trans != 0]) / (trans ? w->qkv_factor : w->out_factor);
+    if (!tokens) { // of a part: for the other ranks
+        if (longest) PASS(longest_of_ranks(this, longest, err));
+        return part_core(this, trans, err);
+    }
     PASS(enter<S>(this, trans, k, (const Acc *)x, out_factor, err));
     PASS(trans ? split_heads(this, k, err) : project_directions(this, k, err));
     PASS(plain ? plain_core(this, trans, k, err) : core_of(this, trans, k, err));
@@ -647,6 +729,16 @@ lipsc_status Batch<StoreF64>::projections(size_t input, size_t head, double *q, 
     return LIPSC_OK;
 }
 
+#define INSTANCE(S)                                                                       \
+    template lipsc_status place_part_rows<S>(Batch<S> *, const lipsc_rows &,              \
+                                             lipsc_error *);                              \
+    template lipsc_status place_roots<S>(Batch<S> *, const double *, lipsc_error *);      \
+    template lipsc_status place_angles<S>(Batch<S> *, const lipsc_rows *, lipsc_error *); \
+    template lipsc_status place_work<S>(Batch<S> *, lipsc_error *);                       \
+    template lipsc_status place_gathered<S>(Batch<S> *, lipsc_error *);                   \
+    template lipsc_status project<S>(Batch<S> *, const lipsc_rows *, int *, lipsc_error *); \
+    template int narrow_lift<S>(const Batch<S> *);
+INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreF64)
 template struct Weights<StoreF16>;
 template struct Weights<StoreF16x3>;
 template struct Weights<StoreF64>;

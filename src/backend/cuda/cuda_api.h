@@ -18,7 +18,7 @@
 
 #include "backend/backend.h"
 
-#define LIPSC_CUDA_ABI    6
+#define LIPSC_CUDA_ABI    8
 #define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
 
 /* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
@@ -54,6 +54,23 @@ typedef struct {
     const void *from;
     void *to;
 } lipsc_cuda_piece;
+
+/* Sums and combinations that are made together, as linalg/space.h says, by addresses. */
+typedef struct {
+    size_t len, ka;
+    const void *a;
+    size_t kb;
+    const void *b;
+    double *c;
+} lipsc_cuda_gram;
+typedef struct {
+    size_t len, ka;
+    const void *a;
+    size_t kb;
+    const double *c;
+    double beta;
+    void *b;
+} lipsc_cuda_combination;
 
 typedef struct {
     int abi;     /* LIPSC_CUDA_ABI  */
@@ -101,6 +118,12 @@ typedef struct {
     lipsc_status (*batch_new)(lipsc_cuda_weights *weights, size_t inputs,
                               const lipsc_rows *rows, size_t dirs, lipsc_cuda_batch **out,
                               lipsc_error *err);
+    /* The same of one input whose rows several ranks share, for one direction at a time:
+     * vectors and projections are those of own rows, and all ranks make the same calls.
+     * Fails on all of them or on none.  Without a plain twin, output, spread, gradient. */
+    lipsc_status (*part_new)(lipsc_cuda_weights *weights, const lipsc_rows *rows,
+                             const lipsc_share *share, lipsc_cuda_batch **out,
+                             lipsc_error *err);
     void (*batch_free)(lipsc_cuda_batch *batch);
     size_t (*batch_bytes)(const lipsc_cuda_batch *batch); /* of device memory */
     size_t (*batch_tokens)(const lipsc_cuda_batch *batch);
@@ -173,9 +196,9 @@ typedef struct {
                         lipsc_error *err);
     /* several of them at once, with the bits of each alone; dots_of waits */
     lipsc_status (*dots_of)(lipsc_cuda_device *device, int wide, size_t count,
-                            const lipsc_gram *gram, lipsc_error *err);
+                            const lipsc_cuda_gram *gram, lipsc_error *err);
     lipsc_status (*mix_of)(lipsc_cuda_device *device, int wide, size_t count,
-                           const lipsc_combination *combination, lipsc_error *err);
+                           const lipsc_cuda_combination *combination, lipsc_error *err);
 
     /* ---- what stands around attention in a model, as in backend.h ---- */
     lipsc_status (*linear_new)(lipsc_cuda_device *device, int wide, size_t in, size_t out,

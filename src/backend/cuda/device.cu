@@ -418,7 +418,13 @@ static lipsc_status batch_new(lipsc_cuda_weights *weights, size_t inputs,
     if (!inputs || !dirs)
         return fail(err, LIPSC_E_ARG, "a batch without inputs or directions");
     const Hold hold(weights->device);
-    return weights->batch_new(inputs, rows, dirs, out, err);
+    return weights->batch_new(inputs, rows, dirs, nullptr, out, err);
+}
+static lipsc_status part_new(lipsc_cuda_weights *weights, const lipsc_rows *rows,
+                             const lipsc_share *share, lipsc_cuda_batch **out,
+                             lipsc_error *err) {
+    const Hold hold(weights->device);
+    return weights->batch_new(1, rows, 1, share, out, err);
 }
 // What a long input had goes back to the GPU: other sizes come next, which would not fit
 // into its pieces.
@@ -432,7 +438,7 @@ static void batch_free(lipsc_cuda_batch *batch) {
     if (!batch) return;
     lipsc_cuda_device *device = batch->device;
     const Hold hold(device);
-    const bool large = batch->memory.bytes > (size_t)1 << 32;
+    const bool large = batch->memory.bytes > (size_t)1 << (batch->part ? 28 : 32);
     delete batch;
     if (large && device->pooled) trim(device);
 }
@@ -518,6 +524,7 @@ extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cu
                                        new_weights,
                                        weights_free,
                                        batch_new,
+                                       part_new,
                                        batch_free,
                                        batch_bytes,
                                        batch_tokens,

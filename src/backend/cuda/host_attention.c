@@ -176,6 +176,61 @@ static lipsc_status part_batch(const lipsc_device *device, const weights *w, siz
     return status;
 }
 
+/* ---- Rows of an input that ranks share ------------------------------------------------
+ */
+
+/* A batch of one input of own rows, one direction at a time. */
+static lipsc_status new_part(const weights *w, size_t own, void **part, lipsc_error *err) {
+    batch *b = lipsc_alloc_zero(1, sizeof *b);
+    const lipsc_rows rows = {.n = own};
+    lipsc_status status = LIPSC_E_NOMEM;
+    if (b) {
+        *b = (batch){.layer = w->layer,
+                     .users = 1,
+                     .count = 1,
+                     .tokens = own,
+                     .dirs = 1,
+                     .item = w->item,
+                     .d = w->d,
+                     .width = w->width};
+        status = fill_inputs(b, &rows, part, err);
+    }
+    if (status) lipsc_release(b);
+    return status ? lipsc_fail(err, status, "out of memory for an input") : LIPSC_OK;
+}
+
+static lipsc_status part_make(const lipsc_device *device, const void *made,
+                              const lipsc_rows *rows, const lipsc_share *share, void **part,
+                              lipsc_error *err) {
+    const weights *w = made;
+    lipsc_error why = {.text = ""};
+    *part = NULL;
+    lipsc_status status = share->agree(share->ctx, new_part(w, share->own, part, err), err);
+    input *in = *part;
+    if (!status) {
+        status = said(device,
+                      lipsc_gpu_of(device)->api->part_new(w->there, rows, share,
+                                                          &in->of->there, &why),
+                      &why);
+        if (status) lipsc_fail(err, status, "%s", why.text);
+    }
+    if (status && in) {
+        lipsc_release(in->of);
+        lipsc_release(in);
+        *part = NULL;
+    }
+    return status;
+}
+
+const lipsc_part_ops lipsc_gpu_parts = {.make = part_make,
+                                        .free = lipsc_gpu_input_free,
+                                        .product = lipsc_gpu_product,
+                                        .bytes = lipsc_gpu_bytes,
+                                        .projections = lipsc_gpu_projections};
+
+/* ---- Several inputs --------------------------------------------------------------------
+ */
+
 /* What is found for an input does not depend on the others: the plugin says so of short
  * ones, and each of the others fills a GPU. */
 lipsc_status lipsc_gpu_batch_new(const lipsc_device *device, const void *made, size_t count,
@@ -215,8 +270,9 @@ static lipsc_status move(const lipsc_device *device, const batch *b, size_t coun
         for (size_t k = 0; k < dirs; k++) {
             char *all =
                 (char *)(in ? b->x : b->y) + (k * b->tokens + of->first) * width * b->item;
-            char *own = (char *)(in ? (uintptr_t)product[i].x : (uintptr_t)product[i].y) +
-                        (dir + k) * bytes;
+            char *own =
+                (char *)(in ? (uintptr_t)product[i].x.at : (uintptr_t)product[i].y.at) +
+                (dir + k) * bytes;
             b->pieces[i * dirs + k] =
                 (lipsc_cuda_piece){bytes, in ? own : all, in ? all : own};
         }
@@ -253,7 +309,7 @@ static lipsc_status together(const lipsc_device *device, int trans, size_t count
 }
 
 lipsc_status lipsc_gpu_product(const lipsc_device *device, void *made, int trans, size_t k,
-                               const void *x, void *y) {
+                               lipsc_buffer x, lipsc_buffer y) {
     input *in = made;
     batch *b = in->of;
     if (b->count > 1) {
@@ -265,7 +321,7 @@ lipsc_status lipsc_gpu_product(const lipsc_device *device, void *made, int trans
     lipsc_status status = LIPSC_OK;
     for (size_t dir = 0; !status && dir < k; dir += b->dirs)
         status = multiply(device, b, trans, k - dir < b->dirs ? k - dir : b->dirs,
-                          (const char *)x + dir * from, (char *)y + dir * to);
+                          (const char *)x.at + dir * from, (char *)y.at + dir * to);
     return status;
 }
 
@@ -322,8 +378,8 @@ static lipsc_status outputs(const lipsc_device *device, const batch *b, double *
     LIPSC_GPU_CALL(output, b->there, y);
 }
 
-lipsc_status lipsc_gpu_output(const lipsc_device *device, void *made, double *y) {
-    const input *in = made;
+/* To the host. */
+static lipsc_status fetch_output(const lipsc_device *device, const input *in, double *y) {
     const batch *b = in->of;
     const double *bias = b->layer->bo;
     double *all = b->count == 1 ? y : lipsc_alloc(b->tokens * b->width, sizeof *all);
@@ -334,6 +390,22 @@ lipsc_status lipsc_gpu_output(const lipsc_device *device, void *made, double *y)
     if (all != y) lipsc_release(all);
     for (size_t e = 0; !status && bias && e < in->n * b->width; e++)
         y[e] += bias[e % b->width];
+    return status;
+}
+
+/* The plugin tells its output to the host alone: it goes back from there. */
+lipsc_status lipsc_gpu_output(const lipsc_device *device, void *made, lipsc_buffer y) {
+    const input *in = made;
+    const size_t count = in->n * in->of->width;
+    if (!y.home)
+        return lipsc_buffer_fits(y, NULL, LIPSC_F64, 1, count)
+                   ? fetch_output(device, in, y.at)
+                   : LIPSC_E_ARG;
+    double *host = lipsc_alloc(count, sizeof *host);
+    lipsc_status status = host ? fetch_output(device, in, host) : LIPSC_E_NOMEM;
+    if (!status)
+        status = lipsc_space_upload(lipsc_device_space(device, y.type), count, host, y);
+    lipsc_release(host);
     return status;
 }
 
@@ -396,16 +468,17 @@ static lipsc_status member_gradient(const lipsc_device *device, const input *in,
 }
 
 lipsc_status lipsc_gpu_gradient(const lipsc_device *device, void *made, size_t k,
-                                const void *u, const void *v, void *grad,
-                                void *grad_score) {
+                                lipsc_buffer u, lipsc_buffer v, lipsc_buffer grad,
+                                lipsc_buffer grad_score) {
     const input *in = made;
     const batch *b = in->of;
     const size_t wide = in->n * b->width * b->item, deep = in->n * b->d * b->item;
     lipsc_status status = LIPSC_OK;
     for (size_t p = 0; p < k && !status; p++) {
-        const void *u_p = (const char *)u + p * wide, *v_p = (const char *)v + p * deep;
-        void *to = (char *)grad + p * deep,
-             *score = grad_score ? (char *)grad_score + p * in->n * b->item : NULL;
+        const void *u_p = (const char *)u.at + p * wide,
+                   *v_p = (const char *)v.at + p * deep;
+        void *to = (char *)grad.at + p * deep,
+             *score = grad_score.at ? (char *)grad_score.at + p * in->n * b->item : NULL;
         status = b->count == 1 ? pair_gradient(device, b, u_p, v_p, to, score)
                                : member_gradient(device, in, u_p, v_p, to, score);
     }

@@ -20,45 +20,46 @@ void lipsc_gpu_linear_free(const lipsc_device *device, void *linear) {
 }
 
 lipsc_status lipsc_gpu_linear_apply(const lipsc_device *device, const void *linear,
-                                    size_t rows, const void *x, int bias, int add,
-                                    void *y) {
+                                    size_t rows, lipsc_buffer x, int bias, int add,
+                                    lipsc_buffer y) {
     lipsc_cuda_linear *made = (lipsc_cuda_linear *)(uintptr_t)linear;
-    LIPSC_GPU_CALL(linear_apply, made, rows, x, bias, add, y);
+    LIPSC_GPU_CALL(linear_apply, made, rows, x.at, bias, add, y.at);
 }
 
 /* f32 and f64 differ in one argument alone. */
-#define ROWWISE(name, wide)                                                                \
-    static lipsc_status norm_##name(                                                       \
-        const lipsc_device *device, size_t n, size_t d, int centre, double eps,            \
-        const void *gain, const void *bias, const void *x, void *y, void *z, void *over) { \
-        LIPSC_GPU_CALL(norm, lipsc_gpu_of(device)->there, wide, n, d, centre, eps, gain,   \
-                       bias, x, y, z, over);                                               \
-    }                                                                                      \
-    static lipsc_status norm_derivative_##name(                                            \
-        const lipsc_device *device, size_t rows, size_t n, size_t d, int centre,           \
-        const void *gain, const void *z, const void *over, int trans, const void *x,       \
-        void *y) {                                                                         \
-        LIPSC_GPU_CALL(norm_derivative, lipsc_gpu_of(device)->there, wide, rows, n, d,     \
-                       centre, gain, z, over, trans, x, y);                                \
-    }                                                                                      \
-    static lipsc_status activation_##name(const lipsc_device *device,                      \
-                                          lipsc_activation kind, size_t count,             \
-                                          const void *x, void *y, void *slope) {           \
-        LIPSC_GPU_CALL(activation, lipsc_gpu_of(device)->there, wide, kind, count, x, y,   \
-                       slope);                                                             \
-    }                                                                                      \
-    static lipsc_status multiply_##name(const lipsc_device *device, size_t count,          \
-                                        size_t period, const void *factor, const void *x,  \
-                                        int add, void *y) {                                \
-        LIPSC_GPU_CALL(multiply, lipsc_gpu_of(device)->there, wide, count, period, factor, \
-                       x, add, y);                                                         \
-    }                                                                                      \
-    static lipsc_status add_##name(const lipsc_device *device, size_t count,               \
-                                   const void *x, void *y) {                               \
-        LIPSC_GPU_CALL(add, lipsc_gpu_of(device)->there, wide, count, x, y);               \
-    }                                                                                      \
-    static const lipsc_rowwise rowwise_##name = {norm_##name, norm_derivative_##name,      \
-                                                 activation_##name, multiply_##name,       \
+#define ROWWISE(name, wide)                                                              \
+    static lipsc_status norm_##name(const lipsc_device *device, size_t n, size_t d,      \
+                                    int centre, double eps, lipsc_buffer gain,           \
+                                    lipsc_buffer bias, lipsc_buffer x, lipsc_buffer y,   \
+                                    lipsc_buffer z, lipsc_buffer over) {                 \
+        LIPSC_GPU_CALL(norm, lipsc_gpu_of(device)->there, wide, n, d, centre, eps,       \
+                       gain.at, bias.at, x.at, y.at, z.at, over.at);                     \
+    }                                                                                    \
+    static lipsc_status norm_derivative_##name(                                          \
+        const lipsc_device *device, size_t rows, size_t n, size_t d, int centre,         \
+        lipsc_buffer gain, lipsc_buffer z, lipsc_buffer over, int trans, lipsc_buffer x, \
+        lipsc_buffer y) {                                                                \
+        LIPSC_GPU_CALL(norm_derivative, lipsc_gpu_of(device)->there, wide, rows, n, d,   \
+                       centre, gain.at, z.at, over.at, trans, x.at, y.at);               \
+    }                                                                                    \
+    static lipsc_status activation_##name(                                               \
+        const lipsc_device *device, lipsc_activation kind, size_t count, lipsc_buffer x, \
+        lipsc_buffer y, lipsc_buffer slope) {                                            \
+        LIPSC_GPU_CALL(activation, lipsc_gpu_of(device)->there, wide, kind, count, x.at, \
+                       y.at, slope.at);                                                  \
+    }                                                                                    \
+    static lipsc_status multiply_##name(const lipsc_device *device, size_t count,        \
+                                        size_t period, lipsc_buffer factor,              \
+                                        lipsc_buffer x, int add, lipsc_buffer y) {       \
+        LIPSC_GPU_CALL(multiply, lipsc_gpu_of(device)->there, wide, count, period,       \
+                       factor.at, x.at, add, y.at);                                      \
+    }                                                                                    \
+    static lipsc_status add_##name(const lipsc_device *device, size_t count,             \
+                                   lipsc_buffer x, lipsc_buffer y) {                     \
+        LIPSC_GPU_CALL(add, lipsc_gpu_of(device)->there, wide, count, x.at, y.at);       \
+    }                                                                                    \
+    static const lipsc_rowwise rowwise_##name = {norm_##name, norm_derivative_##name,    \
+                                                 activation_##name, multiply_##name,     \
                                                  add_##name};
 
 ROWWISE(f32, 0)

@@ -45,7 +45,7 @@ lipsc_status lipsc_gpu_batch_new(const lipsc_device *device, const void *weights
                                  size_t count, const lipsc_rows *rows, void **inputs,
                                  lipsc_error *err);
 lipsc_status lipsc_gpu_product(const lipsc_device *device, void *input, int trans, size_t k,
-                               const void *x, void *y);
+                               lipsc_buffer x, lipsc_buffer y);
 lipsc_status lipsc_gpu_products(const lipsc_device *device, int trans, size_t count,
                                 const lipsc_product *product);
 size_t lipsc_gpu_bytes(const lipsc_device *device, const void *input);
@@ -55,8 +55,11 @@ lipsc_status lipsc_gpu_projections(const lipsc_device *device, const void *input
 lipsc_status lipsc_gpu_spread(const lipsc_device *device, void *input, double *entropy,
                               double *columns);
 lipsc_status lipsc_gpu_gradient(const lipsc_device *device, void *input, size_t k,
-                                const void *u, const void *v, void *grad, void *grad_score);
-lipsc_status lipsc_gpu_output(const lipsc_device *device, void *input, double *y);
+                                lipsc_buffer u, lipsc_buffer v, lipsc_buffer grad,
+                                lipsc_buffer grad_score);
+lipsc_status lipsc_gpu_output(const lipsc_device *device, void *input, lipsc_buffer y);
+
+extern const lipsc_part_ops lipsc_gpu_parts;
 
 /* host_dense.c */
 lipsc_status lipsc_gpu_linear_new(const lipsc_device *device, size_t in, size_t out,
@@ -64,7 +67,8 @@ lipsc_status lipsc_gpu_linear_new(const lipsc_device *device, size_t in, size_t 
                                   lipsc_dtype dtype, void **linear, lipsc_error *err);
 void lipsc_gpu_linear_free(const lipsc_device *device, void *linear);
 lipsc_status lipsc_gpu_linear_apply(const lipsc_device *device, const void *linear,
-                                    size_t rows, const void *x, int bias, int add, void *y);
+                                    size_t rows, lipsc_buffer x, int bias, int add,
+                                    lipsc_buffer y);
 const lipsc_rowwise *lipsc_gpu_rowwise(lipsc_dtype dtype);
 
 #endif

@@ -156,6 +156,24 @@ struct Dims {
     double norm_eps, cap;
 };
 
+// One input whose rows several ranks share: what a batch of own rows has beside (part.cu).
+struct Part {
+    lipsc_share share;
+    size_t rows = 0;                 // of arrays of own rows, with those behind
+    size_t some = 0;                 // key heads that are worked on together
+    bool keeps = false, has = false; // keys and values of all heads stay, and are here
+    // (n, 2 some W), or of all heads: keys and values of all; directions or gradients
+    void *all_kv = nullptr, *all_dkv = nullptr;
+    void *sums = nullptr;          // the same in Acc
+    void *packed = nullptr;        // own rows of them
+    void *all_row_scale = nullptr; // (n) or NULL
+    void *scale_room = nullptr;    // of scales: (n), own rows twice
+    // of the host: own rows, those of all one rank after the other, own ones of each rank
+    void *host_own = nullptr, *host_all = nullptr, *host_parts = nullptr;
+    explicit Part(const lipsc_share &s) : share(s) {}
+    ~Part();
+};
+
 // Work of all precisions behind one table of virtual functions.
 struct lipsc_cuda_batch {
     lipsc_cuda_device *device;
@@ -171,7 +189,8 @@ struct lipsc_cuda_batch {
     size_t partial_count = 0;
     int room = 0;
     size_t d = 0, width = 0;
-    bool wide = false; // vectors of double
+    bool wide = false;          // vectors of double
+    std::unique_ptr<Part> part; // NULL: all rows are here
     // rows of queries, keys and values of the input that was asked for last
     typedef std::vector<double> Told;
     std::mutex told_lock;
@@ -197,7 +216,8 @@ struct lipsc_cuda_weights {
     Dims dims;
     virtual ~lipsc_cuda_weights() {}
     virtual lipsc_status batch_new(size_t inputs, const lipsc_rows *rows, size_t dirs,
-                                   lipsc_cuda_batch **out, lipsc_error *err) = 0;
+                                   const lipsc_share *share, lipsc_cuda_batch **out,
+                                   lipsc_error *err) = 0;
 };
 
 template <class S> struct Weights : lipsc_cuda_weights {
@@ -214,7 +234,8 @@ template <class S> struct Weights : lipsc_cuda_weights {
     std::vector<double> freq_host;
     Acc *sinks; // (heads), base 2, or NULL
     lipsc_status batch_new(size_t inputs, const lipsc_rows *rows, size_t dirs,
-                           lipsc_cuda_batch **out, lipsc_error *err) override;
+                           const lipsc_share *share, lipsc_cuda_batch **out,
+                           lipsc_error *err) override;
 };
 
 template <class S> struct Batch : lipsc_cuda_batch {
@@ -332,6 +353,30 @@ template <class S>
 lipsc_status masses(const Batch<S> *b, double factor, double threshold, int *needed,
                     lipsc_error *err);
 
+// ---- batch.cu, for part.cu: what own rows have, how narrow numbers are scaled
+// ---------------------------
+template <class S>
+lipsc_status place_part_rows(Batch<S> *b, const lipsc_rows &rows, lipsc_error *err);
+template <class S>
+lipsc_status place_roots(Batch<S> *b, const double *root, lipsc_error *err);
+template <class S>
+lipsc_status place_angles(Batch<S> *b, const lipsc_rows *rows, lipsc_error *err);
+template <class S> lipsc_status place_work(Batch<S> *b, lipsc_error *err);
+template <class S> lipsc_status place_gathered(Batch<S> *b, lipsc_error *err);
+template <class S>
+lipsc_status project(Batch<S> *b, const lipsc_rows *rows, int *bad, lipsc_error *err);
+template <class S> constexpr double narrow_threshold() {
+    return S::KIND == KIND_F16 ? 64 : 16;
+}
+template <class S> int narrow_lift(const Batch<S> *b);
+
+// ---- part.cu
+// ----------------------------------------------------------------------------------
+template <class S>
+lipsc_status fill_part(Batch<S> *b, const lipsc_rows &rows, lipsc_error *err);
+template <class S> lipsc_status part_core(Batch<S> *b, int trans, lipsc_error *err);
+lipsc_status longest_of_ranks(lipsc_cuda_batch *b, int *longest, lipsc_error *err);
+
 // ---- plain.cu
 // ---------------------------------------------------------------------------------
 template <class S> lipsc_status plain_statistics(Batch<S> *b, lipsc_error *err);
@@ -404,10 +449,10 @@ struct Space {
                              const void *, double *, lipsc_error *);
     static lipsc_status mix(lipsc_cuda_device *, int, size_t, size_t, const void *, size_t,
                             const double *, double, void *, lipsc_error *);
-    static lipsc_status dots_of(lipsc_cuda_device *, int, size_t, const lipsc_gram *,
+    static lipsc_status dots_of(lipsc_cuda_device *, int, size_t, const lipsc_cuda_gram *,
                                 lipsc_error *);
-    static lipsc_status mix_of(lipsc_cuda_device *, int, size_t, const lipsc_combination *,
-                               lipsc_error *);
+    static lipsc_status mix_of(lipsc_cuda_device *, int, size_t,
+                               const lipsc_cuda_combination *, lipsc_error *);
 };
 lipsc_status put_held(lipsc_cuda_device *, int, size_t, const double *, void *,
                       lipsc_error *); // put; the caller has the Hold

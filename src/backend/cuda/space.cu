@@ -201,7 +201,7 @@ lipsc_status Space::mix(lipsc_cuda_device *device, int wide, size_t len, size_t 
 enum { TOGETHER = 65535 }; // rows of a grid
 
 lipsc_status Space::dots_of(lipsc_cuda_device *device, int wide, size_t count,
-                            const lipsc_gram *gram, lipsc_error *err) {
+                            const lipsc_cuda_gram *gram, lipsc_error *err) {
     if (count > TOGETHER) {
         PASS(dots_of(device, wide, TOGETHER, gram, err));
         return dots_of(device, wide, count - TOGETHER, gram + TOGETHER, err);
@@ -210,7 +210,7 @@ lipsc_status Space::dots_of(lipsc_cuda_device *device, int wide, size_t count,
     std::vector<Sum> table;
     size_t partial = 0, out = 0, pieces = 0, most = 0;
     for (size_t i = 0; i < count; i++) {
-        const lipsc_gram &g = gram[i];
+        const lipsc_cuda_gram &g = gram[i];
         const size_t sums = g.ka * g.kb;
         if (!sums || !g.len) { // nothing is summed
             for (size_t s = 0; s < sums; s++) g.c[s] = 0;
@@ -241,7 +241,7 @@ lipsc_status Space::dots_of(lipsc_cuda_device *device, int wide, size_t count,
 }
 
 lipsc_status Space::mix_of(lipsc_cuda_device *device, int wide, size_t count,
-                           const lipsc_combination *combination, lipsc_error *err) {
+                           const lipsc_cuda_combination *combination, lipsc_error *err) {
     if (count > TOGETHER) {
         PASS(mix_of(device, wide, TOGETHER, combination, err));
         return mix_of(device, wide, count - TOGETHER, combination + TOGETHER, err);
@@ -250,7 +250,7 @@ lipsc_status Space::mix_of(lipsc_cuda_device *device, int wide, size_t count,
     std::vector<Mixture> table;
     size_t out = 0, pieces = 0;
     for (size_t i = 0; i < count; i++) {
-        const lipsc_combination &m = combination[i];
+        const lipsc_cuda_combination &m = combination[i];
         if (m.beta != 0 && m.beta != 1)
             return fail(err, LIPSC_E_ARG, "beta = %g is neither 0 nor 1", m.beta);
         if (!m.kb || !m.len) continue;
@@ -264,7 +264,7 @@ lipsc_status Space::mix_of(lipsc_cuda_device *device, int wide, size_t count,
     memcpy(all.data(), table.data(), bytes);
     size_t next = bytes;
     for (size_t i = 0; i < count; i++) {
-        const lipsc_combination &m = combination[i];
+        const lipsc_cuda_combination &m = combination[i];
         if (!m.kb || !m.len || !m.ka) continue;
         memcpy(all.data() + next, m.c, m.ka * m.kb * sizeof(double));
         next += m.ka * m.kb * sizeof(double);

@@ -187,6 +187,7 @@ lipsc_status enter(const Batch<S> *b, int trans, size_t k, const typename S::Acc
         TRY(launch_following(longest_rows<Acc>, blocks_for(count, WARPS), BLOCK, 0, stream,
                              rows, count, d, x, b->longest),
             "the longest rows");
+        if (b->part) PASS(longest_of_ranks((lipsc_cuda_batch *)b, b->longest, err));
     }
     TRY(launch_following(enter_rows<S>, blocks_for(count, WARPS), BLOCK, 0, stream, rows,
                          count, d, dp, x, b->longest, b->room, out_factor, b->unscale,

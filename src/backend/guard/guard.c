@@ -54,7 +54,6 @@ static void *reach(const lipsc_device *device, const void *place, size_t bytes) 
     guard *g = guard_of(device);
     const char *p = place;
     char *real = NULL;
-    if (!bytes) return (void *)(uintptr_t)place;
     pthread_mutex_lock(&g->lock);
     const size_t found = begun(g, p);
     if (found) {
@@ -69,10 +68,21 @@ static void *reach(const lipsc_device *device, const void *place, size_t bytes) 
     abort();
 }
 
+/* The CPU's buffer of k times len numbers that are in b; one that the CPU refuses where b
+ * is of another device or type, or shorter than that. */
+static lipsc_buffer there(const lipsc_device *device, lipsc_dtype type, lipsc_buffer b,
+                          size_t k, size_t len) {
+    const size_t item = device->space[type].item;
+    const int fits = lipsc_buffer_fits(b, device->home, type, k, len);
+    if (!fits || !k || !len) return (lipsc_buffer){.type = type, .at = b.at};
+    return (lipsc_buffer){
+        .type = type, .count = k * len, .at = reach(device, b.at, k * len * item)};
+}
+
 /* ---- Vectors ------------------------------------------------------------------------- */
 
-static void *at(const lipsc_space *self, const void *place, size_t elements) {
-    return reach(self->device, place, elements * self->item);
+static lipsc_buffer at(const lipsc_space *self, lipsc_buffer b, size_t elements) {
+    return there(self->device, self->dtype, b, 1, elements);
 }
 
 /* The lock is held. */
@@ -112,12 +122,13 @@ static void *alloc(const lipsc_space *self, size_t elements) {
     return NULL;
 }
 
-static void release(const lipsc_space *self, void *p) {
+static void release(const lipsc_space *self, lipsc_buffer which) {
     guard *g = guard_of(self->device);
+    const char *p = which.at;
     pthread_mutex_lock(&g->lock);
     const size_t found = begun(g, p);
     buffer b = {0};
-    if (found && g->buffers[found - 1].shown == (char *)p) {
+    if (found && g->buffers[found - 1].shown == p) {
         b = g->buffers[found - 1];
         memmove(g->buffers + found - 1, g->buffers + found,
                 (g->count - found) * sizeof *g->buffers);
@@ -125,7 +136,7 @@ static void release(const lipsc_space *self, void *p) {
     }
     pthread_mutex_unlock(&g->lock);
     if (!b.shown) {
-        fprintf(stderr, "lipscope: guard: %p is no buffer of this device\n", p);
+        fprintf(stderr, "lipscope: guard: %p is no buffer of this device\n", which.at);
         abort();
     }
     munmap(b.shown, b.bytes);
@@ -133,39 +144,40 @@ static void release(const lipsc_space *self, void *p) {
 }
 
 static lipsc_status upload(const lipsc_space *self, size_t elements, const double *host,
-                           void *dst) {
+                           lipsc_buffer dst) {
     return lipsc_space_upload(cpu_space(self), elements, host, at(self, dst, elements));
 }
 
-static lipsc_status download(const lipsc_space *self, size_t elements, const void *src,
+static lipsc_status download(const lipsc_space *self, size_t elements, lipsc_buffer src,
                              double *host) {
     return lipsc_space_download(cpu_space(self), elements, at(self, src, elements), host);
 }
 
-static lipsc_status copy(const lipsc_space *self, size_t elements, const void *src,
-                         void *dst) {
+static lipsc_status copy(const lipsc_space *self, size_t elements, lipsc_buffer src,
+                         lipsc_buffer dst) {
     return lipsc_space_copy(cpu_space(self), elements, at(self, src, elements),
                             at(self, dst, elements));
 }
 
-static lipsc_status scale(const lipsc_space *self, size_t elements, double s, void *x) {
+static lipsc_status scale(const lipsc_space *self, size_t elements, double s,
+                          lipsc_buffer x) {
     return lipsc_space_scale(cpu_space(self), elements, s, at(self, x, elements));
 }
 
 static lipsc_status random_numbers(const lipsc_space *self, uint64_t seed, uint64_t first,
-                                   size_t elements, void *dst) {
+                                   size_t elements, lipsc_buffer dst) {
     return lipsc_space_random(cpu_space(self), seed, first, elements,
                               at(self, dst, elements));
 }
 
-static lipsc_status gram(const lipsc_space *self, size_t len, size_t ka, const void *a,
-                         size_t kb, const void *b, double *c) {
+static lipsc_status gram(const lipsc_space *self, size_t len, size_t ka, lipsc_buffer a,
+                         size_t kb, lipsc_buffer b, double *c) {
     return lipsc_space_gram(cpu_space(self), len, ka, at(self, a, ka * len), kb,
                             at(self, b, kb * len), c);
 }
 
-static lipsc_status combine(const lipsc_space *self, size_t len, size_t ka, const void *a,
-                            size_t kb, const double *c, double beta, void *b) {
+static lipsc_status combine(const lipsc_space *self, size_t len, size_t ka, lipsc_buffer a,
+                            size_t kb, const double *c, double beta, lipsc_buffer b) {
     return lipsc_space_combine(cpu_space(self), len, ka, at(self, a, ka * len), kb, c, beta,
                                at(self, b, kb * len));
 }
@@ -185,21 +197,21 @@ static const lipsc_space_ops space_ops = {.alloc = alloc,
 /* What the CPU made, and how long its vectors are. */
 typedef struct {
     const lipsc_layer *layer;
-    size_t item;
+    lipsc_dtype type; /* of its vectors */
     void *cpu;
 } weights;
 
 typedef struct {
     void *cpu;
-    size_t item, n, in,
-        out; /* tokens; numbers of a vector of the input and of the output */
+    lipsc_dtype type;
+    size_t n, in, out; /* tokens; numbers of a vector of the input and of the output */
 } input;
 
 static lipsc_status weights_new(const lipsc_device *device, const lipsc_layer *layer,
                                 lipsc_dtype dtype, void **out, lipsc_error *err) {
     weights *w = lipsc_alloc_zero(1, sizeof *w);
     if (!w) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for the packed weights");
-    *w = (weights){.layer = layer, .item = device->space[dtype].item};
+    *w = (weights){.layer = layer, .type = dtype};
     const lipsc_status status =
         lipsc_cpu_ops.weights_new(device->cpu, layer, dtype, &w->cpu, err);
     if (status)
@@ -220,7 +232,7 @@ static input *new_input(const weights *w, size_t n, void *cpu) {
     input *in = lipsc_alloc_zero(1, sizeof *in);
     if (!in) return NULL;
     *in = (input){.cpu = cpu,
-                  .item = w->item,
+                  .type = w->type,
                   .n = n,
                   .in = n * w->layer->d,
                   .out = n * lipsc_layer_width(w->layer)};
@@ -266,30 +278,34 @@ static lipsc_status batch_new(const lipsc_device *device, const void *made, size
     return status;
 }
 
+/* What the CPU takes for k vectors of the input, or of what comes out. */
+static lipsc_buffer vectors(const lipsc_device *device, const input *in, int image,
+                            lipsc_buffer b, size_t k) {
+    return there(device, in->type, b, k, image ? in->out : in->in);
+}
+
 static lipsc_status product(const lipsc_device *device, void *made, int trans, size_t k,
-                            const void *x, void *y) {
+                            lipsc_buffer x, lipsc_buffer y) {
     const input *in = made;
-    const size_t from = trans ? in->out : in->in, to = trans ? in->in : in->out;
     return lipsc_cpu_ops.product(device->cpu, in->cpu, trans, k,
-                                 reach(device, x, k * from * in->item),
-                                 reach(device, y, k * to * in->item));
+                                 vectors(device, in, trans, x, k),
+                                 vectors(device, in, !trans, y, k));
 }
 
 static lipsc_status products(const lipsc_device *device, int trans, size_t count,
                              const lipsc_product *product) {
-    lipsc_product *there = lipsc_alloc(count, sizeof *there);
-    if (!there) return LIPSC_E_NOMEM;
+    lipsc_product *made = lipsc_alloc(count, sizeof *made);
+    if (!made) return LIPSC_E_NOMEM;
     for (size_t i = 0; i < count; i++) {
-        const input *in = product[i].of;
-        const size_t item = product[i].k * in->item;
-        const size_t from = trans ? in->out : in->in, to = trans ? in->in : in->out;
-        there[i] = (lipsc_product){.of = in->cpu,
-                                   .k = product[i].k,
-                                   .x = reach(device, product[i].x, from * item),
-                                   .y = reach(device, product[i].y, to * item)};
+        const lipsc_product *p = &product[i];
+        const input *in = p->of;
+        made[i] = (lipsc_product){.of = in->cpu,
+                                  .k = p->k,
+                                  .x = vectors(device, in, trans, p->x, p->k),
+                                  .y = vectors(device, in, !trans, p->y, p->k)};
     }
-    const lipsc_status status = lipsc_cpu_ops.products(device->cpu, trans, count, there);
-    lipsc_release(there);
+    const lipsc_status status = lipsc_cpu_ops.products(device->cpu, trans, count, made);
+    lipsc_release(made);
     return status;
 }
 
@@ -297,34 +313,33 @@ static size_t bytes(const lipsc_device *device, const void *made) {
     return lipsc_cpu_ops.bytes(device->cpu, ((const input *)made)->cpu);
 }
 
+static lipsc_gradient_product gradient_there(const lipsc_device *device,
+                                             const lipsc_gradient_product *p) {
+    const input *in = p->of;
+    return (lipsc_gradient_product){
+        .of = in->cpu,
+        .k = p->k,
+        .u = vectors(device, in, 1, p->u, p->k),
+        .v = vectors(device, in, 0, p->v, p->k),
+        .grad = vectors(device, in, 0, p->grad, p->k),
+        .grad_score = there(device, in->type, p->grad_score, p->k, in->n)};
+}
+
 static lipsc_status gradient(const lipsc_device *device, void *made, size_t k,
-                             const void *u, const void *v, void *grad, void *grad_score) {
-    const input *in = made;
-    const size_t deep = k * in->in * in->item;
-    void *score = grad_score ? reach(device, grad_score, k * in->n * in->item) : NULL;
-    return lipsc_cpu_ops.gradient(device->cpu, in->cpu, k,
-                                  reach(device, u, k * in->out * in->item),
-                                  reach(device, v, deep), reach(device, grad, deep), score);
+                             lipsc_buffer u, lipsc_buffer v, lipsc_buffer grad,
+                             lipsc_buffer grad_score) {
+    const lipsc_gradient_product p =
+        gradient_there(device, &(lipsc_gradient_product){made, k, u, v, grad, grad_score});
+    return lipsc_cpu_ops.gradient(device->cpu, p.of, k, p.u, p.v, p.grad, p.grad_score);
 }
 
 static lipsc_status gradients(const lipsc_device *device, size_t count,
                               const lipsc_gradient_product *of) {
-    lipsc_gradient_product *there = lipsc_alloc(count, sizeof *there);
-    if (!there) return LIPSC_E_NOMEM;
-    for (size_t i = 0; i < count; i++) {
-        const input *in = of[i].of;
-        const size_t item = of[i].k * in->item;
-        there[i] = (lipsc_gradient_product){
-            .of = in->cpu,
-            .k = of[i].k,
-            .u = reach(device, of[i].u, in->out * item),
-            .v = reach(device, of[i].v, in->in * item),
-            .grad = reach(device, of[i].grad, in->in * item),
-            .grad_score =
-                of[i].grad_score ? reach(device, of[i].grad_score, in->n * item) : NULL};
-    }
-    const lipsc_status status = lipsc_cpu_ops.gradients(device->cpu, count, there);
-    lipsc_release(there);
+    lipsc_gradient_product *made = lipsc_alloc(count, sizeof *made);
+    if (!made) return LIPSC_E_NOMEM;
+    for (size_t i = 0; i < count; i++) made[i] = gradient_there(device, &of[i]);
+    const lipsc_status status = lipsc_cpu_ops.gradients(device->cpu, count, made);
+    lipsc_release(made);
     return status;
 }
 
@@ -335,14 +350,68 @@ static lipsc_status projections(const lipsc_device *device, const void *made, si
                                      z, q_over, k_over);
 }
 
-static lipsc_status output(const lipsc_device *device, void *made, double *y) {
-    return lipsc_cpu_ops.output(device->cpu, ((input *)made)->cpu, y);
+static lipsc_status output(const lipsc_device *device, void *made, lipsc_buffer y) {
+    const input *in = made;
+    const lipsc_buffer to = y.home ? there(device, y.type, y, 1, in->out) : y;
+    return lipsc_cpu_ops.output(device->cpu, in->cpu, to);
 }
+
+/* ---- Rows of an input that ranks share ------------------------------------------------
+ */
+
+static lipsc_status part_make(const lipsc_device *device, const void *made,
+                              const lipsc_rows *rows, const lipsc_share *share, void **out,
+                              lipsc_error *err) {
+    const weights *w = made;
+    input *in = new_input(w, share->own, NULL);
+    lipsc_status status =
+        in ? LIPSC_OK : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for an input");
+    status = share->agree(share->ctx, status, err);
+    if (!status)
+        status = lipsc_cpu_parts.make(device->cpu, w->cpu, rows, share, &in->cpu, err);
+    if (status)
+        lipsc_release(in);
+    else
+        *out = in;
+    return status;
+}
+
+static void part_free(const lipsc_device *device, void *made) {
+    input *in = made;
+    lipsc_cpu_parts.free(device->cpu, in->cpu);
+    lipsc_release(in);
+}
+
+static lipsc_status part_product(const lipsc_device *device, void *made, int trans,
+                                 size_t k, lipsc_buffer x, lipsc_buffer y) {
+    const input *in = made;
+    return lipsc_cpu_parts.product(device->cpu, in->cpu, trans, k,
+                                   vectors(device, in, trans, x, k),
+                                   vectors(device, in, !trans, y, k));
+}
+
+static size_t part_bytes(const lipsc_device *device, const void *made) {
+    return lipsc_cpu_parts.bytes(device->cpu, ((const input *)made)->cpu);
+}
+
+static lipsc_status part_projections(const lipsc_device *device, const void *made,
+                                     size_t head, double *q, double *key, double *z,
+                                     double *q_over, double *k_over) {
+    return lipsc_cpu_parts.projections(device->cpu, ((const input *)made)->cpu, head, q,
+                                       key, z, q_over, k_over);
+}
+
+static const lipsc_part_ops guard_parts = {.make = part_make,
+                                           .free = part_free,
+                                           .product = part_product,
+                                           .bytes = part_bytes,
+                                           .projections = part_projections};
 
 /* ---- Around it ----------------------------------------------------------------------- */
 
 typedef struct {
-    size_t in, out, item;
+    size_t in, out;
+    lipsc_dtype type;
     void *cpu;
 } linear;
 
@@ -351,7 +420,7 @@ static lipsc_status linear_new(const lipsc_device *device, size_t in, size_t out
                                lipsc_dtype dtype, void **made, lipsc_error *err) {
     linear *l = lipsc_alloc_zero(1, sizeof *l);
     if (!l) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a dense layer");
-    *l = (linear){.in = in, .out = out, .item = device->space[dtype].item};
+    *l = (linear){.in = in, .out = out, .type = dtype};
     const lipsc_status status = lipsc_cpu_ops.linear_new(
         device->cpu, in, out, w, transposed, bias, dtype, &l->cpu, err);
     if (status)
@@ -369,62 +438,60 @@ static void linear_free(const lipsc_device *device, void *made) {
 }
 
 static lipsc_status linear_apply(const lipsc_device *device, const void *made, size_t rows,
-                                 const void *x, int bias, int add, void *y) {
+                                 lipsc_buffer x, int bias, int add, lipsc_buffer y) {
     const linear *l = made;
     return lipsc_cpu_ops.linear_apply(device->cpu, l->cpu, rows,
-                                      reach(device, x, rows * l->in * l->item), bias, add,
-                                      reach(device, y, rows * l->out * l->item));
+                                      there(device, l->type, x, rows, l->in), bias, add,
+                                      there(device, l->type, y, rows, l->out));
 }
 
-/* One precision; f32 and f64 differ in the size of a number alone. */
-#define ROWWISE(name, dtype, item)                                                         \
-    static lipsc_status norm_##name(                                                       \
-        const lipsc_device *dev, size_t n, size_t d, int centre, double eps,               \
-        const void *gain, const void *bias, const void *x, void *y, void *z, void *over) { \
-        const size_t all = n * d * (item), row = d * (item);                               \
-        return lipsc_cpu_ops.rowwise(dtype)->norm(                                         \
-            dev->cpu, n, d, centre, eps, reach(dev, gain, row),                            \
-            bias ? reach(dev, bias, row) : NULL, reach(dev, x, all), reach(dev, y, all),   \
-            reach(dev, z, all), reach(dev, over, n * (item)));                             \
-    }                                                                                      \
-    static lipsc_status norm_derivative_##name(                                            \
-        const lipsc_device *dev, size_t rows, size_t n, size_t d, int centre,              \
-        const void *gain, const void *z, const void *over, int trans, const void *x,       \
-        void *y) {                                                                         \
-        const size_t all = rows * d * (item);                                              \
-        return lipsc_cpu_ops.rowwise(dtype)->norm_derivative(                              \
-            dev->cpu, rows, n, d, centre, reach(dev, gain, d * (item)),                    \
-            reach(dev, z, n * d * (item)), reach(dev, over, n * (item)), trans,            \
-            reach(dev, x, all), reach(dev, y, all));                                       \
-    }                                                                                      \
-    static lipsc_status activation_##name(const lipsc_device *dev, lipsc_activation kind,  \
-                                          size_t count, const void *x, void *y,            \
-                                          void *slope) {                                   \
-        const size_t all = count * (item);                                                 \
-        return lipsc_cpu_ops.rowwise(dtype)->activation(                                   \
-            dev->cpu, kind, count, reach(dev, x, all), reach(dev, y, all),                 \
-            reach(dev, slope, all));                                                       \
-    }                                                                                      \
-    static lipsc_status multiply_##name(const lipsc_device *dev, size_t count,             \
-                                        size_t period, const void *factor, const void *x,  \
-                                        int add, void *y) {                                \
-        const size_t all = count * (item);                                                 \
-        return lipsc_cpu_ops.rowwise(dtype)->multiply(                                     \
-            dev->cpu, count, period, reach(dev, factor, period * (item)),                  \
-            reach(dev, x, all), add, reach(dev, y, all));                                  \
-    }                                                                                      \
-    static lipsc_status add_##name(const lipsc_device *dev, size_t count, const void *x,   \
-                                   void *y) {                                              \
-        return lipsc_cpu_ops.rowwise(dtype)->add(dev->cpu, count,                          \
-                                                 reach(dev, x, count * (item)),            \
-                                                 reach(dev, y, count * (item)));           \
-    }                                                                                      \
-    static const lipsc_rowwise rowwise_##name = {norm_##name, norm_derivative_##name,      \
-                                                 activation_##name, multiply_##name,       \
+/* One precision. */
+#define ROWWISE(name, type)                                                               \
+    static lipsc_status norm_##name(const lipsc_device *dev, size_t n, size_t d,          \
+                                    int centre, double eps, lipsc_buffer gain,            \
+                                    lipsc_buffer bias, lipsc_buffer x, lipsc_buffer y,    \
+                                    lipsc_buffer z, lipsc_buffer over) {                  \
+        return lipsc_cpu_ops.rowwise(type)->norm(                                         \
+            dev->cpu, n, d, centre, eps, there(dev, type, gain, 1, d),                    \
+            there(dev, type, bias, 1, d), there(dev, type, x, n, d),                      \
+            there(dev, type, y, n, d), there(dev, type, z, n, d),                         \
+            there(dev, type, over, 1, n));                                                \
+    }                                                                                     \
+    static lipsc_status norm_derivative_##name(                                           \
+        const lipsc_device *dev, size_t rows, size_t n, size_t d, int centre,             \
+        lipsc_buffer gain, lipsc_buffer z, lipsc_buffer over, int trans, lipsc_buffer x,  \
+        lipsc_buffer y) {                                                                 \
+        return lipsc_cpu_ops.rowwise(type)->norm_derivative(                              \
+            dev->cpu, rows, n, d, centre, there(dev, type, gain, 1, d),                   \
+            there(dev, type, z, n, d), there(dev, type, over, 1, n), trans,               \
+            there(dev, type, x, rows, d), there(dev, type, y, rows, d));                  \
+    }                                                                                     \
+    static lipsc_status activation_##name(const lipsc_device *dev, lipsc_activation kind, \
+                                          size_t count, lipsc_buffer x, lipsc_buffer y,   \
+                                          lipsc_buffer slope) {                           \
+        return lipsc_cpu_ops.rowwise(type)->activation(                                   \
+            dev->cpu, kind, count, there(dev, type, x, 1, count),                         \
+            there(dev, type, y, 1, count), there(dev, type, slope, 1, count));            \
+    }                                                                                     \
+    static lipsc_status multiply_##name(const lipsc_device *dev, size_t count,            \
+                                        size_t period, lipsc_buffer factor,               \
+                                        lipsc_buffer x, int add, lipsc_buffer y) {        \
+        return lipsc_cpu_ops.rowwise(type)->multiply(                                     \
+            dev->cpu, count, period, there(dev, type, factor, 1, period),                 \
+            there(dev, type, x, 1, count), add, there(dev, type, y, 1, count));           \
+    }                                                                                     \
+    static lipsc_status add_##name(const lipsc_device *dev, size_t count, lipsc_buffer x, \
+                                   lipsc_buffer y) {                                      \
+        return lipsc_cpu_ops.rowwise(type)->add(dev->cpu, count,                          \
+                                                there(dev, type, x, 1, count),            \
+                                                there(dev, type, y, 1, count));           \
+    }                                                                                     \
+    static const lipsc_rowwise rowwise_##name = {norm_##name, norm_derivative_##name,     \
+                                                 activation_##name, multiply_##name,      \
                                                  add_##name};
 
-ROWWISE(f32, LIPSC_F32, sizeof(float))
-ROWWISE(f64, LIPSC_F64, sizeof(double))
+ROWWISE(f32, LIPSC_F32)
+ROWWISE(f64, LIPSC_F64)
 
 static const lipsc_rowwise *rowwise(lipsc_dtype dtype) {
     return dtype == LIPSC_F32 ? &rowwise_f32 : &rowwise_f64;
@@ -454,6 +521,7 @@ static const lipsc_device_ops guard_ops = {.name = "guard",
                                            .input_free = input_free,
                                            .product = product,
                                            .bytes = bytes,
+                                           .part = &guard_parts,
                                            .close = close_guard,
                                            .batch_new = batch_new,
                                            .products = products,

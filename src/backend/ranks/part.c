@@ -25,7 +25,7 @@ void lipsc_part_free(lipsc_rank_part *p) {
                    p->shift,  p->mean,     p->all_k,     p->all_z,        p->all_dk,
                    p->all_dz, p->distance, p->top_slope, p->sink_mass};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        lipsc_space_release(p->w->space, all[i]);
+        lipsc_cpu_release(p->w->space, all[i]);
     lipsc_release(p->top);
     lipsc_release(p->lo);
     lipsc_release(p->hi);
@@ -39,7 +39,7 @@ static int array(lipsc_rank_part *p, size_t rows, size_t width, void **out) {
     size_t count;
     if (!lipsc_mul_size(rows, width, &count)) return 0;
     p->bytes += count * p->w->space->item;
-    *out = lipsc_space_alloc(p->w->space, count);
+    *out = lipsc_cpu_alloc(p->w->space, count);
     return *out != NULL;
 }
 
@@ -216,13 +216,7 @@ void lipsc_part_turn(const lipsc_rank_part *p, int trans, void *dq, void *dk) {
 
 lipsc_status lipsc_part_gather(const lipsc_rank_part *p, size_t count, size_t width,
                                const void *own, void *all) {
-    const size_t row = width * p->w->kernels->item;
-    lipsc_status status = LIPSC_OK;
-    for (size_t i = 0; i < count && !status; i++)
-        status =
-            lipsc_split_gather(p->split, row, (const char *)own + i * own_rows(p) * row,
-                               (char *)all + i * all_rows(p) * row);
-    return status;
+    return lipsc_split_gather_heads(p->split, count, width * p->w->kernels->item, own, all);
 }
 
 lipsc_status lipsc_part_fetch(lipsc_rank_part *p, size_t g, size_t count) {
@@ -374,39 +368,76 @@ lipsc_status lipsc_part_new(lipsc_row_split *split, const lipsc_cpu_weights *w,
 /* ---- Told to the host -----------------------------------------------------------------
  */
 
-/* to (n, dim) = the first dim columns of own rows of all ranks, from (own, width). */
-static lipsc_status tell(const lipsc_rank_part *p, size_t width, size_t dim,
-                         const void *from, double *to) {
-    const size_t own = own_rows(p), item = p->w->kernels->item;
-    double *rows = lipsc_alloc(own, dim * sizeof *rows);
-    lipsc_status status = rows ? LIPSC_OK : LIPSC_E_NOMEM;
-    for (size_t r = 0; r < own && rows; r++)
-        lipsc_cpu_download(p->w->space, dim, (const char *)from + r * width * item,
-                           rows + r * dim);
-    if (!status) status = lipsc_split_gather(p->split, dim * sizeof *rows, rows, to);
-    lipsc_release(rows);
-    return status;
+/* to (own, dim) = the first dim columns of own rows, from (own, width). */
+static void tell(const lipsc_rank_part *p, size_t width, size_t dim, const void *from,
+                 double *to) {
+    for (size_t r = 0; r < own_rows(p); r++)
+        lipsc_cpu_download(p->w->space, dim,
+                           (const char *)from + r * width * p->w->kernels->item,
+                           to + r * dim);
 }
 
 /* 1 where there is no norm. */
-static lipsc_status tell_over(const lipsc_rank_part *p, const void *inverse, size_t head,
-                              double *to) {
+static void tell_over(const lipsc_rank_part *p, const void *inverse, size_t head,
+                      double *to) {
     const size_t own = own_rows(p), at = p->w->layer->norm_whole ? 0 : head;
-    for (size_t i = 0; i < all_rows(p) && !inverse; i++) to[i] = 1;
-    return inverse
-               ? tell(p, 1, 1, (const char *)inverse + at * own * p->w->kernels->item, to)
-               : LIPSC_OK;
+    for (size_t i = 0; i < own && !inverse; i++) to[i] = 1;
+    if (inverse) tell(p, 1, 1, (const char *)inverse + at * own * p->w->kernels->item, to);
 }
 
-lipsc_status lipsc_part_projections(lipsc_rank_part *p, size_t head, double *q, double *key,
-                                    double *z, double *q_over, double *k_over) {
+static lipsc_status projections(const lipsc_device *device, const void *part, size_t head,
+                                double *q, double *key, double *z, double *q_over,
+                                double *k_over) {
+    const lipsc_rank_part *p = part;
     const lipsc_cpu_weights *w = p->w;
     const lipsc_layer *l = w->layer;
     const size_t g = key_head(p, head), rows = own_rows(p) * w->kernels->item;
-    lipsc_status status = tell(p, w->kw, l->key_dim, (char *)p->q + head * rows * w->kw, q);
-    if (!status) status = tell(p, w->kw, l->key_dim, (char *)p->k + g * rows * w->kw, key);
-    if (!status) status = tell(p, w->vw, l->value_dim, (char *)p->z + g * rows * w->vw, z);
-    if (!status) status = tell_over(p, p->q_inverse, head, q_over);
-    if (!status) status = tell_over(p, p->k_inverse, g, k_over);
+    (void)device;
+    tell(p, w->kw, l->key_dim, (char *)p->q + head * rows * w->kw, q);
+    tell(p, w->kw, l->key_dim, (char *)p->k + g * rows * w->kw, key);
+    tell(p, w->vw, l->value_dim, (char *)p->z + g * rows * w->vw, z);
+    tell_over(p, p->q_inverse, head, q_over);
+    tell_over(p, p->k_inverse, g, k_over);
+    return LIPSC_OK;
+}
+
+/* ---- In the table of devices ----------------------------------------------------------
+ */
+
+static lipsc_status make(const lipsc_device *device, const void *weights,
+                         const lipsc_rows *rows, const lipsc_share *share, void **part,
+                         lipsc_error *err) {
+    const lipsc_cpu_weights *w = weights;
+    lipsc_rank_part *made;
+    const int threads = lipsc_device_useful_threads(device, w->layer, rows->n);
+    const lipsc_status status = lipsc_part_new(share->ctx, w, rows, threads, &made, err);
+    *part = made;
     return status;
 }
+
+static void free_part(const lipsc_device *device, void *part) {
+    (void)device;
+    lipsc_part_free(part);
+}
+
+static lipsc_status product(const lipsc_device *device, void *part, int trans, size_t k,
+                            lipsc_buffer x, lipsc_buffer y) {
+    const lipsc_rank_part *p = part;
+    const size_t d = own_rows(p) * p->w->layer->d, width = own_rows(p) * p->w->width;
+    (void)device;
+    if (!lipsc_space_fits(p->w->space, x, k, trans ? width : d) ||
+        !lipsc_space_fits(p->w->space, y, k, trans ? d : width))
+        return LIPSC_E_ARG;
+    return lipsc_part_product(part, trans, k, x.at, y.at);
+}
+
+static size_t bytes(const lipsc_device *device, const void *part) {
+    (void)device;
+    return ((const lipsc_rank_part *)part)->bytes;
+}
+
+const lipsc_part_ops lipsc_cpu_parts = {.make = make,
+                                        .free = free_part,
+                                        .product = product,
+                                        .bytes = bytes,
+                                        .projections = projections};

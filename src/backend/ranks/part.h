@@ -1,5 +1,5 @@
-/* part.h - what one rank has of an input: its own rows, and of one key head after the other
- * the keys and values of all.
+/* part.h - what one rank's CPU has of an input: its own rows, and of one key head after the
+ * other the keys and values of all.
  *
  * Rows of queries, statistics, vectors and their projections are those of split.h, one
  * after the other; memory falls with the number of ranks.  Keys and values travel when they
@@ -62,11 +62,6 @@ void lipsc_part_turn(const lipsc_rank_part *part, int trans, void *dq, void *dk)
 size_t lipsc_part_cuts(const lipsc_rank_part *part, size_t size);
 int lipsc_part_cut(const lipsc_rank_part *part, size_t size, size_t c, size_t *i0,
                    size_t *i1);
-
-/* What the products of query head h work with at all rows, as in the table of a device;
- * every rank calls it. */
-lipsc_status lipsc_part_projections(lipsc_rank_part *part, size_t head, double *q,
-                                    double *key, double *z, double *q_over, double *k_over);
 
 /* product.c: k vectors, of which x and y hold the own rows. */
 lipsc_status lipsc_part_product(lipsc_rank_part *part, int trans, size_t k, const void *x,

@@ -110,13 +110,9 @@ static void core_adjoint(const lipsc_rank_part *p, some_heads s) {
 /* Own gk or gz of these heads: the sum of what all ranks have found. */
 static lipsc_status reduce(const lipsc_rank_part *p, some_heads s, size_t width,
                            const void *all, void *own) {
-    const size_t item = p->w->kernels->item, row = width * item;
-    lipsc_status status = LIPSC_OK;
-    for (size_t i = 0; i < s.count && !status; i++)
-        status = lipsc_split_reduce(p->split, row, item,
-                                    (const char *)all + i * p->split->rows.rows * row,
-                                    own_head(p, own, s.g + i, width));
-    return status;
+    const size_t item = p->w->kernels->item;
+    return lipsc_split_reduce_heads(p->split, s.count, width * item, item, all,
+                                    own_head(p, own, s.g, width));
 }
 
 static lipsc_status forward(lipsc_rank_part *p, const void *x, void *y) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 /* Where block b of `blocks` begins. */
@@ -21,23 +22,86 @@ void lipsc_split_own(size_t n, size_t ranks, size_t r, size_t own[4]) {
 
 static size_t count_own(const size_t own[4]) { return own[1] - own[0] + own[3] - own[2]; }
 
+/* MPI counts in int: no vector of a head is that long. */
+static int fits(const lipsc_row_split *split, size_t row) {
+    return split->rows.rows <= INT_MAX / (row ? row : 1);
+}
+
+/* bytes[r] of rank r, of so many heads. */
+static void count_bytes(const lipsc_row_split *split, size_t count, size_t row,
+                        int *bytes) {
+    const size_t ranks = lipsc_ranks_count(split->ranks);
+    for (size_t r = 0; r < ranks; r++) {
+        size_t theirs[4];
+        lipsc_split_own(split->rows.rows, ranks, r, theirs);
+        bytes[r] = (int)(count * count_own(theirs) * row);
+    }
+}
+
+/* ---- As a device sees it --------------------------------------------------------------
+ */
+
+static lipsc_status gather_for(void *ctx, size_t row, const void *own, void *all) {
+    lipsc_row_split *split = ctx;
+    if (!fits(split, row)) return LIPSC_E_RANGE;
+    count_bytes(split, 1, row, split->bytes);
+    return lipsc_ranks_gather_parts(split->ranks, split->bytes, own, all);
+}
+static lipsc_status exchange_for(void *ctx, size_t row, const void *all, void *parts) {
+    lipsc_row_split *split = ctx;
+    const size_t ranks = split->rows.ranks, mine = split->rows.own * row;
+    int *out = split->bytes, *in = split->bytes + ranks;
+    /* no rank has more rows than so many: all of them go on, or none */
+    if (!fits(split, row) ||
+        split->rows.rows / ranks + 1 > INT_MAX / ranks / (row ? row : 1))
+        return LIPSC_E_RANGE;
+    count_bytes(split, 1, row, out);
+    for (size_t r = 0; r < ranks; r++) in[r] = (int)mine;
+    return lipsc_ranks_exchange(split->ranks, out, all, in, parts);
+}
+static double largest_for(void *ctx, double own) { return lipsc_split_largest(ctx, own); }
+static lipsc_status agree_for(void *ctx, lipsc_status own, lipsc_error *err) {
+    return lipsc_split_agree(ctx, own, err);
+}
+
+static void fill_share(lipsc_row_split *split) {
+    split->share = (lipsc_share){.n = split->rows.rows,
+                                 .own = split->rows.own,
+                                 .ranks = split->rows.ranks,
+                                 .rank = lipsc_ranks_number(split->ranks),
+                                 .block = (const size_t(*)[4])split->block,
+                                 .ctx = split,
+                                 .gather = gather_for,
+                                 .exchange = exchange_for,
+                                 .largest = largest_for,
+                                 .agree = agree_for};
+    for (size_t r = 0; r < split->rows.ranks; r++)
+        lipsc_split_own(split->rows.rows, split->rows.ranks, r, split->block[r]);
+}
+
+/* ---- Life ------------------------------------------------------------------------------
+ */
+
 lipsc_status lipsc_split_begin(lipsc_row_split *split, size_t n, const size_t *order) {
     const size_t ranks = lipsc_ranks_count(split->ranks);
     lipsc_split_own(n, ranks, lipsc_ranks_number(split->ranks), split->own);
     split->rows = (lipsc_split){n, count_own(split->own), ranks};
     split->place = lipsc_alloc(split->rows.own, sizeof *split->place);
     split->bytes = lipsc_alloc(2 * ranks, sizeof *split->bytes);
-    if (!split->place || !split->bytes) return LIPSC_E_NOMEM;
+    split->block = lipsc_alloc(ranks, sizeof *split->block);
+    if (!split->place || !split->bytes || !split->block) return LIPSC_E_NOMEM;
     size_t at = 0;
     for (int part = 0; part < 4; part += 2)
         for (size_t i = split->own[part]; i < split->own[part + 1]; i++)
             split->place[at++] = order ? order[i] : i;
+    fill_share(split);
     return LIPSC_OK;
 }
 
 void lipsc_split_end(lipsc_row_split *split) {
     lipsc_release(split->place);
     lipsc_release(split->bytes);
+    lipsc_release(split->block);
     lipsc_release(split->room);
     *split = (lipsc_row_split){.ranks = split->ranks};
 }
@@ -63,30 +127,53 @@ static lipsc_status reserve(lipsc_row_split *split, size_t bytes) {
     return split->room ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
-/* MPI counts in int: no vector of a head is that long. */
-static int fits(const lipsc_row_split *split, size_t row) {
-    return split->rows.rows <= INT_MAX / (row ? row : 1);
+/* Heads that travel together, of so many: as many as make a call that is long beside its
+ * latency, which is little memory beside all that is shared.  0: MPI cannot count one. */
+static size_t in_one_call(size_t heads, size_t bytes_of_one) {
+    enum { LONG = 4 << 20 };
+    if (bytes_of_one > INT_MAX) return 0;
+    return min_size(heads, bytes_of_one < LONG ? LONG / (bytes_of_one + 1) + 1 : 1);
+}
+
+/* Of heads (count, n rows) between their places in all and one rank after the other. */
+static void copy_heads(const lipsc_row_split *split, size_t count, size_t row, char *all,
+                       char *room, int spread) {
+    const size_t ranks = lipsc_ranks_count(split->ranks), n = split->rows.rows;
+    for (size_t r = 0; r < ranks; r++) {
+        size_t theirs[4];
+        lipsc_split_own(n, ranks, r, theirs);
+        for (size_t i = 0; i < count; i++) {
+            char *head = all + i * n * row;
+            copy_rows(theirs, row, spread ? room : head, spread ? head : room, spread);
+            room += count_own(theirs) * row;
+        }
+    }
+}
+
+static lipsc_status gather_some(lipsc_row_split *split, size_t count, size_t row,
+                                const char *own, char *all) {
+    lipsc_status status = reserve(split, count * split->rows.rows * row);
+    count_bytes(split, count, row, split->bytes);
+    if (!status)
+        status = lipsc_ranks_gather_parts(split->ranks, split->bytes, own, split->room);
+    if (!status) copy_heads(split, count, row, all, split->room, 1);
+    return status;
+}
+
+lipsc_status lipsc_split_gather_heads(lipsc_row_split *split, size_t count, size_t row,
+                                      const void *own, void *all) {
+    const size_t here = split->rows.own * row, there = split->rows.rows * row;
+    const size_t together = in_one_call(count, there);
+    lipsc_status status = together || !count ? LIPSC_OK : LIPSC_E_RANGE;
+    for (size_t i = 0; i < count && !status; i += together)
+        status = gather_some(split, min_size(together, count - i), row,
+                             (const char *)own + i * here, (char *)all + i * there);
+    return status;
 }
 
 lipsc_status lipsc_split_gather(lipsc_row_split *split, size_t row, const void *own,
                                 void *all) {
-    const size_t ranks = lipsc_ranks_count(split->ranks), n = split->rows.rows;
-    size_t theirs[4];
-    if (!fits(split, row)) return LIPSC_E_RANGE;
-    for (size_t r = 0; r < ranks; r++) {
-        lipsc_split_own(n, ranks, r, theirs);
-        split->bytes[r] = (int)(count_own(theirs) * row);
-    }
-    lipsc_status status = reserve(split, n * row);
-    if (!status)
-        status = lipsc_ranks_gather_parts(split->ranks, split->bytes, own, split->room);
-    const char *from = split->room;
-    for (size_t r = 0; r < ranks && !status; r++) {
-        lipsc_split_own(n, ranks, r, theirs);
-        copy_rows(theirs, row, from, all, 1);
-        from += split->bytes[r];
-    }
-    return status;
+    return lipsc_split_gather_heads(split, 1, row, own, all);
 }
 
 size_t lipsc_split_most_of_cut(const lipsc_row_split *split, size_t cuts) {
@@ -122,24 +209,17 @@ static void add(size_t bytes, size_t item, const char *part, char *sum) {
             ((double *)(void *)sum)[e] += ((const double *)(const void *)part)[e];
 }
 
-lipsc_status lipsc_split_reduce(lipsc_row_split *split, size_t row, size_t item,
-                                const void *all, void *own) {
+static lipsc_status reduce_some(lipsc_row_split *split, size_t count, size_t row,
+                                size_t item, char *all, char *own) {
     const size_t ranks = lipsc_ranks_count(split->ranks), n = split->rows.rows;
-    const size_t mine = split->rows.own * row;
+    const size_t mine = count * split->rows.own * row;
     int *out = split->bytes, *in = split->bytes + ranks;
-    if (!fits(split, row) || split->rows.own > INT_MAX / ranks / (row ? row : 1))
-        return LIPSC_E_RANGE;
-    lipsc_status status = reserve(split, n * row + ranks * mine);
+    lipsc_status status = reserve(split, count * n * row + ranks * mine);
     if (status) return status;
-    char *to = split->room, *parts = split->room + n * row;
-    for (size_t r = 0; r < ranks; r++) {
-        size_t theirs[4];
-        lipsc_split_own(n, ranks, r, theirs);
-        out[r] = (int)(count_own(theirs) * row);
-        in[r] = (int)mine;
-        copy_rows(theirs, row, all, to, 0);
-        to += out[r];
-    }
+    char *parts = split->room + count * n * row;
+    count_bytes(split, count, row, out);
+    for (size_t r = 0; r < ranks; r++) in[r] = (int)mine;
+    copy_heads(split, count, row, all, split->room, 0);
     status = lipsc_ranks_exchange(split->ranks, out, split->room, in, parts);
     if (status) return status;
     memcpy(own, parts, mine);
@@ -147,19 +227,59 @@ lipsc_status lipsc_split_reduce(lipsc_row_split *split, size_t row, size_t item,
     return LIPSC_OK;
 }
 
+lipsc_status lipsc_split_reduce_heads(lipsc_row_split *split, size_t count, size_t row,
+                                      size_t item, const void *all, void *own) {
+    const size_t ranks = lipsc_ranks_count(split->ranks);
+    const size_t here = split->rows.own * row, there = split->rows.rows * row;
+    /* no rank has more rows than so many: all find the same number of heads */
+    const size_t most = ranks * (split->rows.rows / ranks + 1) * row;
+    const size_t together = in_one_call(count, most);
+    lipsc_status status = together || !count ? LIPSC_OK : LIPSC_E_RANGE;
+    for (size_t i = 0; i < count && !status; i += together)
+        status = reduce_some(split, min_size(together, count - i), row, item,
+                             (char *)all + i * there, (char *)own + i * here);
+    return status;
+}
+
+/* Everybody hears what the first of those who failed has to say; who failed said it. */
+static lipsc_status pass_on(const lipsc_row_split *split, const int *all, lipsc_status own,
+                            lipsc_error *err) {
+    const size_t count = lipsc_ranks_count(split->ranks);
+    lipsc_error mine = {.text = ""};
+    lipsc_error *said = lipsc_alloc_zero(count, sizeof *said);
+    if (own && err) mine = *err;
+    const lipsc_status status =
+        said ? lipsc_ranks_gather(split->ranks, sizeof mine, &mine, said) : LIPSC_E_NOMEM;
+    for (size_t r = 0; r < count && !own; r++)
+        if (all[r])
+            own = lipsc_fail(err, (lipsc_status)all[r], "rank %zu: %s", r,
+                             !status && said[r].text[0]
+                                 ? said[r].text
+                                 : lipsc_strerror((lipsc_status)all[r]));
+    lipsc_release(said);
+    return own;
+}
+
 lipsc_status lipsc_split_agree(const lipsc_row_split *split, lipsc_status own,
                                lipsc_error *err) {
     lipsc_ranks *ranks = split->ranks;
     const size_t count = lipsc_ranks_count(ranks);
     const int mine = (int)own;
-    int *all = lipsc_alloc_zero(count, sizeof *all);
+    int *all = lipsc_alloc_zero(count, sizeof *all), failed = 0;
     lipsc_status status =
         all ? lipsc_ranks_gather(ranks, sizeof mine, &mine, all) : LIPSC_E_NOMEM;
     if (status) lipsc_fail(err, status, "the other ranks are out of reach");
-    for (size_t r = 0; r < count && !status && !own; r++)
-        if (all[r])
-            own = lipsc_fail(err, (lipsc_status)all[r], "rank %zu: %s", r,
-                             lipsc_strerror((lipsc_status)all[r]));
+    for (size_t r = 0; r < count && !status; r++) failed |= all[r];
+    if (failed) own = pass_on(split, all, own, err);
     lipsc_release(all);
     return status ? status : own;
+}
+
+double lipsc_split_largest(const lipsc_row_split *split, double own) {
+    const size_t count = lipsc_ranks_count(split->ranks);
+    double *all = lipsc_alloc(count, sizeof *all);
+    if (all && !lipsc_ranks_gather(split->ranks, sizeof own, &own, all))
+        for (size_t r = 0; r < count; r++) own = lipsc_max(own, all[r]);
+    lipsc_release(all);
+    return own;
 }

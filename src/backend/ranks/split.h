@@ -10,13 +10,15 @@
 #include "ranks/ranks.h"
 
 typedef struct {
-    lipsc_split rows; /* what the space knows: all rows, and how many are here; first */
+    lipsc_split rows;  /* what the space knows: all rows, and how many are here */
+    lipsc_share share; /* what a device is told that computes with them         */
     lipsc_ranks *ranks;
-    size_t users;  /* inputs that are made of it                                     */
-    size_t own[4]; /* rows own[0]..own[1]-1 and own[2]..own[3]-1               */
-    size_t *place; /* (rows.own) where they are in the caller's order              */
-    int *bytes;    /* (ranks) room for the sizes of parts, twice                   */
-    char *room;    /* what is sent and received                                    */
+    size_t users;       /* inputs that are made of it                                     */
+    size_t own[4];      /* rows own[0]..own[1]-1 and own[2]..own[3]-1               */
+    size_t *place;      /* (rows.own) where they are in the caller's order              */
+    int *bytes;         /* (ranks) room for the sizes of parts, twice                   */
+    size_t (*block)[4]; /* (ranks) own of everybody                                  */
+    char *room;         /* what is sent and received                                    */
     size_t room_bytes;
 } lipsc_row_split;
 
@@ -29,17 +31,23 @@ void lipsc_split_end(lipsc_row_split *split);
 /* all (n) of everybody's own rows. */
 lipsc_status lipsc_split_gather(lipsc_row_split *split, size_t row, const void *own,
                                 void *all);
+/* The same of several heads, all (count, n) of own (count, own rows), in one call where MPI
+ * can count them. */
+lipsc_status lipsc_split_gather_heads(lipsc_row_split *split, size_t count, size_t row,
+                                      const void *own, void *all);
 /* Of everybody's own rows one of so many cuts, one after the other; *rows: how many. */
 lipsc_status lipsc_split_gather_cut(lipsc_row_split *split, size_t cut, size_t cuts,
                                     size_t row, const void *own, void *all, size_t *rows);
 size_t lipsc_split_most_of_cut(const lipsc_row_split *split, size_t cuts);
 /* own = the sum of everybody's rows `all` at these places, in the order of the ranks; of
- * floats or doubles. */
-lipsc_status lipsc_split_reduce(lipsc_row_split *split, size_t row, size_t item,
-                                const void *all, void *own);
+ * floats or doubles, of so many heads. */
+lipsc_status lipsc_split_reduce_heads(lipsc_row_split *split, size_t count, size_t row,
+                                      size_t item, const void *all, void *own);
 
 /* What failed on any rank has failed on all. */
 lipsc_status lipsc_split_agree(const lipsc_row_split *split, lipsc_status own,
                                lipsc_error *err);
+/* The largest of what they say. */
+double lipsc_split_largest(const lipsc_row_split *split, double own);
 
 #endif
