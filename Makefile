@@ -149,10 +149,13 @@ fuzz-long: fuzz-programs
 	@$(CONFIGURE) -B build-fuzz-bare -DCMAKE_C_COMPILER=clang -DLIPSCOPE_TESTS=OFF \
 	    -DLIPSCOPE_FUZZ=ON -DLIPSCOPE_FUZZ_BARE=ON >/dev/null
 	@cmake --build build-fuzz-bare/tests/fuzz -j $(JOBS)
+	@mkdir -p build-fuzz-long
+	@[ -f build-fuzz-long/rounds.tsv ] || cp tests/fuzz/rounds.tsv build-fuzz-long/
 	@tools/fuzz_long.py build-fuzz build-fuzz-bare build-fuzz-long $(FUZZ_LONG) $(JOBS)
 
 fuzz-merge: fuzz-programs
 	@tools/fuzz_merge.sh build-fuzz build-fuzz-long/corpus
+	@cp build-fuzz-long/rounds.tsv tests/fuzz/
 
 # TRIES=n: n of each kind and command, spread over k; 0: all
 TRIES ?= 0

@@ -44,9 +44,10 @@ def read(state):
 
 
 class Target:
-    """What all rounds of a target add up to."""
+    """What all rounds of a target add up to.  current: its programs, by build; {} where none
+    is at hand."""
 
-    def __init__(self, name, rounds):
+    def __init__(self, name, rounds, current):
         own = [r for r in rounds if r.target == name]
         self.name, self.rounds = name, len(own)
         self.executions = sum(r.executions for r in own)
@@ -56,6 +57,7 @@ class Target:
         # coverage of each build, and the executions since it grew last; edges of two programs
         # cannot be compared: one that was compiled anew begins anew
         self.edges, self.since, programs = {}, 0, {}
+        self.unseen = [b for b in self.seconds if not any(r.build == b and r.program == current.get(b, r.program) for r in own)]
         for r in own:
             self.since += r.executions
             anew = r.program != programs.setdefault(r.build, r.program)
@@ -68,23 +70,22 @@ class Target:
         return self.executions / (1e6 * WANTED[self.name])
 
     def settled(self):
-        return len(self.edges) == 2 and self.since >= SETTLED * self.executions
+        return not self.unseen and self.since >= SETTLED * self.executions
 
     def build(self):
-        unseen = [b for b in self.seconds if b not in self.edges]
-        if unseen:
-            return unseen[0]
+        if self.unseen:
+            return self.unseen[0]
         both = sum(self.seconds.values())
         return "sanitized" if self.seconds["sanitized"] <= SANITIZED_SHARE * both else "bare"
 
 
-def targets(rounds):
-    return [Target(name, rounds) for name in WANTED]
+def targets(rounds, current):
+    return [Target(name, rounds, current.get(name, {})) for name in WANTED]
 
 
-def next_target(rounds, busy):
+def next_target(rounds, busy, current):
     """Coverage that still grows counts as a target that is not done."""
-    open_ones = [t for t in targets(rounds) if t.name not in busy and (t.done() < 1 or not t.settled())]
+    open_ones = [t for t in targets(rounds, current) if t.name not in busy and (t.done() < 1 or not t.settled())]
     return min(open_ones, key=Target.done) if open_ones else None
 
 
@@ -93,8 +94,12 @@ def last(pattern, text, otherwise=0):
     return int(found[-1]) if found else otherwise
 
 
+def program_of(folder, target):
+    return hashlib.sha256((folder / "tests/fuzz" / f"fuzz_{target}").read_bytes()).hexdigest()[:12]
+
+
 def fuzz(root, folder, state, target, build, seconds):
-    program = hashlib.sha256((folder / "tests/fuzz" / f"fuzz_{target}").read_bytes()).hexdigest()[:12]
+    program = program_of(folder, target)
     log = state / f"{target}-{os.getpid()}.log"  # of this round alone
     env = dict(os.environ, FUZZ_CORPUS=str(state / "corpus" / target), FUZZ_LOG=str(log))
     process = subprocess.Popen([root / "tools/fuzz.sh", folder, str(seconds), "fuzz_" + target], env=env,
@@ -130,11 +135,12 @@ def run(root, folders, state, seconds, jobs):
     if not path.exists():
         path.write_text("\t".join(COLUMNS) + "\n")
     end, bad = time.time() + seconds, []
+    current = {name: {build: program_of(folder, name) for build, folder in folders.items()} for name in WANTED}
 
     def work():
         while True:
             with lock:
-                target = next_target(read(state), busy)
+                target = next_target(read(state), busy, current)
                 left = int(end - time.time())
                 if not target or left < 5:
                     return
@@ -163,7 +169,7 @@ def table(state):
     rounds = read(state)
     print("| target | executions | under the sanitizers | seconds | edges (sanitized, bare) | executions since the last new edge | rounds that a finding ended |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for t in targets(rounds):
+    for t in targets(rounds, {}):
         edges = ", ".join(str(t.edges.get(b, "-")) for b in ("sanitized", "bare"))
         print(f"| `fuzz_{t.name}` | {t.executions:,} | {t.sanitized:,} | {sum(t.seconds.values()):,.0f} | {edges} "
               f"| {t.since:,}{'' if t.settled() else ' (still growing)'} | {t.findings} |")  # fmt: skip

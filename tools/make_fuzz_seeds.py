@@ -267,6 +267,7 @@ LAYERS = {
     "heads_do_not_divide": layer(heads=4, kv=2, V=("F64", [3, 2], [0.5] * 6)),
     "two_queries_a_key": layer(heads=4, kv=2, O=("F64", [2, 8], [0.5] * 16), bo=("F64", [2], [0, 1])),
     "pixels": layer(notes={**SAID, "map": "attention"}, pixel_values=("F64", [3, 2, 2], [0.1] * 12), sigma=("F64", [1], [1.0])),
+    "pixels_nan": layer(notes={**SAID, "map": "attention"}, pixel_values=("F64", [3, 2, 2], [0.1] * 11 + [float("nan")])),
     "pixels_of_a_block": safetensors({"X": ("F64", [2, 2], [0.5] * 4), "v": ("F64", [2, 2], [0.5] * 4), "sigma": ("F64", [1], [1.0]),
                                       "pixel_values": ("F64", [3, 2, 2], [0.1] * 12)}, {**SAID, "map": "block", "model": "m", "layer": "0"}),
     "biases": layer(bq=("F64", [2], [0, 1]), bk=("F64", [2], [0, 1]), bv=("F64", [2], [0, 1])),

@@ -27,6 +27,8 @@ enum {
     ROTARY = LIPSC_T_ROTARY_FREQ
 };
 
+enum { MOST_AXES = 3 }; /* pixels; find_tensors has refused what has more */
+
 typedef struct {
     const lipsc_st *st;
     lipsc_layer_options options;
@@ -310,11 +312,9 @@ static lipsc_status check_shapes(const reader *r) {
 static lipsc_status refuse_value(const reader *r, int which, size_t i, lipsc_status code,
                                  const char *what) {
     const lipsc_st_tensor *t = r->tensor[which];
-    size_t index[2] = {i, 0};
-    if (t->ndim == 2) {
-        index[0] = i / t->shape[1];
-        index[1] = i % t->shape[1];
-    }
+    size_t index[MOST_AXES] = {0};
+    for (size_t axis = t->ndim, rest = i; axis-- > 0; rest /= t->shape[axis])
+        index[axis] = rest % t->shape[axis];
     char place[LIPSC_SHOWN_SHAPE];
     lipsc_show_shape(t->ndim, index, place);
     return lipsc_fail_at(r->err, code, t->offset + i * (t->bytes / t->count),

@@ -36,6 +36,13 @@ fi
 grep -q 'another run adds to' "$dir/err" || fail "no sentence: $(cat "$dir/err")"
 [ "$(rounds)" = 24 ] || fail "a refused run wrote rounds"
 
+# a program that was compiled anew has its rounds, though all that is wanted is done: one that
+# begins its coverage, one in which it stands
+echo '# anew' >>"$dir/sanitized/tests/fuzz/fuzz_index"
+long || fail "a run of one new program"
+[ "$(rounds)" = 26 ] || fail "$(rounds) rounds, not two more"
+[ "$(grep -c '^index' "$dir/state/rounds.tsv")" = 4 ] || fail "$(cat "$dir/state/rounds.tsv")"
+
 # compiled anew: its coverage is not known to stand, even where it has fewer edges
 echo "ids	bare	5	0.1	8	9		anew" >>"$dir/state/rounds.tsv"
 python3 "$tools/fuzz_long.py" --table "$dir/state" >"$dir/out"

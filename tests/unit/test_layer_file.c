@@ -563,6 +563,28 @@ static void test_place_of_nan(void **state) {
     lipsc_st_free(st);
 }
 
+/* Pixels have three axes: every one of them is named. */
+static void test_place_in_pixels(void **state) {
+    (void)state;
+    double values[2 * 3 * 4] = {0};
+    values[1 * 12 + 2 * 4 + 3] = NAN;
+    const size_t shape[3] = {2, 3, 4}, tokens[2] = {4, 3};
+    const lipsc_st_item items[] = {{"X", LIPSC_F64, 2, tokens, ramp[0]},
+                                   {"Q", LIPSC_F64, 2, tokens, ramp[0]},
+                                   {"K", LIPSC_F64, 2, tokens, ramp[0]},
+                                   {"V", LIPSC_F64, 2, tokens, ramp[0]},
+                                   {"pixel_values", LIPSC_F64, 3, shape, values}};
+    lipsc_layer_file f;
+    lipsc_error err;
+    lipsc_st *st;
+    assert_int_equal(lipsc_st_write(path, items, 5, NULL, 0, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_st_open(path, &st, NULL), LIPSC_OK);
+    assert_int_equal(lipsc_layer_whole_from_st(st, &f, &err), LIPSC_E_NONFIN);
+    assert_non_null(strstr(err.text, ": tensor 'pixel_values' holds a NaN at index (1, 2, 3)"));
+    assert_int_equal(err.offset, lipsc_st_find(st, "pixel_values")->offset + 23 * 8);
+    lipsc_st_free(st);
+}
+
 /* F16 and BF16 are read, integers are not; from hand-made bytes. */
 static void test_dtypes(void **state) {
     (void)state;
@@ -620,7 +642,7 @@ int main(void) {
         cmocka_unit_test(test_without_input), cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_place_of_nan),  cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_truncated),     cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_noted),
+        cmocka_unit_test(test_noted),         cmocka_unit_test(test_place_in_pixels),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }
