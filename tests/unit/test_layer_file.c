@@ -580,7 +580,8 @@ static void test_place_in_pixels(void **state) {
     assert_int_equal(lipsc_st_write(path, items, 5, NULL, 0, NULL), LIPSC_OK);
     assert_int_equal(lipsc_st_open(path, &st, NULL), LIPSC_OK);
     assert_int_equal(lipsc_layer_whole_from_st(st, &f, &err), LIPSC_E_NONFIN);
-    assert_non_null(strstr(err.text, ": tensor 'pixel_values' holds a NaN at index (1, 2, 3)"));
+    assert_non_null(
+        strstr(err.text, ": tensor 'pixel_values' holds a NaN at index (1, 2, 3)"));
     assert_int_equal(err.offset, lipsc_st_find(st, "pixel_values")->offset + 23 * 8);
     lipsc_st_free(st);
 }
