@@ -4,7 +4,8 @@
  *     norm_move.c    how far query and key norms bend
  *     around_ends.c  one softmax row: the ends of its weights
  *     around_row.c   its part of the bounds;  around_room.c its memory
- *     around.c       heads, columns, all together; the largest radius below a limit */
+ *     around.c       heads, columns, all together
+ *     around_below.c the largest radius below a limit */
 #ifndef LIPSC_BOUND_AROUND_H
 #define LIPSC_BOUND_AROUND_H
 

@@ -44,9 +44,9 @@ double lipsc_mean_token(size_t n, size_t d, const double *X) {
     for (size_t i = 0; i < n; i++) {
         double length = 0.0;
         for (size_t c = 0; c < d; c++) length = hypot(length, X[i * d + c]);
-        sum += length;
+        sum += length / (double)n; /* a sum of lengths may overflow */
     }
-    return sum / (double)n;
+    return sum;
 }
 
 /* The ball of the case becomes the one that holds the neighbourhood. */

@@ -249,9 +249,10 @@ lipsc_status lipsc_worst_diracs(const lipsc_zoo_case *z, double *log_value,
 lipsc_status lipsc_worst_scales(const lipsc_zoo_case *z, double *log_value,
                                 lipsc_error *err);
 
-/* around.c: a case of any radius; lipsc_attn_around and lipsc_attn_below on it. */
+/* A case of any radius; lipsc_attn_around (around.c) and lipsc_attn_below on it. */
 lipsc_status lipsc_around_at(const lipsc_zoo_case *z, double r, lipsc_around *out,
                              lipsc_error *err);
+/* around_below.c */
 lipsc_status lipsc_around_below(const lipsc_zoo_case *z, double limit, lipsc_around *out,
                                 lipsc_error *err);
 
