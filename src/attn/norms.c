@@ -2,17 +2,17 @@
 #include "attn/norms.h"
 
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 #include <math.h>
 
 double lipsc_safe_length(size_t n, const double *x) {
-    double largest = 0.0, sum = 0.0;
+    double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
     for (size_t e = 0; e < n; e++) sum += x[e] * x[e];
     if (sum > 1e-200 && sum < 1e200) return sqrt(sum);
-    for (size_t e = 0; e < n; e++) /* squares do not fit: relative to the largest */
-        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]);
+    const double largest = lipsc_largest(n, x); /* squares do not fit: relative to it */
     if (!(largest > 0.0 && largest < INFINITY)) return largest;
     sum = 0.0;
     for (size_t e = 0; e < n; e++) sum += (x[e] / largest) * (x[e] / largest);

@@ -1,8 +1,8 @@
 /* rounding.c - how far computed products with J can be from exact ones (docs/maths.md 7.6).
  *
  * Per head: lengths and errors of queries, keys and values from the norms of the weights
- * and of the tokens; then row by row what these errors, those of the softmax and those of
- * the sums can do (rounding_row.c); then rows together,
+ * and of the tokens (rounding_side.c); then row by row what these errors, those of the
+ * softmax and those of the sums can do (rounding_row.c); then rows together,
  *
  *     |error| <= max_i own_i + sqrt( max_j sum_i key_i^2 near_ij a_i/a_j )
  *                            + sqrt( max_j sum_i value_i^2 seen_ij a_i/a_j ),
@@ -11,9 +11,9 @@
  * this computation itself are covered by SECOND_ORDER. */
 #include "attn/rounding.h"
 
-#include "attn/norms.h"
-#include "attn/rounding_row.h"
+#include "attn/rounding_side.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 #include <math.h>
@@ -25,42 +25,6 @@ enum { ROW_BLOCK = 32 }; /* rows of scores made at once */
 static const double SECOND_ORDER = 1.1;
 static const double UNDECIDED = 0.125;   /* of a row's mass */
 static const double OWN_ERROR = 0.03125; /* of scores from projections in f32 */
-
-/* ---- Arithmetic of a precision ------------------------------------------------------- */
-
-typedef struct {
-    double unit;   /* half an ulp of 1            */
-    double normal; /* smallest normal number      */
-    double tiny;   /* smallest number             */
-    double folds;  /* roundings of a factor beyond those of the definition */
-    double least;  /* what is below is zero       */
-} precision;
-
-static precision precision_of(lipsc_dtype dtype, const lipsc_device *device) {
-    const lipsc_device_ops *ops = lipsc_device_table(device);
-    const double normal = ldexp(1.0, dtype == LIPSC_F32 ? -126 : -1022);
-    return (precision){.unit = ldexp(1.0, dtype == LIPSC_F32 ? -24 : -53),
-                       .normal = normal,
-                       .tiny = ldexp(1.0, dtype == LIPSC_F32 ? -149 : -1074),
-                       .folds = ops->folds,
-                       .least = ops->least > normal ? ops->least : normal};
-}
-
-/* gamma_m: relative error of m operations in any order */
-static double gamma_of(double operations, precision in) {
-    const double error = (operations + in.folds) * in.unit;
-    return error < 0.01 ? error / (1.0 - error) : INFINITY;
-}
-
-static double smaller(double a, double b) { return a < b ? a : b; }
-static double larger(double a, double b) { return a > b ? a : b; }
-
-static double largest_of(size_t n, const double *x) {
-    double largest = 0.0;
-    for (size_t e = 0; e < n; e++)
-        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]);
-    return largest;
-}
 
 /* ---- One head: lengths and errors ---------------------------------------------------- */
 
@@ -74,17 +38,6 @@ typedef struct {
     double *by_key, *by_value; /* (n) sums over the rows */
     lipsc_rounded_head rows;
 } work;
-
-/* What a projection is made of.  Where the norm runs over all heads, weight and bias are
- * those of all heads, and so is norm_dim; the gains are those of one. */
-typedef struct {
-    size_t dim, norm_dim, n;
-    lipsc_norms weight;
-    double bias; /* |b| */
-    const double *gain;
-    double scale, norm_eps;
-    const double *raw; /* (heads, n, dim) W x + b in twice the precision; NULL: plain */
-} projection;
 
 static size_t place(work *w, size_t n, size_t k, size_t dv, double *base) {
     lipsc_projected *q = &w->rows.q, *key = &w->rows.k;
@@ -133,67 +86,10 @@ static double spread_of(size_t n, size_t width, const double *y, const double *e
     for (size_t i = 0; i < n; i++) {
         for (size_t l = 0; l < width; l++) away[l] = y[i * width + l] - centre[l];
         spread[i] = lipsc_safe_length(width, away) + error[i];
-        widest = larger(widest, spread[i]);
+        widest = lipsc_max(widest, spread[i]);
     }
     spread[n] = lipsc_safe_length(width, centre);
-    return sink ? larger(widest, spread[n]) : widest;
-}
-
-/* |W x_i + b| as it was found in twice the precision. */
-static double raw_length(const projection *p, size_t i) {
-    double length = 0.0;
-    for (size_t h = 0; h < p->norm_dim / p->dim; h++)
-        length = hypot(length, lipsc_safe_length(p->dim, p->raw + (h * p->n + i) * p->dim));
-    return length;
-}
-
-/* Error of W x_i + b for |x_i| = size, by products in one precision, or in twice that and
- * rounded once. */
-static double raw_error(const projection *p, size_t i, size_t d, precision in,
-                        double size) {
-    const double terms = (double)d + 4.0, gamma = gamma_of(terms, in);
-    const double most = p->weight.frobenius * size + p->bias;
-    const double lost = 2.0 * terms * sqrt((double)p->norm_dim) * in.tiny *
-                        (1.0 + size + p->weight.frobenius);
-    if (!p->raw) return gamma * most + lost;
-    return 2.0 * in.unit * raw_length(p, i) + gamma * gamma * most + lost;
-}
-
-/* over_i = sqrt(norm_dim) / r_i of the norm.  See docs/maths.md 7.6, "Projections". */
-static void project_errors(const projection *p, size_t n, size_t d, const double *sizes,
-                           const double *y, const double *over, precision in, precision own,
-                           lipsc_projected *out) {
-    const double root = sqrt((double)p->norm_dim), scale = fabs(p->scale);
-    const double gain = p->gain ? largest_of(p->dim, p->gain) : 1.0;
-    const double turns = (p->gain ? 4.0 * (double)p->norm_dim : 0.0) + 40.0;
-    out->longest = out->longest_error = out->most_stretch = out->most_stretch_error = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        const double size = sizes[i];
-        const double raw = raw_error(p, i, d, in, size);
-        const double raw_own = raw_error(p, i, d, own, size);
-        double factor = scale, moved = raw, moved_own = raw_own, bend = 0.0;
-        if (p->gain) {
-            const double radius = root / over[i] * (1.0 - turns * own.unit);
-            const double least = larger(radius - raw - raw_own, root * sqrt(p->norm_eps));
-            factor = least > 0.0 ? scale * gain * root / least : INFINITY;
-            moved = smaller(raw, 2.0 * least);
-            moved_own = smaller(raw_own, 2.0 * least);
-            bend = smaller(6.0 * raw / least, 2.0);
-        }
-        const double length = lipsc_safe_length(p->dim, y + i * p->dim);
-        out->own_error[i] = factor * moved_own + turns * own.unit * length;
-        out->error[i] = factor * moved + turns * in.unit * (length + out->own_error[i]);
-        out->length[i] = length + out->own_error[i] + out->error[i];
-        out->stretch[i] = factor * p->weight.spectral;
-        out->stretch_error[i] =
-            out->stretch[i] * bend +
-            factor * p->weight.frobenius * gamma_of((double)d + 4.0 + turns, in) +
-            factor * ((double)d + 4.0) * root * in.tiny;
-        out->longest = larger(out->longest, out->length[i]);
-        out->longest_error = larger(out->longest_error, out->error[i]);
-        out->most_stretch = larger(out->most_stretch, out->stretch[i]);
-        out->most_stretch_error = larger(out->most_stretch_error, out->stretch_error[i]);
-    }
+    return sink ? lipsc_max(widest, spread[n]) : widest;
 }
 
 static double norm_ratio(lipsc_norms a) {
@@ -204,28 +100,8 @@ static double norm_ratio(lipsc_norms a) {
 static double largest_log(const lipsc_input *input) {
     double largest = 0.0;
     for (size_t i = 0; input->weights && i < input->n; i++)
-        largest = larger(largest, fabs(log(input->weights[i])));
+        largest = lipsc_max(largest, fabs(log(input->weights[i])));
     return largest;
-}
-
-/* Queries or keys of head `index`.  norms: of all heads. */
-static projection side_of(const lipsc_attn *attn, const lipsc_head_norms *norms, int keys,
-                          size_t index) {
-    const lipsc_layer *l = &attn->layer;
-    const lipsc_raw raw = attn->rows.raw;
-    const size_t n = attn->rows.n, k = l->key_dim, heads = keys ? l->kv_heads : l->heads;
-    const double *gain = keys ? l->k_gain : l->q_gain, *b = keys ? l->bk : l->bq;
-    const int whole = gain && l->norm_whole;
-    const size_t first = whole ? 0 : index, count = whole ? heads : 1;
-    return (projection){.dim = k,
-                        .norm_dim = count * k,
-                        .n = n,
-                        .raw = raw.q ? (keys ? raw.key : raw.q) + first * n * k : NULL,
-                        .weight = lipsc_side_norms(l, norms, keys, index),
-                        .bias = b ? lipsc_safe_length(count * k, b + first * k) : 0.0,
-                        .gain = whole ? gain + index * k : gain,
-                        .scale = keys ? 1.0 : l->scale,
-                        .norm_eps = l->norm_eps};
 }
 
 /* What scores have beyond query times key. */
@@ -236,20 +112,22 @@ static void score_rules(const lipsc_attn *attn, size_t h, lipsc_rounded_head *r)
     r->cap = l->soft_cap;
     r->has_sink = l->sinks != NULL;
     r->sink = l->sinks ? l->sinks[h] : 0.0;
-    r->most_bias = larger(fabs(r->sink), r->bias ? largest_of(2 * n - 1, r->bias) : 0.0);
+    r->most_bias =
+        lipsc_max(fabs(r->sink), r->bias ? lipsc_largest(2 * n - 1, r->bias) : 0.0);
     r->k.length[n] = r->k.error[n] = r->k.own_error[n] = 0.0;
 }
 
 /* norms: of all heads. */
 static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
-                        const lipsc_head_norms *norms, precision in, precision own,
-                        work *w) {
+                        const lipsc_head_norms *norms, lipsc_precision in,
+                        lipsc_precision own, work *w) {
     const lipsc_layer *l = &attn->layer;
     const size_t n = attn->rows.n, d = l->d, k = l->key_dim, dv = l->value_dim;
     const size_t g = h * l->kv_heads / l->heads;
     const lipsc_raw raw = attn->rows.raw;
-    const projection query = side_of(attn, norms, 0, h), key = side_of(attn, norms, 1, g);
-    const projection value = {.dim = dv,
+    const lipsc_side query = lipsc_side_of(attn, norms, 0, h),
+                     key = lipsc_side_of(attn, norms, 1, g);
+    const lipsc_side value = {.dim = dv,
                               .norm_dim = dv,
                               .n = n,
                               .weight = norms[h].value,
@@ -257,8 +135,8 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
                               .scale = 1.0,
                               .raw = raw.q ? raw.z + g * n * dv : NULL};
     lipsc_rounded_head *r = &w->rows;
-    project_errors(&query, n, d, sizes, w->q, w->q_over, in, own, &r->q);
-    project_errors(&key, n, d, sizes, w->key, w->k_over, in, own, &r->k);
+    lipsc_side_errors(&query, n, d, sizes, w->q, w->q_over, in, own, &r->q);
+    lipsc_side_errors(&key, n, d, sizes, w->key, w->k_over, in, own, &r->k);
     score_rules(attn, h, r);
     r->k.widest = spread_of(n, k, w->key, r->k.own_error, r->has_sink, r->cap > 0.0,
                             w->centre, r->k.spread);
@@ -266,14 +144,14 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
     r->z_error = r->z_longest = r->z_widest = 0.0;
     for (size_t i = 0; i < n; i++) {
         const double size = sizes[i], length = lipsc_safe_length(dv, w->z + i * dv);
-        r->z_error = larger(r->z_error, raw_error(&value, i, d, in, size));
-        w->near[i] = raw_error(&value, i, d, own, size); /* a free array */
-        r->z_longest = larger(r->z_longest, length + w->near[i]);
+        r->z_error = lipsc_max(r->z_error, lipsc_side_raw_error(&value, i, d, in, size));
+        w->near[i] = lipsc_side_raw_error(&value, i, d, own, size); /* a free array */
+        r->z_longest = lipsc_max(r->z_longest, length + w->near[i]);
     }
     r->z_longest += r->z_error;
     r->z_widest = spread_of(n, dv, w->z, w->near, r->has_sink, 0, w->centre, r->z_spread);
     r->v_norm = value.weight.spectral;
-    r->v_error = value.weight.frobenius * gamma_of((double)d + 4.0, in) +
+    r->v_error = value.weight.frobenius * lipsc_precision_gamma((double)d + 4.0, in) +
                  ((double)d + 4.0) * sqrt((double)dv) * in.tiny;
 
     const double heads = (double)l->heads, width = (double)lipsc_layer_width(l);
@@ -283,14 +161,17 @@ static void head_errors(const lipsc_attn *attn, size_t h, const double *sizes,
     r->root = attn->rows.root_weight;
     r->unit = in.unit;
     r->own_unit = ldexp(1.0, -53); /* the scores of this pass are made in double */
-    r->dots = gamma_of(2.0 * head_dim + 4.0, in);
-    r->own_dots = gamma_of((double)k + 2.0, precision_of(LIPSC_F64, NULL));
+    r->dots = lipsc_precision_gamma(2.0 * head_dim + 4.0, in);
+    r->own_dots =
+        lipsc_precision_gamma((double)k + 2.0, lipsc_precision_of(LIPSC_F64, NULL));
     /* matrix products err by |W|_F, what they are compared with has |W| */
     w->out = norms[h].out;
-    const double ratio = larger(larger(norm_ratio(w->out), norm_ratio(query.weight)),
-                                larger(norm_ratio(key.weight), norm_ratio(value.weight)));
-    r->sums = gamma_of(2.0 * (double)n + 2.0 * heads + 32.0, in) + r->dots +
-              ratio * gamma_of(heads * (2.0 * (double)k + (double)dv) + width + 16.0, in);
+    const double ratio =
+        lipsc_max(lipsc_max(norm_ratio(w->out), norm_ratio(query.weight)),
+                  lipsc_max(norm_ratio(key.weight), norm_ratio(value.weight)));
+    r->sums = lipsc_precision_gamma(2.0 * (double)n + 2.0 * heads + 32.0, in) + r->dots +
+              ratio * lipsc_precision_gamma(
+                          heads * (2.0 * (double)k + (double)dv) + width + 16.0, in);
     r->smallest = 4.0 * in.least;
 }
 
@@ -312,10 +193,10 @@ static void add_row(const lipsc_rounded_head *r, size_t i, size_t lo, size_t hi,
 }
 
 /* Products that underflow: absolute errors, carried through the largest sizes there are. */
-static double underflow(const lipsc_rounded_head *r, size_t width, precision in) {
+static double underflow(const lipsc_rounded_head *r, size_t width, lipsc_precision in) {
     const double n = (double)r->n;
     double least = 1.0; /* roots of weights divide what may have underflowed */
-    for (size_t i = 0; r->root && i < r->n; i++) least = smaller(r->root[i], least);
+    for (size_t i = 0; r->root && i < r->n; i++) least = lipsc_min(r->root[i], least);
     return in.tiny / least * 8.0 * n * sqrt(n) * (double)width * (1.0 + r->z_longest) *
            (1.0 + r->q.longest + r->k.longest) *
            (1.0 + r->q.most_stretch + r->k.most_stretch + r->v_norm);
@@ -324,7 +205,7 @@ static double underflow(const lipsc_rounded_head *r, size_t width, precision in)
 /* Everything is linear in the values: times a power of two they have a size at which no
  * square underflows. */
 static double scale_values(lipsc_rounded_head *r) {
-    const double size = larger(r->v_norm, r->z_longest);
+    const double size = lipsc_max(r->v_norm, r->z_longest);
     int exponent = 0;
     if (size > 0.0 && size < INFINITY) frexp(size, &exponent);
     const double unit = ldexp(1.0, exponent < -1000 ? 1000 : -exponent);
@@ -366,7 +247,7 @@ static head_rounding bound_head(const lipsc_attn *attn, work *w) {
             out.undecided |= !(row.open < UNDECIDED);
         }
     }
-    const double key = largest_of(n, w->by_key), value = largest_of(n, w->by_value);
+    const double key = lipsc_largest(n, w->by_key), value = lipsc_largest(n, w->by_value);
     out.eps = w->out.spectral * ((own + sqrt(key) + sqrt(value)) / w->unit) + w->underflow;
     return out;
 }
@@ -384,12 +265,12 @@ static head_rounding cover_head(const work *w) {
  */
 
 static lipsc_status one_head(lipsc_attn *attn, size_t h, const double *sizes,
-                             const lipsc_head_norms *norms, precision in, int quick,
+                             const lipsc_head_norms *norms, lipsc_precision in, int quick,
                              head_rounding *out) {
     work room = {0}, *w = &room;
     const lipsc_layer *l = &attn->layer;
     const size_t count = place(w, attn->rows.n, l->key_dim, l->value_dim, NULL);
-    const precision own = precision_of(attn->dtype, attn->device);
+    const lipsc_precision own = lipsc_precision_of(attn->dtype, attn->device);
     w->storage = lipsc_alloc(count, sizeof *w->storage);
     if (!w->storage) return LIPSC_E_NOMEM;
     place(w, attn->rows.n, l->key_dim, l->value_dim, w->storage);
@@ -413,7 +294,7 @@ static lipsc_status one_head(lipsc_attn *attn, size_t h, const double *sizes,
 static lipsc_status rounding_at(lipsc_attn *attn, lipsc_dtype dtype, int quick,
                                 lipsc_rounding *out, double *own_error) {
     const lipsc_layer *l = &attn->layer;
-    const precision in = precision_of(dtype, attn->device);
+    const lipsc_precision in = lipsc_precision_of(dtype, attn->device);
     const lipsc_head_norms *norms;
     lipsc_status status = lipsc_packed_norms(attn->packed, &norms);
     if (status) return status;

@@ -26,10 +26,17 @@ static inline double lipsc_length(size_t count, const double *x) {
     return sqrt(lipsc_dot(count, x, x));
 }
 
-/* The same where squares may overflow or vanish. */
-static inline double lipsc_scaled_length(size_t count, const double *x) {
-    double largest = 0.0, sum = 0.0;
+/* max |x_e|, a NaN where there is one. */
+static inline double lipsc_largest(size_t count, const double *x) {
+    double largest = 0.0;
     for (size_t e = 0; e < count; e++) largest = lipsc_max(largest, fabs(x[e]));
+    return largest;
+}
+
+/* |x| where squares may overflow or vanish. */
+static inline double lipsc_scaled_length(size_t count, const double *x) {
+    const double largest = lipsc_largest(count, x);
+    double sum = 0.0;
     for (size_t e = 0; largest > 0.0 && e < count; e++)
         sum += (x[e] / largest) * (x[e] / largest);
     return largest * sqrt(sum);

@@ -22,13 +22,6 @@ static const double small = 1e-3, second_order = 1.1;
 /* Relative error of `count` operations in any order, with twice the unit for room. */
 static double rounds(double count) { return count * DBL_EPSILON; }
 
-static double largest_of(size_t count, const double *x) {
-    double largest = 0.0;
-    for (size_t e = 0; e < count; e++)
-        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]); /* a NaN stays */
-    return largest;
-}
-
 static double length_of(size_t count, const double *x) {
     double sum = 0.0;
     for (size_t e = 0; e < count; e++) sum += x[e] * x[e];
@@ -107,7 +100,7 @@ static double *fetch(const lipsc_model *m, size_t count, lipsc_buffer x) {
 /* The largest of them; NaN: not known. */
 static double largest_there(const lipsc_model *m, size_t count, lipsc_buffer x) {
     double *host = fetch(m, count, x);
-    const double largest = host ? largest_of(count, host) : NAN;
+    const double largest = host ? lipsc_largest(count, host) : NAN;
     lipsc_release(host);
     return largest;
 }
@@ -121,10 +114,10 @@ lipsc_stretch lipsc_norm_rounding(const lipsc_model *m, const lipsc_norm_point *
     double *over = fetch(m, n, point->over), *gain = fetch(m, d, point->weights->gain);
     double *bias = fetch(m, d, point->weights->bias);
     const int known = over && gain && (bias || !point->weights->bias.at);
-    const double most = known ? largest_of(n, over) : NAN;
+    const double most = known ? lipsc_largest(n, over) : NAN;
     double least = known ? INFINITY : NAN;
     for (size_t i = 0; known && i < n; i++) least = over[i] < least ? over[i] : least;
-    const double g = known ? largest_of(d, gain) : NAN;
+    const double g = known ? lipsc_largest(d, gain) : NAN;
     const double b = known && bias ? length_of(d, bias) : 0.0;
     lipsc_release(over);
     lipsc_release(gain);
@@ -162,7 +155,7 @@ static double apart(size_t n, size_t width, int with_zero, double *x) {
 /* The largest gain of a head. */
 static double gain_of(const lipsc_layer *l, const double *gain, size_t index) {
     if (!gain) return 1.0;
-    return largest_of(l->key_dim, gain + (l->norm_whole ? index * l->key_dim : 0));
+    return lipsc_largest(l->key_dim, gain + (l->norm_whole ? index * l->key_dim : 0));
 }
 
 /* |O_h J_h| by 1.2: a covariance is at most the product of the spreads, the key path by
@@ -185,9 +178,10 @@ static lipsc_status head_norm(const lipsc_attn *attn, size_t h, double *norm,
         lipsc_release(q);
         return status;
     }
-    const double q_map = fabs(l->scale) * gain_of(l, l->q_gain, h) * largest_of(n, q_over) *
+    const double q_map = fabs(l->scale) * gain_of(l, l->q_gain, h) *
+                         lipsc_largest(n, q_over) *
                          lipsc_side_norms(l, norms, 0, h).spectral;
-    const double k_map = gain_of(l, l->k_gain, g) * largest_of(n, k_over) *
+    const double k_map = gain_of(l, l->k_gain, g) * lipsc_largest(n, k_over) *
                          lipsc_side_norms(l, norms, 1, g).spectral;
     const double out = norms[h].out.spectral, query = longest_of(n, k, q);
     *longest = out * longest_of(n, dv, z);

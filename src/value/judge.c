@@ -5,6 +5,7 @@
  * in double, less what rounding can do to it, is a lower bound of sigma. */
 #include "core/clock.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "svd/solver.h"
 #include "value/value.h"
 
@@ -49,11 +50,8 @@ static double largest_of_all(const lipsc_space *in, double own) {
 static double norm(const lipsc_space *in, size_t n, const double *x) {
     const size_t here = lipsc_space_here(in, n);
     const double plain = sum_all(in, square_sum(here, x, 1.0));
-    double largest = 0.0;
     if (plain > 1e-200 && plain < 1e200) return sqrt(plain);
-    for (size_t e = 0; e < here; e++)
-        if (!(fabs(x[e]) <= largest)) largest = fabs(x[e]); /* a NaN stays */
-    largest = largest_of_all(in, largest);
+    const double largest = largest_of_all(in, lipsc_largest(here, x));
     if (largest == 0.0) return 0.0;
     const double scale = scale_for(largest);
     return sqrt(sum_all(in, square_sum(here, x, scale))) / scale;

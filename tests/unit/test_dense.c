@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/vector.h"
 #include "linalg/dense.h"
 #include "matrix_op.h"
 
@@ -195,8 +196,22 @@ static void test_no_number_of_threads_is_changed(void **state) {
     assert_int_equal(openblas_get_num_threads(), blas);
 }
 
+/* Wherever it stands: a bound that is drawn from the rest would be none. */
+static void test_largest_keeps_a_nan(void **state) {
+    (void)state;
+    const double x[] = {1.0, -7.0, 2.0};
+    assert_true(lipsc_largest(3, x) == 7.0);
+    assert_true(lipsc_largest(0, x) == 0.0);
+    for (size_t at = 0; at < 3; at++) {
+        double y[] = {1.0, -7.0, 2.0};
+        y[at] = NAN;
+        assert_true(isnan(lipsc_largest(3, y)));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_largest_keeps_a_nan),
         cmocka_unit_test(test_svd_rebuilds),
         cmocka_unit_test(test_eigen_closed_form),
         cmocka_unit_test(test_gemm_by_loops),
