@@ -1,53 +1,26 @@
 /* experts.c - a mixture of experts at one input, and products with its derivative.
  *
- * Tokens are gathered expert by expert, so that each one works on one block of rows: pair p
- * is token[p] with its slot among that token's experts, and pairs of expert e are
- * first[e] .. first[e+1]-1.  With l the router logits of a token, w its weights and F_p
- * what the expert of pair p returns, M' h   = sum_p w_p E_p' h + dw_p F_p,      dw = w o
- * (dl - w.dl),  dl = R h M'^T g = sum_p w_p E_p'^T g + R^T t,       t = w o (v - w.v), v_p
- * = F_p . g where E_p' h = W_down (a o W_gate h + b o W_up h) with a, b kept at the point.
- */
-#include "model/experts.h"
+ * Tokens are gathered expert by expert, so that each one works on one block of rows.  With
+ * w the weights of a token's experts, which router.c has, and F_p what that of pair p
+ * returns, M' h   = sum_p w_p E_p' h  + dw_p F_p M'^T g = sum_p w_p E_p'^T g + what goes
+ * through the weights where E_p' h = W_down (a o W_gate h + b o W_up h) with a, b kept at
+ * the point. */
+#include "model/experts_at.h"
 
 #include "core/error.h"
-#include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 
 #include <math.h>
-#include <string.h>
-
-struct lipsc_experts {
-    lipsc_model *model;
-    size_t layer, n, pairs;
-    lipsc_dtype dtype;
-    const lipsc_device *device;
-    size_t *token, *slot;        /* (pairs)                                               */
-    size_t *first;               /* (experts + 1)                                         */
-    size_t *expert;              /* (n, used): which, by slot                             */
-    double *weight;              /* (n, used)                                             */
-    double *value;               /* (pairs, d): F                                         */
-    lipsc_buffer scale;          /* (pairs) weights, device memory                        */
-    lipsc_buffer by_gate, by_up; /* (pairs, ffn): a and b                                 */
-    double gap;
-    double kink; /* least distance of an argument from the clamps */
-};
 
 static lipsc_status no_memory(const lipsc_model *m, size_t n, lipsc_error *err) {
     return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for %zu tokens", m->shown, n);
 }
 
-static const lipsc_space *space_of(const lipsc_experts *s) {
-    return lipsc_device_space(s->device, s->dtype);
-}
-
-static const lipsc_rowwise *row_of(const lipsc_experts *s) {
-    return lipsc_device_table(s->device)->rowwise(s->dtype);
-}
-
 /* Row `row` of an array of `width` numbers a row, in device memory. */
 static lipsc_buffer row_at(const lipsc_experts *s, lipsc_buffer array, size_t row,
                            size_t width) {
-    return lipsc_space_at(space_of(s), array, row * width);
+    return lipsc_space_at(lipsc_experts_space(s), array, row * width);
 }
 
 void lipsc_experts_free(lipsc_experts *s) {
@@ -58,9 +31,9 @@ void lipsc_experts_free(lipsc_experts *s) {
     lipsc_release(s->expert);
     lipsc_release(s->weight);
     lipsc_release(s->value);
-    lipsc_space_release(space_of(s), s->scale);
-    lipsc_space_release(space_of(s), s->by_gate);
-    lipsc_space_release(space_of(s), s->by_up);
+    lipsc_space_release(lipsc_experts_space(s), s->scale);
+    lipsc_space_release(lipsc_experts_space(s), s->by_gate);
+    lipsc_space_release(lipsc_experts_space(s), s->by_up);
     lipsc_release(s);
 }
 
@@ -75,10 +48,8 @@ static lipsc_status largest_of(const lipsc_experts *s, size_t count, lipsc_buffe
                                double *largest) {
     double *host = lipsc_alloc(count, sizeof *host);
     const lipsc_status status =
-        host ? lipsc_space_download(space_of(s), count, x, host) : LIPSC_E_NOMEM;
-    *largest = 0;
-    for (size_t e = 0; !status && e < count; e++)
-        *largest = lipsc_max(*largest, fabs(host[e]));
+        host ? lipsc_space_download(lipsc_experts_space(s), count, x, host) : LIPSC_E_NOMEM;
+    *largest = status ? 0 : lipsc_largest(count, host);
     lipsc_release(host);
     return status;
 }
@@ -97,92 +68,6 @@ lipsc_status lipsc_experts_measure(const lipsc_experts *s, lipsc_experts_size *o
     return status;
 }
 
-/* ---- The router -----------------------------------------------------------------------
- */
-
-/* y (rows, out) on the host = x W^T through one of the router's dense layers; x is device
- * memory, or with back host numbers (rows, experts) and y device memory (rows, d), added
- * to. */
-static lipsc_status route(const lipsc_experts *s, size_t rows, lipsc_buffer x, int bias,
-                          double *y) {
-    const size_t experts = s->model->config.experts;
-    const void *router;
-    lipsc_status status = lipsc_model_expert(s->model, s->layer, LIPSC_ROUTER_FORTH, 0,
-                                             s->dtype, &router, NULL);
-    if (status) return status;
-    const lipsc_buffer logits = lipsc_space_alloc(space_of(s), rows * experts);
-    if (!logits.at) return LIPSC_E_NOMEM;
-    status = lipsc_linear_apply(s->device, router, rows, x, bias, 0, logits);
-    if (!status) status = lipsc_space_download(space_of(s), rows * experts, logits, y);
-    lipsc_space_release(space_of(s), logits);
-    return status;
-}
-
-static lipsc_status route_back(const lipsc_experts *s, size_t rows, const double *t,
-                               lipsc_buffer y) {
-    const size_t experts = s->model->config.experts;
-    const void *router;
-    lipsc_status status = lipsc_model_expert(s->model, s->layer, LIPSC_ROUTER_BACK, 0,
-                                             s->dtype, &router, NULL);
-    if (status) return status;
-    const lipsc_buffer host = lipsc_space_alloc(space_of(s), rows * experts);
-    if (!host.at) return LIPSC_E_NOMEM;
-    status = lipsc_space_upload(space_of(s), rows * experts, t, host);
-    if (!status) status = lipsc_linear_apply(s->device, router, rows, host, 0, 1, y);
-    lipsc_space_release(space_of(s), host);
-    return status;
-}
-
-/* The `used` largest logits of a token, largest first; equal ones by their number. */
-static void choose(size_t experts, size_t used, const double *logits, size_t *chosen,
-                   double *gap) {
-    for (size_t u = 0; u < used; u++) {
-        size_t best = experts;
-        for (size_t e = 0; e < experts; e++) {
-            int taken = 0;
-            for (size_t b = 0; b < u; b++) taken |= chosen[b] == e;
-            if (!taken && (best == experts || logits[e] > logits[best])) best = e;
-        }
-        chosen[u] = best;
-    }
-    for (size_t e = 0; e < experts; e++) {
-        int taken = 0;
-        for (size_t b = 0; b < used; b++) taken |= chosen[b] == e;
-        if (!taken) *gap = lipsc_min(*gap, logits[chosen[used - 1]] - logits[e]);
-    }
-}
-
-static void weigh(size_t used, const size_t *chosen, const double *logits, double *weight) {
-    double sum = 0;
-    for (size_t u = 0; u < used; u++)
-        sum += weight[u] = exp(logits[chosen[u]] - logits[chosen[0]]);
-    for (size_t u = 0; u < used; u++) weight[u] /= sum;
-}
-
-/* Choices and weights of all tokens, and their order by experts. */
-static void assign(lipsc_experts *s, const double *logits) {
-    const size_t experts = s->model->config.experts, used = s->model->config.experts_used;
-    s->gap = INFINITY;
-    for (size_t i = 0; i < s->n; i++) {
-        choose(experts, used, logits + i * experts, s->expert + i * used, &s->gap);
-        weigh(used, s->expert + i * used, logits + i * experts, s->weight + i * used);
-    }
-    size_t p = 0;
-    for (size_t e = 0; e < experts; e++) {
-        s->first[e] = p;
-        for (size_t at = 0; at < s->pairs; at++)
-            if (s->expert[at] == e) {
-                s->token[p] = at / used;
-                s->slot[p++] = at % used;
-            }
-    }
-    s->first[experts] = p;
-}
-
-static double weight_of(const lipsc_experts *s, size_t p) {
-    return s->weight[s->token[p] * s->model->config.experts_used + s->slot[p]];
-}
-
 /* ---- One expert -----------------------------------------------------------------------
  */
 
@@ -193,7 +78,7 @@ static lipsc_status gather(const lipsc_experts *s, size_t e, size_t k, lipsc_buf
     lipsc_status status = LIPSC_OK;
     for (size_t b = 0; b < k; b++)
         for (size_t c = 0; c < count && !status; c++)
-            status = lipsc_space_copy(space_of(s), d,
+            status = lipsc_space_copy(lipsc_experts_space(s), d,
                                       row_at(s, x, b * s->n + s->token[s->first[e] + c], d),
                                       row_at(s, to, b * count + c, d));
     return status;
@@ -207,9 +92,10 @@ static lipsc_status scatter(const lipsc_experts *s, size_t e, size_t k, lipsc_bu
     for (size_t b = 0; b < k; b++)
         for (size_t c = 0; c < count && !status; c++) {
             const size_t p = s->first[e] + c;
-            status = row_of(s)->multiply(s->device, d, 1, row_at(s, s->scale, p, 1),
-                                         row_at(s, from, b * count + c, d), 1,
-                                         row_at(s, y, b * s->n + s->token[p], d));
+            status =
+                lipsc_experts_rows(s)->multiply(s->device, d, 1, row_at(s, s->scale, p, 1),
+                                                row_at(s, from, b * count + c, d), 1,
+                                                row_at(s, y, b * s->n + s->token[p], d));
         }
     return status;
 }
@@ -226,7 +112,7 @@ static lipsc_status dense(const lipsc_experts *s, size_t e, lipsc_dense which, s
 /* y = a o x, or y += with add, over k directions of `period` numbers each */
 static lipsc_status times(const lipsc_experts *s, size_t k, size_t period, lipsc_buffer a,
                           lipsc_buffer x, int add, lipsc_buffer y) {
-    return row_of(s)->multiply(s->device, k * period, period, a, x, add, y);
+    return lipsc_experts_rows(s)->multiply(s->device, k * period, period, a, x, add, y);
 }
 
 /* (up + 1) gate s(alpha gate) with both clamped: value, and its derivatives; *kink falls to
@@ -250,7 +136,7 @@ static void clamped_glu(const lipsc_config *c, size_t count, double *gate, doubl
 /* gate and up become a and b on the host, where clamps are not a device's business */
 static lipsc_status activate_clamped(lipsc_experts *s, size_t all, lipsc_buffer gate,
                                      lipsc_buffer up, lipsc_buffer value) {
-    const lipsc_space *space = space_of(s);
+    const lipsc_space *space = lipsc_experts_space(s);
     double *host = lipsc_alloc(3 * all, sizeof *host);
     if (!host) return LIPSC_E_NOMEM;
     lipsc_status status = lipsc_space_download(space, all, gate, host);
@@ -268,13 +154,13 @@ static lipsc_status activate_clamped(lipsc_experts *s, size_t all, lipsc_buffer 
 static lipsc_status activate(lipsc_experts *s, size_t count, lipsc_buffer gate,
                              lipsc_buffer up, lipsc_buffer value) {
     const lipsc_config *c = &s->model->config;
-    const lipsc_space *space = space_of(s);
+    const lipsc_space *space = lipsc_experts_space(s);
     const size_t all = count * c->ffn;
     if (c->glu_limit > 0) return activate_clamped(s, all, gate, up, value);
     const lipsc_buffer slope = lipsc_space_alloc(space, all);
     if (!slope.at) return LIPSC_E_NOMEM;
     lipsc_status status =
-        row_of(s)->activation(s->device, c->activation, all, gate, gate, slope);
+        lipsc_experts_rows(s)->activation(s->device, c->activation, all, gate, gate, slope);
     if (!status) status = times(s, 1, all, gate, up, 0, value);
     if (!status) status = times(s, 1, all, up, slope, 0, slope);
     if (!status) status = lipsc_space_copy(space, all, gate, up);
@@ -287,7 +173,7 @@ static lipsc_status activate(lipsc_experts *s, size_t count, lipsc_buffer gate,
 static lipsc_status run_expert(lipsc_experts *s, size_t e, lipsc_buffer x, lipsc_buffer y) {
     const lipsc_config *c = &s->model->config;
     const size_t first = s->first[e], count = s->first[e + 1] - first;
-    const lipsc_space *space = space_of(s);
+    const lipsc_space *space = lipsc_experts_space(s);
     if (!count) return LIPSC_OK;
     const lipsc_buffer in = lipsc_space_alloc(space, count * c->d),
                        value = lipsc_space_alloc(space, count * c->ffn);
@@ -310,7 +196,7 @@ static lipsc_status run_expert(lipsc_experts *s, size_t e, lipsc_buffer x, lipsc
 static lipsc_status apply_expert(const lipsc_experts *s, size_t e, int trans, size_t k,
                                  lipsc_buffer x, lipsc_buffer y) {
     const lipsc_config *c = &s->model->config;
-    const lipsc_space *space = space_of(s);
+    const lipsc_space *space = lipsc_experts_space(s);
     const size_t first = s->first[e], count = s->first[e + 1] - first, rows = k * count;
     const size_t period = count * c->ffn, all = k * period;
     if (!count) return LIPSC_OK;
@@ -344,7 +230,7 @@ static lipsc_status apply_expert(const lipsc_experts *s, size_t e, int trans, si
 /* y = 0, count numbers in device memory */
 static lipsc_status clear(const lipsc_experts *s, size_t count, lipsc_buffer y) {
     const double none = 0.0; /* an empty sum of vectors is zero */
-    return lipsc_space_combine(space_of(s), count, 0, y, 1, &none, 0.0, y);
+    return lipsc_space_combine(lipsc_experts_space(s), count, 0, y, 1, &none, 0.0, y);
 }
 
 /* ---- All of them ----------------------------------------------------------------------
@@ -352,7 +238,7 @@ static lipsc_status clear(const lipsc_experts *s, size_t count, lipsc_buffer y) 
 
 static int allocate(lipsc_experts *s) {
     const lipsc_config *c = &s->model->config;
-    const lipsc_space *space = space_of(s);
+    const lipsc_space *space = lipsc_experts_space(s);
     s->token = lipsc_alloc(s->pairs, sizeof *s->token);
     s->slot = lipsc_alloc(s->pairs, sizeof *s->slot);
     s->first = lipsc_alloc(c->experts + 1, sizeof *s->first);
@@ -391,20 +277,20 @@ static lipsc_status load_chosen(const lipsc_experts *s, int keep, lipsc_error *e
 static lipsc_status follow(lipsc_experts *s, int keep, lipsc_buffer x, lipsc_buffer y,
                            lipsc_error *err) {
     const lipsc_config *c = &s->model->config;
-    const lipsc_space *space = space_of(s);
+    const lipsc_space *space = lipsc_experts_space(s);
     double *logits = lipsc_alloc(s->n * c->experts, sizeof *logits);
     double *scale = lipsc_alloc(s->pairs, sizeof *scale);
     lipsc_status status = logits && scale ? LIPSC_OK : no_memory(s->model, s->n, err);
     if (!status) status = load_all(s, keep, err);
-    if (!status) status = route(s, s->n, x, 1, logits);
+    if (!status) status = lipsc_router_logits(s, s->n, x, 1, logits);
     for (size_t e = 0; !status && e < s->n * c->experts; e++)
         if (!isfinite(logits[e]))
             status = lipsc_fail(err, LIPSC_E_NONFIN,
                                 "%s: a router logit of block %zu is not finite",
                                 s->model->shown, s->layer);
     if (!status) {
-        assign(s, logits);
-        for (size_t p = 0; p < s->pairs; p++) scale[p] = weight_of(s, p);
+        lipsc_router_assign(s, logits);
+        for (size_t p = 0; p < s->pairs; p++) scale[p] = lipsc_experts_weight(s, p);
         status = lipsc_space_upload(space, s->pairs, scale, s->scale);
     }
     if (!status) status = load_chosen(s, keep, err);
@@ -437,84 +323,12 @@ lipsc_status lipsc_experts_at(lipsc_model *m, size_t layer, lipsc_dtype dtype,
     return status;
 }
 
-/* w o (v - w.v) of one token: the derivative of its weights applied to v, both ways */
-static void softmax_derivative(size_t used, const double *w, double *v) {
-    double mean = 0;
-    for (size_t u = 0; u < used; u++) mean += w[u] * v[u];
-    for (size_t u = 0; u < used; u++) v[u] = w[u] * (v[u] - mean);
-}
-
-/* y += sum_p dw_p F_p: v (k n, used) holds dw */
-static lipsc_status add_values(const lipsc_experts *s, size_t k, const double *v,
-                               lipsc_buffer y) {
-    const size_t d = s->model->config.d, used = s->model->config.experts_used;
-    const lipsc_space *space = space_of(s);
-    double *sum = lipsc_alloc_zero(k * s->n * d, sizeof *sum);
-    const lipsc_buffer host = lipsc_space_alloc(space, k * s->n * d);
-    lipsc_status status = sum && host.at ? LIPSC_OK : LIPSC_E_NOMEM;
-    for (size_t b = 0; !status && b < k; b++)
-        for (size_t p = 0; p < s->pairs; p++) {
-            const size_t i = b * s->n + s->token[p];
-            const double by = v[i * used + s->slot[p]];
-            for (size_t c = 0; c < d; c++) sum[i * d + c] += by * s->value[p * d + c];
-        }
-    if (!status) status = lipsc_space_upload(space, k * s->n * d, sum, host);
-    if (!status) status = row_of(s)->add(s->device, k * s->n * d, host, y);
-    lipsc_release(sum);
-    lipsc_space_release(space, host);
-    return status;
-}
-
-/* v_p = F_p . g for k cotangents (k n, d) on the host: v (k n, used) */
-static void dot_values(const lipsc_experts *s, size_t k, const double *g, double *v) {
-    const size_t d = s->model->config.d, used = s->model->config.experts_used;
-    for (size_t b = 0; b < k; b++)
-        for (size_t p = 0; p < s->pairs; p++) {
-            const size_t i = b * s->n + s->token[p];
-            double sum = 0;
-            for (size_t c = 0; c < d; c++) sum += s->value[p * d + c] * g[i * d + c];
-            v[i * used + s->slot[p]] = sum;
-        }
-}
-
-/* The part of the products that goes through the weights. */
-static lipsc_status apply_router(const lipsc_experts *s, int trans, size_t k,
-                                 lipsc_buffer x, lipsc_buffer y) {
-    const lipsc_config *c = &s->model->config;
-    const size_t rows = k * s->n, used = c->experts_used;
-    double *logits = lipsc_alloc_zero(rows * c->experts, sizeof *logits);
-    double *v = lipsc_alloc(rows * used, sizeof *v), *g = NULL;
-    if (trans) g = lipsc_alloc(rows * c->d, sizeof *g);
-    lipsc_status status = logits && v && (g || !trans) ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status && trans) {
-        status = lipsc_space_download(space_of(s), rows * c->d, x, g);
-        if (!status) dot_values(s, k, g, v);
-    } else if (!status) {
-        status = route(s, rows, x, 0, logits);
-        for (size_t i = 0; !status && i < rows * used; i++)
-            v[i] = logits[i / used * c->experts + s->expert[i % (s->n * used)]];
-    }
-    for (size_t i = 0; !status && i < rows; i++)
-        softmax_derivative(used, s->weight + i % s->n * used, v + i * used);
-    if (!status && trans) {
-        for (size_t i = 0; i < rows * used; i++)
-            logits[i / used * c->experts + s->expert[i % (s->n * used)]] = v[i];
-        status = route_back(s, rows, logits, y);
-    } else if (!status) {
-        status = add_values(s, k, v, y);
-    }
-    lipsc_release(logits);
-    lipsc_release(v);
-    lipsc_release(g);
-    return status;
-}
-
 lipsc_status lipsc_experts_apply(const lipsc_experts *s, int trans, size_t k,
                                  lipsc_buffer x, lipsc_buffer y) {
     const lipsc_config *c = &s->model->config;
     lipsc_status status = clear(s, k * s->n * c->d, y);
     for (size_t e = 0; !status && e < c->experts; e++)
         status = apply_expert(s, e, trans, k, x, y);
-    if (!status) status = apply_router(s, trans, k, x, y);
+    if (!status) status = lipsc_router_apply(s, trans, k, x, y);
     return status;
 }
