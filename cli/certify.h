@@ -17,17 +17,17 @@ typedef struct {
 #define CLI_CERTIFY_DEFAULTS \
     { .seconds = 300, .memory = 2.0, }
 
-/* The settings hold a cli_certify `certify`. */
-#define CLI_CERTIFY_OPTIONS(settings)                                                      \
-    CLI_OPTION(                                                                            \
-        settings, MAYBE, "certify", "[EPS]", certify.eps, .wanted = "a positive number",   \
-        .min = DBL_MIN, .max = DBL_MAX, .usual = 1e-3,                                     \
-        .help = "prove an upper bound of at most 1 + EPS times lower (default 1e-3)"),     \
+/* eps_, seconds_, memory_: the members that they fill. */
+#define CLI_CERTIFY_OPTIONS(settings, eps_, seconds_, memory_)                             \
+    CLI_OPTION(settings, MAYBE, "certify", "[EPS]", eps_, .wanted = "a positive number",   \
+               .min = DBL_MIN, .max = DBL_MAX, .usual = 1e-3,                              \
+               .help =                                                                     \
+                   "prove an upper bound of at most 1 + EPS times lower (default 1e-3)"),  \
         CLI_OPTION(                                                                        \
-            settings, REAL, "certify-seconds", "S", certify.seconds,                       \
+            settings, REAL, "certify-seconds", "S", seconds_,                              \
             .wanted = "a positive number", .min = DBL_MIN, .max = DBL_MAX,                 \
             .help = "refuse a certificate that is expected to take longer (default 300)"), \
-        CLI_OPTION(settings, REAL, "certify-memory", "G", certify.memory,                  \
+        CLI_OPTION(settings, REAL, "certify-memory", "G", memory_,                         \
                    .wanted = "a number of GiB", .min = 0, .max = 1e6,                      \
                    .help = "or needs more memory, in GiB (default 2)")
 

@@ -23,7 +23,7 @@ static const cli_option options[] = {
     CLI_PART_OPTION(settings),
     OPTION(SEED, "seed", "N", seed, .help = "seed of random models (default 1)"),
     {.kind = CLI_GROUP, .name = "What is told"},
-    CLI_CERTIFY_OPTIONS(settings),
+    CLI_CERTIFY_OPTIONS(settings, certify.eps, certify.seconds, certify.memory),
     CLI_OUTPUT_OPTIONS(settings)};
 
 static const char *hint(const lipsc_checked *found, char room[160]) {

@@ -40,7 +40,7 @@ static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "What is told"},
     CLI_COUNT_OPTION(settings, count),
     OPTION(FLAG, "upper", NULL, set.upper, .help = "a proved upper bound as well"),
-    CLI_CERTIFY_OPTIONS(settings),
+    CLI_CERTIFY_OPTIONS(settings, certify.eps, certify.seconds, certify.memory),
     CLI_PROBABILITY_OPTION(settings, set.solve.probability),
     CLI_RELEASED_OPTION(settings, set.as_released),
     OPTION(TEXT, "save-direction", "FILE", set.save_direction,

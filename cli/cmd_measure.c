@@ -13,19 +13,20 @@
 
 static const cli_option options[] = {
     {.kind = CLI_GROUP, .name = "Where"},
-    CLI_SOURCE_OPTIONS(measure_settings),
+    CLI_SOURCE_OPTIONS(lipsc_study_settings),
     OPTION(SIZES, "lengths", "LIST", lengths, .min = 1, .max = 100000000,
            .help = "tokens of a window (default 16:128:x2, as far as it fits)"),
     OPTION(SIZES, "length", NULL, lengths, .min = 1, .max = 100000000),
-    OPTION(TEXT, "windows", "N|LIST", windows,
+    OPTION(TEXT, "windows", "N|LIST", typed.windows,
            .help =
                "the first N windows of each length, or those in a list or range such as "
                "5:9 (default 10)"),
-    OPTION(TEXT, "layers", "LIST", layers, .help = "all, a list or a range (default all)"),
-    OPTION(TEXT, "layer", NULL, layers, .help = NULL),
-    OPTION(TEXT, "heads", "LIST", heads,
+    OPTION(TEXT, "layers", "LIST", typed.layers,
+           .help = "all, a list or a range (default all)"),
+    OPTION(TEXT, "layer", NULL, typed.layers, .help = NULL),
+    OPTION(TEXT, "heads", "LIST", typed.heads,
            .help = "all together, each alone, or a list of heads alone (default all)"),
-    OPTION(CHOICE, "map", "M", map,
+    OPTION(CHOICE, "map", "M", study.map,
            .wanted = "heads|attention|norm-attention|residual|block|model",
            .help =
                "what is differentiated: heads, attention, norm-attention, residual, block "
@@ -37,39 +38,40 @@ static const cli_option options[] = {
     OPTION(CHOICE, "dtype", "T", dtype, .wanted = "default|f32|f64",
            .help = "precision of the products: f32 or f64 (default f32, on a GPU what "
                    "--tol needs); the value is re-evaluated in double either way"),
-    OPTION(REAL, "tol", "T", tol, .wanted = "a positive number", .min = DBL_MIN,
+    OPTION(REAL, "tol", "T", study.tol, .wanted = "a positive number", .min = DBL_MIN,
            .max = DBL_MAX,
            .help = "residual to stop at (default 1e-2 in f32, 1e-8 in f64)"),
-    CLI_SOLVER_OPTION(measure_settings, solver),
-    CLI_PRODUCTS_OPTION(measure_settings, max_products, ", for each cell"),
-    CLI_PART_OPTION(measure_settings),
-    OPTION(SEED, "seed", "N", seed,
+    CLI_SOLVER_OPTION(measure_settings, study.method),
+    CLI_PRODUCTS_OPTION(measure_settings, study.max_products, ", for each cell"),
+    CLI_PART_OPTION(lipsc_study_settings),
+    OPTION(SEED, "seed", "N", study.seed,
            .help = "seed of start vectors, of resampling and of random models (default 1)"),
     CLI_THREADS_OPTION(measure_settings),
 
     {.kind = CLI_GROUP, .name = "What is told"},
-    CLI_COUNT_OPTION(measure_settings, count),
-    OPTION(FLAG, "upper", NULL, upper,
+    CLI_COUNT_OPTION(measure_settings, study.count),
+    OPTION(FLAG, "upper", NULL, study.upper,
            .help = "a proved upper bound as well (maps heads and attention)"),
-    CLI_CERTIFY_OPTIONS(measure_settings),
-    CLI_PROBABILITY_OPTION(measure_settings, probability),
-    CLI_RELEASED_OPTION(measure_settings, as_released),
-    OPTION(FLAG, "details", NULL, details,
+    CLI_CERTIFY_OPTIONS(measure_settings, study.certify, study.certify_seconds,
+                        study.certify_memory),
+    CLI_PROBABILITY_OPTION(measure_settings, study.probability),
+    CLI_RELEASED_OPTION(measure_settings, study.as_released),
+    OPTION(FLAG, "details", NULL, study.details,
            .help =
                "entropy of the attention, its sink, the token and the pair of tokens that "
                "matter most; takes several times as long"),
     OPTION(
-        FLAG, "sink", NULL, sink,
+        FLAG, "sink", NULL, study.sink,
         .help =
             "entropy of the attention, its sink, what moving the sink token alone does and "
             "what all others do while it is held fixed; three times as long"),
-    OPTION(TEXT, "save-direction", "PATH", save_direction,
+    OPTION(TEXT, "save-direction", "PATH", study.save_direction,
            .help =
                "write the direction that reaches each value: one file, or a folder of them "
                "when there are several cells"),
     CLI_MAX_SIGMA_OPTION(measure_settings, "any sigma"),
     OPTION(
-        TEXT, "run", "FILE", run,
+        TEXT, "run", "FILE", study.run_file,
         .help =
             "keep every finished cell in this file; the same command goes on from there"),
     OPTION(
@@ -77,7 +79,7 @@ static const cli_option options[] = {
         .help =
             "what this run is called in its table, on pages and by compare; kept with the "
             "command line of a new run file"),
-    OPTION(TEXT, "shard", "I/K", shard,
+    OPTION(TEXT, "shard", "I/K", typed.shard,
            .help =
                "only the I-th of K parts of about equal cost, each a run file of its own; "
                "`lipscope merge` joins them"),
@@ -91,28 +93,29 @@ static const cli_option options[] = {
 };
 
 /* An interrupted or failed study prints what it has as well. */
-static int conclude(const cli_command *self, const measure_settings *s, unsigned parts,
-                    const char *model, lipsc_study *study, lipsc_status status,
-                    const lipsc_error *err) {
+static int conclude(const cli_command *self, const measure_settings *s, lipsc_study *study,
+                    lipsc_status status, const lipsc_error *err) {
     const size_t have = measure_finished(study), all = lipsc_study_count(study);
     measure_tally tally = {.above = 0};
+    const unsigned parts = lipsc_study_parts(&s->study);
     int code = have || !status ? measure_print(self, s, parts, study, &tally) : CLI_DONE;
     if (status == LIPSC_E_STOPPED) {
         cli_interrupt_done();
-        return s->run
+        return s->study.run_file
                    ? cli_failure(self,
                                  "interrupted; %zu of %zu cells stored in %s; the same "
                                  "command continues",
-                                 have, all, s->run)
+                                 have, all, s->study.run_file)
                    : cli_failure(self, "interrupted; %zu of %zu cells finished", have, all);
     }
     if (status)
         return cli_failure(self, "%s; %zu of %zu cells finished", err->text, have, all);
-    return code == CLI_DONE ? measure_verdict(self, s, model, study, &tally) : code;
+    return code == CLI_DONE ? measure_verdict(self, s, s->study.model, study, &tally)
+                            : code;
 }
 
-static int measure(const cli_command *self, const measure_settings *s,
-                   lipsc_study_settings *set) {
+static int measure(const cli_command *self, measure_settings *s) {
+    lipsc_study_settings *set = &s->study;
     cli_teller teller;
     lipsc_study *study;
     lipsc_error err = {.text = ""};
@@ -132,28 +135,25 @@ static int measure(const cli_command *self, const measure_settings *s,
         return CLI_DONE;
     }
     if (s->timing) measure_say_times(self, study, before, set->device);
-    const int code =
-        conclude(self, s, lipsc_study_parts(set), set->model, study, status, &err);
+    const int code = conclude(self, s, study, status, &err);
     lipsc_study_close(study);
     return code;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
     measure_settings s;
-    measure_asked asked = {.layers = {0}};
     int operands;
     measure_defaults(&s);
     char *line = cli_command_line(self, argc, argv); /* parsing moves the words */
     int code = cli_parse(self, argc, argv, &s, &operands);
-    if (code == CLI_RUN) code = measure_ask(self, &s, &asked);
+    if (code == CLI_RUN) code = measure_ask(self, &s);
     if (code == CLI_RUN) {
-        asked.set.model = argv[0];
-        asked.set.command_line = line;
-        asked.set.rows_stay = 1; /* they are printed one by one, or medians are */
-        code = measure(self, &s, &asked.set);
+        s.study.model = argv[0];
+        s.study.command_line = line;
+        s.study.rows_stay = 1; /* they are printed one by one, or medians are */
+        code = measure(self, &s);
     }
-    measure_asked_free(&asked);
-    cli_sizes_free(&s.lengths);
+    measure_settings_free(&s);
     free(line);
     return code;
 }

@@ -19,34 +19,25 @@ enum { MEASURE_MASK_MODEL, MEASURE_MASK_NONE, MEASURE_MASK_CAUSAL };
 enum { DTYPE_DEFAULT, DTYPE_F32, DTYPE_F64 };
 
 typedef struct {
+    lipsc_study_settings study; /* first, for its option tables                     */
     cli_common common;
-    lipsc_source_options source;
-    cli_sizes lengths;
-    const char *windows, *layers, *heads; /* as typed; NULL: default          */
-    const char *shard;                    /* "I/K": the I-th of K parts       */
-    int map;                              /* lipsc_map_kind                   */
-    int part;                             /* lipsc_part                       */
-    int mask, dtype;                      /* dtype: one of DTYPE_...          */
-    int solver;                           /* lipsc_method                     */
-    double tol, probability, max_sigma;
-    size_t count, max_products;
-    int upper, as_released, details, sink, timing, rows;
-    uint64_t seed;
-    const char *run, *save_direction, *label;
-    cli_certify certify;
+    struct {
+        const char *windows, *layers, *heads; /* NULL: default               */
+        const char *shard;                    /* "I/K": the I-th of K parts  */
+    } typed;
+    int mask, dtype; /* MEASURE_MASK_..., DTYPE_...                                  */
+    cli_sizes lengths, windows, layers, heads; /* what study's lists point to        */
+    double max_sigma;
+    int timing, rows;
+    const char *label;
 } measure_settings;
-
-/* The study that is asked for; its lists are cut from the options. */
-typedef struct {
-    lipsc_study_settings set;
-    cli_sizes layers, heads, windows;
-} measure_asked;
 
 /* measure_ask.c */
 void measure_defaults(measure_settings *set);
-/* CLI_RUN, or the exit code after a sentence; measure_asked_free either way. */
-int measure_ask(const cli_command *self, const measure_settings *set, measure_asked *out);
-void measure_asked_free(measure_asked *asked);
+/* What the options do not write into the study themselves.  CLI_RUN, or the exit code after
+ * a sentence; measure_settings_free either way. */
+int measure_ask(const cli_command *self, measure_settings *set);
+void measure_settings_free(measure_settings *set);
 
 /* What was seen while the rows went by. */
 typedef struct {

@@ -6,33 +6,30 @@
 #include "ranks.h"
 
 void measure_defaults(measure_settings *s) {
-    lipsc_study_settings set;
-    lipsc_study_defaults(&set);
-    *s = (measure_settings){.map = LIPSC_MAP_ATTENTION,
-                            .certify = CLI_CERTIFY_DEFAULTS,
-                            .max_sigma = INFINITY,
-                            .probability = set.probability,
-                            .seed = set.seed};
+    *s = (measure_settings){.max_sigma = INFINITY};
+    lipsc_study_defaults(&s->study);
 }
 
 /* ---- What they must not contradict ----------------------------------------------------
  */
 
 static int check(const cli_command *self, const measure_settings *s) {
-    const int sources = !!s->source.text + !!s->source.ids + !!s->source.pixels;
+    const lipsc_study_settings *set = &s->study;
+    const int sources = !!set->source.text + !!set->source.ids + !!set->source.pixels;
     if (sources != 1)
         return cli_wrong_use(self, sources ? "give only one of --text, --ids and --pixels"
                                            : "give a text with --text FILE (or --ids, or "
                                              "--pixels for a model of images)");
-    const int code = cli_source_check(self, &s->source);
+    const int code = cli_source_check(self, &set->source);
     if (code != CLI_RUN) return code;
-    const int attention = s->map == LIPSC_MAP_HEADS || s->map == LIPSC_MAP_ATTENTION;
-    if (!attention && s->upper)
+    const int attention = set->map == LIPSC_MAP_HEADS || set->map == LIPSC_MAP_ATTENTION;
+    if (!attention && set->upper)
         return cli_wrong_use(self,
                              "'--upper' is known for the maps heads and attention only");
-    if (!attention && s->heads && strcmp(s->heads, "all"))
-        return cli_wrong_use(self, "'--heads %s' needs --map heads or attention", s->heads);
-    if (s->map == LIPSC_MAP_MODEL && s->layers)
+    if (!attention && s->typed.heads && strcmp(s->typed.heads, "all"))
+        return cli_wrong_use(self, "'--heads %s' needs --map heads or attention",
+                             s->typed.heads);
+    if (set->map == LIPSC_MAP_MODEL && s->typed.layers)
         return cli_wrong_use(self, "'--layers' has no meaning with --map model");
     return CLI_RUN;
 }
@@ -86,58 +83,38 @@ static int parse_shard(const cli_command *self, const char *text, size_t *part,
 /* ---- Together --------------------------------------------------------------------------
  */
 
-static void copy_plain(const measure_settings *s, measure_asked *out) {
+static lipsc_sizes list_of(const cli_sizes *sizes) {
+    return (lipsc_sizes){sizes->count, sizes->items};
+}
+
+int measure_ask(const cli_command *self, measure_settings *s) {
     static const lipsc_mask masks[] = {
         [MEASURE_MASK_NONE] = LIPSC_MASK_NONE, [MEASURE_MASK_CAUSAL] = LIPSC_MASK_CAUSAL};
-    lipsc_study_settings *set = &out->set;
-    lipsc_study_defaults(set);
-    set->part = (lipsc_part)s->part;
-    set->source = s->source;
-    set->lengths = (lipsc_sizes){s->lengths.count, s->lengths.items};
-    set->map = (lipsc_map_kind)s->map;
+    lipsc_study_settings *set = &s->study;
+    set->each_head = s->typed.heads && !strcmp(s->typed.heads, "each");
     if (s->mask != MEASURE_MASK_MODEL) set->mask_override = &masks[s->mask];
     set->dtype = s->dtype == DTYPE_F64 ? LIPSC_F64 : LIPSC_F32;
     set->pinned = s->dtype != DTYPE_DEFAULT;
-    set->method = (lipsc_method)s->solver;
-    set->tol = s->tol;
-    set->max_products = s->max_products;
-    set->count = s->count;
-    set->probability = s->probability;
-    set->seed = s->seed;
-    set->upper = s->upper;
-    set->as_released = s->as_released;
-    set->details = s->details;
-    set->sink = s->sink;
-    set->certify = s->certify.eps;
-    set->certify_seconds = s->certify.seconds;
-    set->certify_memory = s->certify.memory;
-    set->save_direction = s->save_direction;
-    set->run_file = s->run;
-}
-
-int measure_ask(const cli_command *self, const measure_settings *s, measure_asked *out) {
-    lipsc_study_settings *set = &out->set;
-    const int each = s->heads && !strcmp(s->heads, "each");
-    *out = (measure_asked){.layers = {0}};
-    copy_plain(s, out);
-    set->each_head = each;
-    int code = check(self, s);
-    if (code == CLI_RUN) code = parse_list(self, "layers", s->layers, &out->layers);
-    if (code == CLI_RUN)
-        code = parse_list(self, "heads", each ? NULL : s->heads, &out->heads);
-    if (code == CLI_RUN)
-        code = parse_windows(self, s->windows, &set->window_count, &out->windows);
-    if (code == CLI_RUN) code = parse_shard(self, s->shard, &set->shard, &set->shards);
-    set->layers = (lipsc_sizes){out->layers.count, out->layers.items};
-    set->heads = (lipsc_sizes){out->heads.count, out->heads.items};
-    set->windows = (lipsc_sizes){out->windows.count, out->windows.items};
     set->device = s->common.device;
     set->ranks = cli_ranks();
+    int code = check(self, s);
+    if (code == CLI_RUN) code = parse_list(self, "layers", s->typed.layers, &s->layers);
+    if (code == CLI_RUN)
+        code = parse_list(self, "heads", set->each_head ? NULL : s->typed.heads, &s->heads);
+    if (code == CLI_RUN)
+        code = parse_windows(self, s->typed.windows, &set->window_count, &s->windows);
+    if (code == CLI_RUN)
+        code = parse_shard(self, s->typed.shard, &set->shard, &set->shards);
+    set->lengths = list_of(&s->lengths);
+    set->layers = list_of(&s->layers);
+    set->heads = list_of(&s->heads);
+    set->windows = list_of(&s->windows);
     return code;
 }
 
-void measure_asked_free(measure_asked *asked) {
-    cli_sizes_free(&asked->layers);
-    cli_sizes_free(&asked->heads);
-    cli_sizes_free(&asked->windows);
+void measure_settings_free(measure_settings *s) {
+    cli_sizes_free(&s->lengths);
+    cli_sizes_free(&s->layers);
+    cli_sizes_free(&s->heads);
+    cli_sizes_free(&s->windows);
 }

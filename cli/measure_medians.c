@@ -40,7 +40,7 @@ struct measure_collector {
 };
 
 int measure_proves(const measure_settings *set) {
-    return set->upper || set->certify.eps > 0.0;
+    return set->study.upper || set->study.certify > 0.0;
 }
 
 static int is_longest(const measure_collector *c, size_t n) {
@@ -48,7 +48,8 @@ static int is_longest(const measure_collector *c, size_t n) {
 }
 
 static size_t width_at(const measure_collector *c, size_t n) {
-    return is_longest(c, n) ? FIRST_EXTRA + MEASURE_EXTRAS + c->set->count : SIGMA + 1;
+    return is_longest(c, n) ? FIRST_EXTRA + MEASURE_EXTRAS + c->set->study.count
+                            : SIGMA + 1;
 }
 
 /* ---- Places in sorted lists -----------------------------------------------------------
@@ -104,7 +105,7 @@ static int fill_line(const measure_collector *c, const lipsc_row *row, size_t wi
                         .window = window,
                         .at = calloc(c->of.length_count, sizeof *l->at),
                         .bound = NAN,
-                        .sigmas = calloc(c->set->count + 1, sizeof *l->sigmas),
+                        .sigmas = calloc(c->set->study.count + 1, sizeof *l->sigmas),
                         .largest = -INFINITY};
     if (!l->at || !l->sigmas) {
         free(l->at);
@@ -112,7 +113,7 @@ static int fill_line(const measure_collector *c, const lipsc_row *row, size_t wi
         return 0;
     }
     for (size_t k = 0; k < c->of.length_count; k++) l->at[k].sigma = NAN;
-    for (size_t k = 0; k < c->set->count; k++) l->sigmas[k] = NAN;
+    for (size_t k = 0; k < c->set->study.count; k++) l->sigmas[k] = NAN;
     for (size_t e = 0; e < MEASURE_EXTRAS; e++)
         if (measure_extras[e].kind == MEASURE_WORD)
             l->extra[e].token = LIPSC_NONE;
@@ -180,7 +181,7 @@ static int finish(measure_collector *c) {
         for (size_t e = 0; e < MEASURE_EXTRAS; e++)
             if (measure_extras[e].kind != MEASURE_WORD)
                 l->extra[e].median = median(c, width, FIRST_EXTRA + e);
-        for (size_t s = 0; s < c->set->count; s++)
+        for (size_t s = 0; s < c->set->study.count; s++)
             l->sigmas[s] = median(c, width, FIRST_EXTRA + MEASURE_EXTRAS + s);
     }
     c->count = 0;
@@ -207,7 +208,7 @@ static void keep_longest(const measure_collector *c, const lipsc_row *row, measu
         if (x->kind == MEASURE_WORD && larger)
             l->extra[e].token = *(const size_t *)member(row, x->offset);
     }
-    for (size_t s = 0; s < c->set->count; s++)
+    for (size_t s = 0; s < c->set->study.count; s++)
         to[FIRST_EXTRA + MEASURE_EXTRAS + s] =
             s < row->sigmas.count ? row->sigmas.at[s] : NAN;
 }
@@ -260,7 +261,7 @@ measure_collector *measure_collector_new(const measure_settings *set,
     measure_collector *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     c->set = set;
-    c->of.by_window = set->windows && strpbrk(set->windows, ":,");
+    c->of.by_window = set->typed.windows && strpbrk(set->typed.windows, ":,");
     c->short_of_memory = !find_lengths(&c->of, study);
     return c;
 }

@@ -46,7 +46,7 @@ static lipsc_status print_fits(const cli_command *self, const lipsc_growths *law
 static size_t choose_columns(const measure_settings *s, unsigned parts,
                              lipsc_column *columns) {
     const lipsc_format format = (lipsc_format)s->common.format;
-    if (format == LIPSC_FORMAT_TABLE && !s->upper && !(s->certify.eps > 0.0))
+    if (format == LIPSC_FORMAT_TABLE && !s->study.upper && !(s->study.certify > 0.0))
         parts &= ~(unsigned)LIPSC_ROW_UPPER;
     return lipsc_table_columns(lipsc_row_fields(), parts, format, columns);
 }

@@ -64,7 +64,7 @@ static void introduce(const view *v, const cli_screen *screen) {
         snprintf(windows, sizeof windows, ", medians over %zu to %zu windows", least, most);
     cli_say(screen, "%s%s%s on %s: sigma of the map %s, %s%s%s",
             v->set->label ? v->set->label : "", v->set->label ? ": " : "", v->of->model,
-            source_name(&v->set->source), v->of->map,
+            source_name(&v->set->study.source), v->of->map,
             mixed                   ? mixed
             : !strcmp(mask, "none") ? "no"
                                     : mask,
@@ -230,7 +230,7 @@ static void put_word(cli_grid *g, const view *v, const line *l, size_t token) {
 
 static void put_sigmas(cli_grid *g, const view *v, const line *l) {
     char text[1024] = "", one[CLI_NUMBER];
-    for (size_t k = 0; k < v->set->count; k++) {
+    for (size_t k = 0; k < v->set->study.count; k++) {
         const size_t used = strlen(text);
         if (used + CLI_NUMBER + 8 > sizeof text) {
             snprintf(text + used, sizeof text - used, " ...");
@@ -326,7 +326,7 @@ lipsc_status measure_table(const measure_settings *set, unsigned parts,
     const cli_screen screen = cli_screen_open();
     view v = {.set = set, .of = of, .laws = laws, .source = lipsc_study_source(study)};
     if (!of->row_count) return LIPSC_OK;
-    v.tokenizer = cli_words_open(&set->source, of->model);
+    v.tokenizer = cli_words_open(&set->study.source, of->model);
     introduce(&v, &screen);
     lipsc_status status = print_lengths(&v, &screen);
     if (!status) explain(&v, &screen);
