@@ -67,6 +67,44 @@ static void test_models(void **state) {
     sweep("nearest words of a model", nearest, &nothing, 8);
 }
 
+/* ---- A study: windows and cells side by side -------------------------------------------
+ */
+
+static lipsc_model *studied; /* open: what the model's own memory does is swept above */
+
+static void study(const given *g, answer *a) {
+    (void)g;
+    static const size_t lengths[] = {2}, layers[] = {0};
+    lipsc_study_settings set;
+    lipsc_study *made_of = NULL;
+    size_t count = 0;
+    lipsc_study_defaults(&set);
+    set.model = "random:gpt2:nano";
+    set.open = studied;
+    set.source.id_list = ids;
+    set.source.id_count = sizeof ids / sizeof *ids;
+    set.lengths = (lipsc_sizes){1, lengths};
+    set.layers = (lipsc_sizes){1, layers};
+    set.details = 1;
+    a->status = lipsc_study_open(&set, &made_of, &a->err);
+    if (!a->status) a->status = lipsc_study_run(made_of, &a->err);
+    if (!a->status) {
+        const lipsc_row *const *rows = lipsc_study_rows(made_of, &count);
+        if (!rows) a->status = LIPSC_E_NOMEM;
+        for (size_t i = 0; rows && i < count; i++)
+            a->value += rows[i]->sigma * (double)(i + 1);
+    }
+    lipsc_study_close(made_of);
+}
+
+static void test_study(void **state) {
+    const given nothing = {.bytes = NULL};
+    (void)state;
+    assert_int_equal(lipsc_model_open("random:gpt2:nano", 1, &studied, NULL), LIPSC_OK);
+    sweep("a study", study, &nothing, 150);
+    lipsc_model_free(studied);
+}
+
 /* ---- Run files
  * --------------------------------------------------------------------------- */
 
@@ -188,9 +226,8 @@ static void test_fits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_models), cmocka_unit_test(test_study),
+        cmocka_unit_test(test_runs),   cmocka_unit_test(test_tables),
         cmocka_unit_test(test_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
