@@ -1,196 +1,11 @@
-/* guard.c - a CPU whose memory the host cannot touch: a device for tests.
+/* guard.c - a CPU whose memory the host cannot touch (memory.c): a device for tests.
  *
- * A buffer is a range of pages without any right, so that whoever follows a pointer to it
- * ends there; the numbers are elsewhere, and only the operations of this device know where.
- * They ask for every place that they are given whether it lies in a buffer of this device,
- * as far as they will go: a pointer of the host, of another device, to memory that was
- * released, or one number too many end the program with a sentence.  New buffers are full
- * of NaN.  The work itself is the CPU's, so that the bits are the CPU's too. */
-#define _GNU_SOURCE /* MAP_ANONYMOUS */
+ * The work itself is the CPU's, so that the bits are the CPU's too. */
 #include "backend/guard/guard.h"
 
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
+#include "backend/guard/parts.h"
 #include "core/error.h"
 #include "core/mem.h"
-
-/* What the host sees of a buffer, and where its numbers are. */
-typedef struct {
-    char *shown;
-    size_t bytes;
-    char *real;
-} buffer;
-
-typedef struct {
-    pthread_mutex_t lock; /* of what follows */
-    size_t count, room;
-    buffer *buffers; /* in the order of shown */
-} guard;
-
-static guard *guard_of(const lipsc_device *device) { return device->state; }
-static const lipsc_space *cpu_space(const lipsc_space *self) {
-    return lipsc_device_space(self->device->cpu, self->dtype);
-}
-
-/* How many buffers begin at or before p. */
-static size_t begun(const guard *g, const char *p) {
-    size_t low = 0, high = g->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if ((uintptr_t)g->buffers[middle].shown <= (uintptr_t)p)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Where the numbers of a place are; the program ends where it is not one of this device. */
-static void *reach(const lipsc_device *device, const void *place, size_t bytes) {
-    guard *g = guard_of(device);
-    const char *p = place;
-    char *real = NULL;
-    pthread_mutex_lock(&g->lock);
-    const size_t found = begun(g, p);
-    if (found) {
-        const buffer *b = &g->buffers[found - 1];
-        const size_t at = (size_t)((uintptr_t)p - (uintptr_t)b->shown);
-        if (at <= b->bytes && bytes <= b->bytes - at) real = b->real + at;
-    }
-    pthread_mutex_unlock(&g->lock);
-    if (real) return real;
-    fprintf(stderr, "lipscope: guard: %zu bytes at %p are not in a buffer of this device\n",
-            bytes, place);
-    abort();
-}
-
-/* The CPU's buffer of k times len numbers that are in b; one that the CPU refuses where b
- * is of another device or type, or shorter than that. */
-static lipsc_buffer there(const lipsc_device *device, lipsc_dtype type, lipsc_buffer b,
-                          size_t k, size_t len) {
-    const size_t item = device->space[type].item;
-    const int fits = lipsc_buffer_fits(b, device->home, type, k, len);
-    if (!fits || !k || !len) return (lipsc_buffer){.type = type, .at = b.at};
-    return (lipsc_buffer){
-        .type = type, .count = k * len, .at = reach(device, b.at, k * len * item)};
-}
-
-/* ---- Vectors ------------------------------------------------------------------------- */
-
-static lipsc_buffer at(const lipsc_space *self, lipsc_buffer b, size_t elements) {
-    return there(self->device, self->dtype, b, 1, elements);
-}
-
-/* The lock is held. */
-static int remember(guard *g, buffer b) {
-    if (g->count == g->room) {
-        const size_t room = g->room ? 2 * g->room : 64;
-        buffer *more = realloc(g->buffers, room * sizeof *more);
-        if (!more) return 0;
-        g->buffers = more;
-        g->room = room;
-    }
-    const size_t place = begun(g, b.shown);
-    memmove(g->buffers + place + 1, g->buffers + place,
-            (g->count - place) * sizeof *g->buffers);
-    g->buffers[place] = b;
-    g->count++;
-    return 1;
-}
-
-static void *alloc(const lipsc_space *self, size_t elements) {
-    guard *g = guard_of(self->device);
-    buffer b;
-    if (!lipsc_mul_size(elements ? elements : 1, self->item, &b.bytes)) return NULL;
-    b.real = lipsc_alloc(b.bytes, 1);
-    b.shown =
-        mmap(NULL, b.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    int ok = b.real && b.shown != MAP_FAILED;
-    if (ok) {
-        memset(b.real, 0xff, b.bytes); /* NaN in both precisions */
-        pthread_mutex_lock(&g->lock);
-        ok = remember(g, b);
-        pthread_mutex_unlock(&g->lock);
-    }
-    if (ok) return b.shown;
-    if (b.shown != MAP_FAILED) munmap(b.shown, b.bytes);
-    lipsc_release(b.real);
-    return NULL;
-}
-
-static void release(const lipsc_space *self, lipsc_buffer which) {
-    guard *g = guard_of(self->device);
-    const char *p = which.at;
-    pthread_mutex_lock(&g->lock);
-    const size_t found = begun(g, p);
-    buffer b = {0};
-    if (found && g->buffers[found - 1].shown == p) {
-        b = g->buffers[found - 1];
-        memmove(g->buffers + found - 1, g->buffers + found,
-                (g->count - found) * sizeof *g->buffers);
-        g->count--;
-    }
-    pthread_mutex_unlock(&g->lock);
-    if (!b.shown) {
-        fprintf(stderr, "lipscope: guard: %p is no buffer of this device\n", which.at);
-        abort();
-    }
-    munmap(b.shown, b.bytes);
-    lipsc_release(b.real);
-}
-
-static lipsc_status upload(const lipsc_space *self, size_t elements, const double *host,
-                           lipsc_buffer dst) {
-    return lipsc_space_upload(cpu_space(self), elements, host, at(self, dst, elements));
-}
-
-static lipsc_status download(const lipsc_space *self, size_t elements, lipsc_buffer src,
-                             double *host) {
-    return lipsc_space_download(cpu_space(self), elements, at(self, src, elements), host);
-}
-
-static lipsc_status copy(const lipsc_space *self, size_t elements, lipsc_buffer src,
-                         lipsc_buffer dst) {
-    return lipsc_space_copy(cpu_space(self), elements, at(self, src, elements),
-                            at(self, dst, elements));
-}
-
-static lipsc_status scale(const lipsc_space *self, size_t elements, double s,
-                          lipsc_buffer x) {
-    return lipsc_space_scale(cpu_space(self), elements, s, at(self, x, elements));
-}
-
-static lipsc_status random_numbers(const lipsc_space *self, uint64_t seed, uint64_t first,
-                                   size_t elements, lipsc_buffer dst) {
-    return lipsc_space_random(cpu_space(self), seed, first, elements,
-                              at(self, dst, elements));
-}
-
-static lipsc_status gram(const lipsc_space *self, size_t len, size_t ka, lipsc_buffer a,
-                         size_t kb, lipsc_buffer b, double *c) {
-    return lipsc_space_gram(cpu_space(self), len, ka, at(self, a, ka * len), kb,
-                            at(self, b, kb * len), c);
-}
-
-static lipsc_status combine(const lipsc_space *self, size_t len, size_t ka, lipsc_buffer a,
-                            size_t kb, const double *c, double beta, lipsc_buffer b) {
-    return lipsc_space_combine(cpu_space(self), len, ka, at(self, a, ka * len), kb, c, beta,
-                               at(self, b, kb * len));
-}
-
-static const lipsc_space_ops space_ops = {.alloc = alloc,
-                                          .release = release,
-                                          .upload = upload,
-                                          .download = download,
-                                          .copy = copy,
-                                          .scale = scale,
-                                          .random = random_numbers,
-                                          .gram = gram,
-                                          .combine = combine};
 
 /* ---- Attention ----------------------------------------------------------------------- */
 
@@ -281,7 +96,7 @@ static lipsc_status batch_new(const lipsc_device *device, const void *made, size
 /* What the CPU takes for k vectors of the input, or of what comes out. */
 static lipsc_buffer vectors(const lipsc_device *device, const input *in, int image,
                             lipsc_buffer b, size_t k) {
-    return there(device, in->type, b, k, image ? in->out : in->in);
+    return lipsc_guard_there(device, in->type, b, k, image ? in->out : in->in);
 }
 
 static lipsc_status product(const lipsc_device *device, void *made, int trans, size_t k,
@@ -322,7 +137,7 @@ static lipsc_gradient_product gradient_there(const lipsc_device *device,
         .u = vectors(device, in, 1, p->u, p->k),
         .v = vectors(device, in, 0, p->v, p->k),
         .grad = vectors(device, in, 0, p->grad, p->k),
-        .grad_score = there(device, in->type, p->grad_score, p->k, in->n)};
+        .grad_score = lipsc_guard_there(device, in->type, p->grad_score, p->k, in->n)};
 }
 
 static lipsc_status gradient(const lipsc_device *device, void *made, size_t k,
@@ -352,7 +167,7 @@ static lipsc_status projections(const lipsc_device *device, const void *made, si
 
 static lipsc_status output(const lipsc_device *device, void *made, lipsc_buffer y) {
     const input *in = made;
-    const lipsc_buffer to = y.home ? there(device, y.type, y, 1, in->out) : y;
+    const lipsc_buffer to = y.home ? lipsc_guard_there(device, y.type, y, 1, in->out) : y;
     return lipsc_cpu_ops.output(device->cpu, in->cpu, to);
 }
 
@@ -407,108 +222,7 @@ static const lipsc_part_ops guard_parts = {.make = part_make,
                                            .bytes = part_bytes,
                                            .projections = part_projections};
 
-/* ---- Around it ----------------------------------------------------------------------- */
-
-typedef struct {
-    size_t in, out;
-    lipsc_dtype type;
-    void *cpu;
-} linear;
-
-static lipsc_status linear_new(const lipsc_device *device, size_t in, size_t out,
-                               const double *w, int transposed, const double *bias,
-                               lipsc_dtype dtype, void **made, lipsc_error *err) {
-    linear *l = lipsc_alloc_zero(1, sizeof *l);
-    if (!l) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a dense layer");
-    *l = (linear){.in = in, .out = out, .type = dtype};
-    const lipsc_status status = lipsc_cpu_ops.linear_new(
-        device->cpu, in, out, w, transposed, bias, dtype, &l->cpu, err);
-    if (status)
-        lipsc_release(l);
-    else
-        *made = l;
-    return status;
-}
-
-static void linear_free(const lipsc_device *device, void *made) {
-    linear *l = made;
-    if (!l) return;
-    lipsc_cpu_ops.linear_free(device->cpu, l->cpu);
-    lipsc_release(l);
-}
-
-static lipsc_status linear_apply(const lipsc_device *device, const void *made, size_t rows,
-                                 lipsc_buffer x, int bias, int add, lipsc_buffer y) {
-    const linear *l = made;
-    return lipsc_cpu_ops.linear_apply(device->cpu, l->cpu, rows,
-                                      there(device, l->type, x, rows, l->in), bias, add,
-                                      there(device, l->type, y, rows, l->out));
-}
-
-/* One precision. */
-#define ROWWISE(name, type)                                                               \
-    static lipsc_status norm_##name(const lipsc_device *dev, size_t n, size_t d,          \
-                                    int centre, double eps, lipsc_buffer gain,            \
-                                    lipsc_buffer bias, lipsc_buffer x, lipsc_buffer y,    \
-                                    lipsc_buffer z, lipsc_buffer over) {                  \
-        return lipsc_cpu_ops.rowwise(type)->norm(                                         \
-            dev->cpu, n, d, centre, eps, there(dev, type, gain, 1, d),                    \
-            there(dev, type, bias, 1, d), there(dev, type, x, n, d),                      \
-            there(dev, type, y, n, d), there(dev, type, z, n, d),                         \
-            there(dev, type, over, 1, n));                                                \
-    }                                                                                     \
-    static lipsc_status norm_derivative_##name(                                           \
-        const lipsc_device *dev, size_t rows, size_t n, size_t d, int centre,             \
-        lipsc_buffer gain, lipsc_buffer z, lipsc_buffer over, int trans, lipsc_buffer x,  \
-        lipsc_buffer y) {                                                                 \
-        return lipsc_cpu_ops.rowwise(type)->norm_derivative(                              \
-            dev->cpu, rows, n, d, centre, there(dev, type, gain, 1, d),                   \
-            there(dev, type, z, n, d), there(dev, type, over, 1, n), trans,               \
-            there(dev, type, x, rows, d), there(dev, type, y, rows, d));                  \
-    }                                                                                     \
-    static lipsc_status activation_##name(const lipsc_device *dev, lipsc_activation kind, \
-                                          size_t count, lipsc_buffer x, lipsc_buffer y,   \
-                                          lipsc_buffer slope) {                           \
-        return lipsc_cpu_ops.rowwise(type)->activation(                                   \
-            dev->cpu, kind, count, there(dev, type, x, 1, count),                         \
-            there(dev, type, y, 1, count), there(dev, type, slope, 1, count));            \
-    }                                                                                     \
-    static lipsc_status multiply_##name(const lipsc_device *dev, size_t count,            \
-                                        size_t period, lipsc_buffer factor,               \
-                                        lipsc_buffer x, int add, lipsc_buffer y) {        \
-        return lipsc_cpu_ops.rowwise(type)->multiply(                                     \
-            dev->cpu, count, period, there(dev, type, factor, 1, period),                 \
-            there(dev, type, x, 1, count), add, there(dev, type, y, 1, count));           \
-    }                                                                                     \
-    static lipsc_status add_##name(const lipsc_device *dev, size_t count, lipsc_buffer x, \
-                                   lipsc_buffer y) {                                      \
-        return lipsc_cpu_ops.rowwise(type)->add(dev->cpu, count,                          \
-                                                there(dev, type, x, 1, count),            \
-                                                there(dev, type, y, 1, count));           \
-    }                                                                                     \
-    static const lipsc_rowwise rowwise_##name = {norm_##name, norm_derivative_##name,     \
-                                                 activation_##name, multiply_##name,      \
-                                                 add_##name};
-
-ROWWISE(f32, LIPSC_F32)
-ROWWISE(f64, LIPSC_F64)
-
-static const lipsc_rowwise *rowwise(lipsc_dtype dtype) {
-    return dtype == LIPSC_F32 ? &rowwise_f32 : &rowwise_f64;
-}
-
 /* ---- Life ---------------------------------------------------------------------------- */
-
-static void close_guard(lipsc_device *device) {
-    guard *g = guard_of(device);
-    for (size_t i = 0; i < g->count; i++) {
-        munmap(g->buffers[i].shown, g->buffers[i].bytes);
-        lipsc_release(g->buffers[i].real);
-    }
-    free(g->buffers);
-    pthread_mutex_destroy(&g->lock);
-    lipsc_release(g);
-}
 
 static const lipsc_device_ops guard_ops = {.name = "guard",
                                            .concurrent = 1,
@@ -522,27 +236,25 @@ static const lipsc_device_ops guard_ops = {.name = "guard",
                                            .product = product,
                                            .bytes = bytes,
                                            .part = &guard_parts,
-                                           .close = close_guard,
+                                           .close = lipsc_guard_memory_free,
                                            .batch_new = batch_new,
                                            .products = products,
                                            .gradient = gradient,
                                            .gradients = gradients,
                                            .projections = projections,
                                            .output = output,
-                                           .linear_new = linear_new,
-                                           .linear_free = linear_free,
-                                           .linear_apply = linear_apply,
-                                           .rowwise = rowwise};
+                                           .linear_new = lipsc_guard_linear_new,
+                                           .linear_free = lipsc_guard_linear_free,
+                                           .linear_apply = lipsc_guard_linear_apply,
+                                           .rowwise = lipsc_guard_rowwise};
 
 lipsc_status lipsc_guard_open(int index, int threads, lipsc_device *device,
                               lipsc_error *err) {
     if (index)
         return lipsc_fail(err, LIPSC_E_BACKEND, "there is one guard, not guard:%d", index);
-    guard *g = lipsc_alloc_zero(1, sizeof *g);
-    if (!g || pthread_mutex_init(&g->lock, NULL)) {
-        lipsc_release(g);
+    void *memory;
+    if (lipsc_guard_memory_new(&memory))
         return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a device");
-    }
-    lipsc_device_fill(device, &guard_ops, &space_ops, g, threads);
+    lipsc_device_fill(device, &guard_ops, &lipsc_guard_space_ops, memory, threads);
     return LIPSC_OK;
 }
