@@ -84,7 +84,7 @@ lipsc_status lipsc_svd_power(lipsc_svd_run *run);
 lipsc_status lipsc_svd_dense(lipsc_svd_run *run);
 
 /* Whether memory is so short that Lanczos keeps V and the last vector of U alone: for one
- * value, whose U need not be orthogonal (lanczos.c). */
+ * value, whose U need not be orthogonal (lanczos_space.c). */
 int lipsc_lanczos_lean(const lipsc_svd_run *run);
 
 /* Lanczos in steps: begin, and next after each wish that was granted, with what
