@@ -4,7 +4,8 @@
     peers_timing.py PEER THREADS WINDOWS n...     PEER: torch or jax; rows of JSON on standard output
 
 WINDOWS windows of n tokens share the layer and go through one call (vmap).  Each pair begins with the result of the one
-before, so that nothing can be left out.  A time is the best of several samples of at least a tenth of a second."""
+before, so that nothing can be left out.  A time is the best of several samples of at least a tenth of a second; no new
+one is begun after twenty seconds."""
 import json
 import math
 import sys
@@ -17,8 +18,8 @@ SIZE = WIDTH // HEADS
 def best(pair, state, samples=5):
     """Seconds per call of `pair`, which takes and returns the state."""
     state = pair(state)
-    count, found = 1, math.inf
-    while samples:
+    count, found, end = 1, math.inf, time.perf_counter() + 20
+    while samples and (found == math.inf or time.perf_counter() < end):
         begin = time.perf_counter()
         for _ in range(count):
             state = pair(state)
@@ -119,7 +120,7 @@ def jax_pairs(threads, windows, n, causal):
         return (jax.nn.softmax(scores, -1) @ w).transpose(1, 0, 2).reshape(n, WIDTH) @ outputs
 
     every = jax.vmap(layer) if windows > 1 else lambda t: layer(t[0])[None]
-    pairs = 4  # per call: the linearisation at x is made once and shared
+    pairs = 4 if windows * n <= 1024 else 1  # per call: the linearisation at x is made once and shared
 
     @jax.jit
     def several(x, t):
@@ -134,7 +135,7 @@ def jax_pairs(threads, windows, n, causal):
 
     one = jax.jit(lambda x, t: several(x, t)[0])
     four = jax.jit(lambda x, t: several(x, t)[1])
-    # the forward pass is in both, so that their difference is twelve pairs
+    # the forward pass is in both, so that their difference is three times as many pairs
     long = best(lambda t: four(x, t).block_until_ready(), v)
     short = best(lambda t: one(x, t).block_until_ready(), v)
     yield "jax linearize", max(long - short, 0) / (3 * pairs), None
