@@ -23,7 +23,8 @@
 #   make fuzz-bounds  every bound against the exact value, 10000 layers; enclosures
 #                   against 150 digits, a million (hours)
 #   make test-guard what computes once more on a CPU whose memory the host cannot touch
-#   make test-long  commands of the documents that take minutes, as typed
+#   make test-long  commands of the documents that take minutes, as typed; layer files of
+#                   every family with every mask and map
 #   make test-ranks  two ranks under mpirun, killed at 50 moments
 #   make test-aarch64  cross-compiled, under qemu-user;  make test-travel: without Vega, on
 #                   the reference BLAS, against musl's headers
@@ -70,6 +71,8 @@ configure:
 demo: all
 	@$(BUILD)/lipscope demo
 
+# One in four of the random layers (FEWER=1: all, as .ci/run has with clang).
+test: export LIPSCOPE_FEWER = $(or $(FEWER),4)
 test: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) -LE 'real|long'

@@ -1,6 +1,6 @@
 /* chosen.h - which random cases a test takes: all, or one in LIPSCOPE_FEWER of them where
- * the machine is an emulated one (tools/aarch64.sh) or everything is watched (asan-short).
- */
+ * time matters (make test), the machine is an emulated one (tools/aarch64.sh) or everything
+ * is watched (asan-short). */
 #ifndef LIPSC_TEST_CHOSEN_H
 #define LIPSC_TEST_CHOSEN_H
 

@@ -486,8 +486,10 @@ static void moments_within_their_error(void **state) {
  * these have a joint bound well below the one by columns, head by head. */
 static void sinks(void **state) {
     (void)state;
-    int sharper = 0;
+    int sharper = 0, layers = 0;
     for (uint64_t seed = 1; seed <= 30; seed++) {
+        if (!chosen(seed)) continue;
+        layers++;
         const layer_sizes sizes = {.n = 40, .d = 8, .heads = 4};
         const unsigned masks[] = {0, FEATURE_CAUSAL, FEATURE_WEIGHTS, FEATURE_GROUPED,
                                   FEATURE_NO_OUTPUT};
@@ -510,8 +512,9 @@ static void sinks(void **state) {
         check_layer(l, &t.input, "a sink");
         test_layer_free(&t);
     }
-    print_message("sinks: joint sharper than columns by a fifth in %d of 30\n", sharper);
-    assert_true(sharper >= 15);
+    print_message("sinks: joint sharper than columns by a fifth in %d of %d\n", sharper,
+                  layers);
+    assert_true(2 * sharper >= layers);
 }
 
 /* Rows so saturated that traces are subnormal: 3 in 300 of such layers had no bound. */
