@@ -22,6 +22,7 @@ for cloud in mu nu; do
 done
 run 0 push mu.csv --layer layer.safetensors -o mu.safetensors
 cp layer.safetensors attack.safetensors
+"$make" G1 narrow.safetensors || exit 1 # where a search takes no minute
 run 0 measure gpt2 --text alice.txt --layer 3 --length 8 --windows 1 --map block \
     --save-direction block.safetensors
 # a user's own file is bare: the keys that describe the layer, spelled so that none is known
@@ -50,13 +51,12 @@ while read -r line; do
     "lipscope reproduce"*"--only "*) more=--quick ;;
     "lipscope reproduce"*) [ -n "${LONG-}" ] || continue ;;
     "lipscope attack"*) more="--restarts 1 --iterations 2" ;;
-    "lipscope split --search"*) more="--search 1 --atoms 2" ;;
+    "lipscope split --search"*) more="--search 1 --atoms 2 --layer narrow.safetensors" ;;
     "lipscope bench"*--lengths*) more="--lengths 8 --repeats 1" ;;
     "lipscope measure"*"--lengths 16:512:x2"*) more="--lengths 16:64:x2" ;;
     "lipscope measure"*--length* | "lipscope measure builtin:"*) long= ;;
     "lipscope measure"*) more="--lengths 8:32:x2 --windows 6" ;; # as typed once, on what is built in
-    "lipscope perturb"*"--layers 3"*) more="--length 16" ;;
-    "lipscope perturb"*"--text "*) more="--length 16 --layers 0,3" ;;
+    "lipscope perturb"*"--text "*) more="--length 8 --layers 3" ;;
     *) long= ;;
     esac
     if [ -n "${LONG-}" ]; then
