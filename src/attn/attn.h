@@ -32,9 +32,15 @@ struct lipsc_attn {
     double *own_tokens; /* rows.own_X; NULL: none, or another handle's        */
     lipsc_dtype dtype;
     const lipsc_device *device;
-    void *state;      /* of the device, in dtype; NULL: not made yet */
-    lipsc_attn *twin; /* NULL, or itself in f64: lipsc_attns_keep */
+    void *state;            /* of the device, in dtype; NULL: not made yet */
+    lipsc_attn *twin;       /* NULL, or itself in f64: lipsc_attns_keep */
+    int (*stop)(void *ctx); /* whom long bounds of it ask, from one thread; or NULL */
+    void *stop_ctx;
 };
+
+static inline lipsc_status lipsc_attn_stopped(const lipsc_attn *attn) {
+    return attn->stop && attn->stop(attn->stop_ctx) ? LIPSC_E_STOPPED : LIPSC_OK;
+}
 
 /* Inputs of so many times the tokens from which on a device has LIPSC_F16 are long. */
 #define LIPSC_LONG 16

@@ -182,12 +182,15 @@ static int apply_tangent(void *ctx, int trans, size_t k, const double *x, double
     return 0;
 }
 
-static lipsc_status solve(lipsc_attn *attn, const double *X, int sphere, double *sigma) {
+static lipsc_status solve(lipsc_attn *attn, const double *X, int sphere,
+                          const lipsc_attn *asked, double *sigma) {
     enum { DENSE_ORDER = 160 };
     lipsc_svd_settings set;
     lipsc_svd_info info;
     lipsc_svd_defaults(&set);
     set.max_products = 4000;
+    set.stop = asked ? asked->stop : NULL;
+    set.ctx = asked ? asked->stop_ctx : NULL;
     set.tol = 1e-7; /* the value's error is about the square of that */
     const lipsc_op op = lipsc_attn_op(attn);
     if (op.m <= DENSE_ORDER && op.n <= DENSE_ORDER) set.method = LIPSC_DENSE;
@@ -246,6 +249,12 @@ static lipsc_status check_worst(const lipsc_layer *layer, const lipsc_worst *wor
 lipsc_status lipsc_worst_reach(const lipsc_layer *layer, const lipsc_worst *worst,
                                const lipsc_device *device, double *sigma,
                                lipsc_error *err) {
+    return lipsc_worst_reach_until(layer, worst, device, NULL, sigma, err);
+}
+
+lipsc_status lipsc_worst_reach_until(const lipsc_layer *layer, const lipsc_worst *worst,
+                                     const lipsc_device *device, const lipsc_attn *asked,
+                                     double *sigma, lipsc_error *err) {
     enum { WRITTEN_OUT = 20000 };
     const int causal = worst->n > 0 && layer->mask == LIPSC_MASK_CAUSAL;
     lipsc_status refused = check_layer(layer, err);
@@ -277,7 +286,7 @@ lipsc_status lipsc_worst_reach(const lipsc_layer *layer, const lipsc_worst *wors
     lipsc_attn *attn = NULL;
     lipsc_status status = lipsc_attn_new(&masked, &input, LIPSC_F64, device, &attn, err);
     if (!status) {
-        status = solve(attn, X, worst->sphere, sigma);
+        status = solve(attn, X, worst->sphere, asked, sigma);
         if (status) lipsc_fail(err, status, "%s", lipsc_strerror(status));
     }
     lipsc_attn_free(attn);

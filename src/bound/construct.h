@@ -3,6 +3,7 @@
 #ifndef LIPSC_BOUND_CONSTRUCT_H
 #define LIPSC_BOUND_CONSTRUCT_H
 
+#include "attn/attn.h"
 #include "bound/facts.h"
 
 /* Delta* = max over |x| <= R (sphere nonzero: |x| = R) of R |w| - w.x, w = A x + c: the
@@ -41,6 +42,11 @@ lipsc_status lipsc_construct_diracs(const lipsc_head_facts *f, double R, lipsc_w
  * by `growth`; promised is the limit of many fibres. */
 lipsc_status lipsc_construct_scales(const lipsc_head_facts *f, double R, size_t fibres,
                                     double growth, lipsc_worst *out, lipsc_error *err);
+
+/* lipsc_worst_reach that ends when `asked` is told to stop; NULL: nobody is. */
+lipsc_status lipsc_worst_reach_until(const lipsc_layer *layer, const lipsc_worst *worst,
+                                     const lipsc_device *device, const lipsc_attn *asked,
+                                     double *sigma, lipsc_error *err);
 
 /* max over z > 0 of phi(z) = sqrt(z)/(1+z) (1 + z Delta/(1+z)); *z the place. */
 double lipsc_best_phi(double delta, double *z);

@@ -340,6 +340,7 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head_at *head) {
     const size_t n = attn->rows.n, d = layer->d, k = layer->key_dim, dv = layer->value_dim;
     const size_t half = layer->rotary_dim / 2;
     memset(head, 0, sizeof *head);
+    head->attn = attn;
     head->rows = &attn->rows;
     head->equal = lipsc_equal_weights(&attn->input);
     head->n = n;

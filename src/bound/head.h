@@ -42,6 +42,7 @@ typedef struct {
 lipsc_status lipsc_factor_make(size_t rows, size_t cols, double *a, lipsc_factor *factor);
 
 typedef struct {
+    const lipsc_attn *attn; /* which may be told to stop */
     const lipsc_rows *rows;
     int equal; /* the weights of the tokens, given or not */
     size_t n, d, k, dv;

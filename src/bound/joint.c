@@ -316,7 +316,9 @@ lipsc_status lipsc_joint_bound_by(const lipsc_attn *attn, double *value, size_t 
     *worst_head = 0;
     if (l->rotary_dim || l->q_gain || l->k_gain || l->sinks || l->soft_cap > 0.0)
         return LIPSC_OK;
+    int stopped = 0;
     lipsc_joint j = {.attn = attn,
+                     .stopped = &stopped,
                      .rows = &attn->rows,
                      .n = attn->rows.n,
                      .d = l->d,

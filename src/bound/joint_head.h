@@ -32,6 +32,7 @@ typedef struct {
     const lipsc_rows *rows;
     size_t n, d, k, dv, heads, width;
     int threads;
+    int *stopped;                /* one thread asks, all look here */
     double value_unit, out_unit; /* powers of two: V and O here are the layer's times these,
                                   * so that squares stay within a double's range          */
     double rounding;             /* relative error of sums over tokens and dimensions */

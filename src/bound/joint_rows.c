@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "bound/psd.h"
@@ -235,6 +236,18 @@ static lipsc_status tile_terms(const lipsc_joint *j, size_t i0, size_t rows, roo
     return status;
 }
 
+/* Whether the bound shall end. */
+static lipsc_status stopped(const lipsc_joint *j) {
+    int yes;
+    if (!omp_get_thread_num() && lipsc_attn_stopped(j->attn)) {
+#pragma omp atomic write
+        *j->stopped = 1;
+    }
+#pragma omp atomic read
+    yes = *j->stopped;
+    return yes ? LIPSC_E_STOPPED : LIPSC_OK;
+}
+
 lipsc_status lipsc_joint_rows(const lipsc_joint *j, lipsc_joint_head *head) {
     const size_t dv = j->dv, k = j->k;
     room r = {0};
@@ -242,6 +255,8 @@ lipsc_status lipsc_joint_rows(const lipsc_joint *j, lipsc_joint_head *head) {
     if (!status) status = moments_new(j, &r);
     for (size_t i0 = 0; !status && i0 < j->n; i0 += TILE) {
         const size_t rows = min_size(TILE, j->n - i0);
+        status = stopped(j);
+        if (status) break;
         attend(j, head, i0, rows, &r);
         weigh(j, rows, &r);
         const double *y = head->y + r.first * dv, *kappa = head->kappa + r.first * k;

@@ -68,7 +68,8 @@ typedef lipsc_status keep_row(const lipsc_head_at *head, size_t first, size_t i,
 static lipsc_status each_row(const lipsc_head_at *head, size_t first, size_t count,
                              keep_row *keep, token_sums *sums, double *query,
                              double *cover) {
-    lipsc_status status = LIPSC_OK;
+    lipsc_status status = lipsc_attn_stopped(head->attn);
+    if (status) return status;
 #pragma omp parallel num_threads(head->threads)
     {
         lipsc_head_row row;
@@ -330,13 +331,20 @@ lipsc_status lipsc_upper_at(lipsc_attn *attn, int all, lipsc_upper *out, lipsc_a
     lipsc_attn *refined;
     if (!status) *out = plain;
     if (!status && plain.rounding <= LIPSC_BLURRED * plain.value) return LIPSC_OK;
-    if (status == LIPSC_E_NOMEM || lipsc_attn_refined(attn, &refined)) return status;
-    const int better = !upper_of(refined, all, &fine, NULL) && fine.value < plain.value;
+    if (status == LIPSC_E_NOMEM || status == LIPSC_E_STOPPED ||
+        lipsc_attn_refined(attn, &refined))
+        return status;
+    refined->stop = attn->stop;
+    refined->stop_ctx = attn->stop_ctx;
+    const lipsc_status again = upper_of(refined, all, &fine, NULL);
+    const int better = !again && fine.value < plain.value;
     if (better) *out = fine;
     if (better && used)
         *used = refined;
     else
         lipsc_attn_free(refined);
+    if (again == LIPSC_E_STOPPED)
+        return lipsc_fail(err, again, "upper bound: %s", lipsc_strerror(again));
     return better ? LIPSC_OK : status;
 }
 

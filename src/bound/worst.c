@@ -32,8 +32,8 @@ static int is_causal(const lipsc_zoo_case *z) {
 static lipsc_status raise(const lipsc_zoo_case *z, lipsc_worst *worst, double *log_value,
                           lipsc_error *err) {
     double sigma;
-    const lipsc_status status = lipsc_worst_reach(
-        z->layer, worst, lipsc_cpu_of(lipsc_attn_threads(z->attn)), &sigma, err);
+    const lipsc_status status = lipsc_worst_reach_until(
+        z->layer, worst, lipsc_cpu_of(lipsc_attn_threads(z->attn)), z->given, &sigma, err);
     lipsc_worst_free(worst);
     if (!status) *log_value = lipsc_max(*log_value, log(sigma));
     return status;

@@ -202,8 +202,9 @@ lipsc_status lipsc_zoo_case_until(lipsc_attn *attn, double radius, double p,
                                   void *ctx, lipsc_zoo_case *z, lipsc_error *err) {
     const lipsc_layer *layer = &attn->layer;
     memset(z, 0, sizeof *z);
-    z->stop = stop;
-    z->ctx = ctx;
+    z->stop = attn->stop = stop;
+    z->ctx = attn->stop_ctx = ctx;
+    z->given = attn;
     z->attn = attn;
     z->layer = layer;
     z->n = attn->input.n;
@@ -228,8 +229,9 @@ lipsc_status lipsc_zoo_case_until(lipsc_attn *attn, double radius, double p,
     if (!status) {
         z->data_status = lipsc_upper_at(attn, 1, &z->data, &z->refined, &z->data_reason);
         if (z->refined) z->attn = z->refined;
-        status = z->data_status == LIPSC_E_NOMEM ? LIPSC_E_NOMEM
-                                                 : lipsc_local_make(z->attn, z->local);
+        const int ended =
+            z->data_status == LIPSC_E_NOMEM || z->data_status == LIPSC_E_STOPPED;
+        status = ended ? z->data_status : lipsc_local_make(z->attn, z->local);
     }
     if (status)
         return lipsc_fail(err, status, "bounds: %s",
@@ -262,6 +264,8 @@ void lipsc_zoo_case_free(lipsc_zoo_case *z) {
     lipsc_release(z->head);
     lipsc_release(z->local);
     lipsc_attn_free(z->refined);
+    if (z->given) z->given->stop = NULL;
+    z->given = NULL;
     z->refined = NULL;
     z->head = NULL;
     z->local = NULL;
@@ -324,7 +328,7 @@ lipsc_status lipsc_zoo_evaluate(const lipsc_zoo_case *z, const lipsc_zoo_rule *r
         if (memory) return LIPSC_E_NOMEM;
     }
     if (!why && rule->log_layer) status = rule->log_layer(z, &log_value, &err);
-    if (status == LIPSC_E_NOMEM) return status;
+    if (status == LIPSC_E_NOMEM || status == LIPSC_E_STOPPED) return status;
     if (!why && status) why = *err.text ? err.text : lipsc_strerror(status);
     if (!why && rule->kind == LIPSC_KIND_UPPER && rule->log_head) log_value += margin(z);
     if (!why && (isnan(log_value) || log_value == INFINITY))

@@ -60,6 +60,7 @@ typedef struct {
 /* A layer at an input, and the ball. */
 typedef struct {
     lipsc_attn *attn;         /* as given, or `refined` where that knows more */
+    lipsc_attn *given;        /* which asks whether to stop while the case is there */
     lipsc_attn *refined;      /* owned, or NULL */
     const lipsc_layer *layer; /* that of attn */
     size_t n;

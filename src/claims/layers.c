@@ -119,7 +119,7 @@ int claims_window_open(claims_work *r, const char *spec, const lipsc_mask *mask,
         of.device = out->device;
         status = lipsc_place_open(&of, &out->place, &err);
     }
-    if (!status) status = place_point_make(out->place, 0, &out->point, &err);
+    if (!status) status = place_point_make(out->place, 0, NULL, &out->point, &err);
     if (status) claims_fail(r, status, &err);
     return !status;
 }

@@ -85,9 +85,11 @@ static lipsc_status open_model(lipsc_place *p, lipsc_error *err) {
 /* All ranks have read the same, or none goes on. */
 static lipsc_status meet(const lipsc_place *p, lipsc_status status, lipsc_error *err) {
     char said[256] = "";
-    if (!status && p->info)
-        snprintf(said, sizeof said, "%s %s %s", p->info->hash, p->source.hash,
-                 p->source.ids_hash);
+    const char *device = lipsc_device_name(p->set.device);
+    if (!status)
+        snprintf(said, sizeof said, "model: %s\ntext: %s\nids: %s\ndevice: %.*s",
+                 p->info ? p->info->hash : "", p->source.hash, p->source.ids_hash,
+                 (int)strcspn(device, ":"), device);
     return lipsc_ranks_meet(p->set.ranks, status, said, err);
 }
 
@@ -181,7 +183,8 @@ static void measure_norm(const place_norm *norm, size_t n, size_t d, const doubl
 }
 
 /* sigma of norm and attention together. */
-static lipsc_status solve_norm(const lipsc_place *p, double *sigma, lipsc_error *err) {
+static lipsc_status solve_norm(const lipsc_place *p, const lipsc_bounds_settings *set,
+                               double *sigma, lipsc_error *err) {
     const lipsc_map_options how = {.map = LIPSC_MAP_NORM_ATTENTION,
                                    .layer = p->set.layer,
                                    .head = -1,
@@ -189,20 +192,22 @@ static lipsc_status solve_norm(const lipsc_place *p, double *sigma, lipsc_error 
                                    .dtype = LIPSC_F64,
                                    .device = p->set.device};
     lipsc_map *map = NULL;
-    lipsc_svd_settings set;
+    lipsc_svd_settings solve;
     lipsc_svd_info info;
-    lipsc_svd_defaults(&set);
+    lipsc_svd_defaults(&solve);
+    solve.stop = set ? set->stop : NULL;
+    solve.ctx = set ? set->ctx : NULL;
     lipsc_status status = lipsc_map_new(p->model, p->acts, &how, &map, err);
     if (status) return status;
-    status = lipsc_map_sigma(map, &set, sigma, NULL, NULL, &info);
+    status = lipsc_map_sigma(map, &solve, sigma, NULL, NULL, &info);
     lipsc_map_free(map);
     if (status == LIPSC_E_NOCONV) return LIPSC_OK;
     return status ? lipsc_fail(err, status, "%s", lipsc_strerror(status)) : LIPSC_OK;
 }
 
 /* *has: the map that begins with the norm has bounds of its own. */
-static lipsc_status find_norm(lipsc_place *p, int wanted, lipsc_zoo_norm *out, int *has,
-                              lipsc_error *err) {
+static lipsc_status find_norm(lipsc_place *p, int wanted, const lipsc_bounds_settings *set,
+                              lipsc_zoo_norm *out, int *has, lipsc_error *err) {
     place_norm norm;
     *has = 0;
     lipsc_status status = place_norm_read(p, &norm, err);
@@ -214,7 +219,7 @@ static lipsc_status find_norm(lipsc_place *p, int wanted, lipsc_zoo_norm *out, i
     if (!p->info->pre_norm || p->set.head >= 0 || p->set.map != LIPSC_MAP_ATTENTION)
         return LIPSC_OK;
     *has = 1;
-    return solve_norm(p, &out->sigma, err);
+    return solve_norm(p, set, &out->sigma, err);
 }
 
 /* The input of the file, or the window. */
@@ -240,7 +245,8 @@ static lipsc_status blame(const lipsc_place *p, lipsc_status status, const lipsc
                       p->set.from, why->text);
 }
 
-lipsc_status place_point_make(lipsc_place *p, int wants_norm, place_point *out,
+lipsc_status place_point_make(lipsc_place *p, int wants_norm,
+                              const lipsc_bounds_settings *set, place_point *out,
                               lipsc_error *err) {
     lipsc_input input;
     lipsc_error why;
@@ -254,7 +260,7 @@ lipsc_status place_point_make(lipsc_place *p, int wants_norm, place_point *out,
                             p->set.device, &out->attn, &why);
     if (status) return blame(p, status, &why, err);
     return p->has_file ? LIPSC_OK
-                       : find_norm(p, wants_norm, &out->norm, &out->has_norm, err);
+                       : find_norm(p, wants_norm, set, &out->norm, &out->has_norm, err);
 }
 
 void place_point_free(place_point *point) {
@@ -268,7 +274,7 @@ lipsc_status lipsc_place_bounds(lipsc_place *p, int radius_of_norm,
     lipsc_bounds_settings used = *set;
     place_point point;
     lipsc_error why;
-    lipsc_status status = place_point_make(p, radius_of_norm, &point, err);
+    lipsc_status status = place_point_make(p, radius_of_norm, set, &point, err);
     if (radius_of_norm) used.radius = point.norm.radius;
     if (!status) {
         status = lipsc_zoo_bounds(point.attn, point.has_norm ? &point.norm : NULL, &used,

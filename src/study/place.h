@@ -44,8 +44,9 @@ typedef struct {
     int has_norm;        /* the map that begins with the norm has bounds of its own  */
 } place_point;
 
-/* Free it in any case. */
-lipsc_status place_point_make(lipsc_place *place, int wants_norm, place_point *out,
+/* Free it in any case.  set: who may stop it, or NULL. */
+lipsc_status place_point_make(lipsc_place *place, int wants_norm,
+                              const lipsc_bounds_settings *set, place_point *out,
                               lipsc_error *err);
 void place_point_free(place_point *point);
 
