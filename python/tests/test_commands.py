@@ -280,7 +280,7 @@ STANDS = {
     "docs": "test_manual", "demo": "test_notebook",
     "large": "the library's memory", "report_absent": "a build without Vega", "reproduce_real": "weights that are not here",
     **dict.fromkeys(("completion", "formats", "help", "man", "terminal"), PROGRAM),
-    **dict.fromkeys(("ranks", "ranks_hosts", "ranks_killed", "ranks_pieces"), PROGRAM),
+    **dict.fromkeys(("ranks", "ranks_hosts", "ranks_killed", "ranks_pieces", "ranks_stopped"), PROGRAM),
     **dict.fromkeys(("begin", "mpirun", "nano", "shared"), "no tests: what they begin with")}
 
 

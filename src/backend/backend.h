@@ -94,7 +94,8 @@ typedef struct {
 } lipsc_gradient_product;
 
 /* An input whose rows several ranks share, as the device of one of them is told.  The calls
- * wait for each other: every rank makes them, in the same order.  Memory is the host's. */
+ * wait for each other: every rank makes them, in the same order.  Memory is the host's, or
+ * with `direct` also a GPU's. */
 typedef struct {
     size_t n, own, ranks, rank; /* all rows, those that are here; this one's number     */
     const size_t (*block)[4];   /* of each rank: rows block[0] .. block[1]-1, then block[2]
@@ -107,6 +108,7 @@ typedef struct {
     double (*largest)(void *ctx, double own);
     /* what failed on any rank has failed on all */
     lipsc_status (*agree)(void *ctx, lipsc_status own, lipsc_error *err);
+    int direct; /* gather and exchange take addresses of a GPU's memory */
 } lipsc_share;
 
 /* What a device does with the rows of one rank: input_new, product, ... of such an input,
@@ -272,6 +274,10 @@ void lipsc_device_fill(lipsc_device *device, const lipsc_device_ops *ops,
  * worth its start; else it stays the CPU that it is.  Decided once, before anything is made
  * on it; a device that was opened by its name stays what it is. */
 void lipsc_device_choose(lipsc_device *device, double operations);
+/* What another rank has decided, on the GPU of this number; of a device that still chooses.
+ */
+lipsc_status lipsc_device_take(lipsc_device *device, const char *kind, size_t number,
+                               lipsc_error *err);
 
 /* ---- Any device, NULL included ------------------------------------------------------ */
 

@@ -112,15 +112,30 @@ static double worth_seconds(void) {
     return told && end != told && !*end && seconds >= 0.0 ? seconds : 4.0;
 }
 
+/* In place of the CPU that it is. */
+static lipsc_status open_gpu(lipsc_device *device, int index, lipsc_error *err) {
+    const lipsc_status status = lipsc_cuda_open(index, device->threads, device, err);
+    if (status) return status;
+    device->chosen = 1;
+    snprintf(device->name, sizeof device->name, index ? "cuda:%d" : "cuda", index);
+    return LIPSC_OK;
+}
+
 void lipsc_device_choose(lipsc_device *device, double operations) {
     const double of_a_thread = 4e10; /* operations in a second, in the long run */
     if (!device || !device->chooses) return;
     device->chooses = 0;
     if (operations < worth_seconds() * of_a_thread * lipsc_device_threads(device)) return;
-    const int threads = device->threads;
-    if (lipsc_cuda_open(0, threads, device, NULL)) return;
-    device->chosen = 1;
-    snprintf(device->name, sizeof device->name, "cuda");
+    open_gpu(device, 0, NULL);
+}
+
+lipsc_status lipsc_device_take(lipsc_device *device, const char *kind, size_t number,
+                               lipsc_error *err) {
+    if (!device || !device->chooses) return LIPSC_OK;
+    device->chooses = 0;
+    const size_t gpus = lipsc_cuda_count();
+    if (strcmp(kind, "cuda")) return LIPSC_OK;
+    return open_gpu(device, gpus ? (int)(number % gpus) : 0, err);
 }
 
 size_t lipsc_device_count(void) {

@@ -197,7 +197,7 @@ static lipsc_status measure_at(const claims_work *r, const sheet *s, size_t n, i
 }
 
 /* How far it is; how long a length takes is known from those without a proof.  What other
- * ranks have done is not known. */
+ * ranks have done is not known: pieces tell it. */
 static void tell(claims_work *r, sheet *s, size_t n, int proved, double seconds) {
     s->left -= work_of(s, n);
     if (!proved) {

@@ -55,10 +55,13 @@ typedef struct {
     json_t *held;   /* rows of a computation, by key, that rank 0 will store; or NULL    */
     int told;       /* the titles of parts up to this have been told                     */
     int agreed;     /* all ranks know of the status                                      */
+    int lost;       /* of rank 0: not all could be told in time, and they wait still     */
     size_t order;   /* of the line that comes next                                      */
     int spoiled;    /* the line to be spoilt has come                                   */
     const char *part; /* of the table that is computed                                  */
     double counting;  /* since when trials are counted                                  */
+    size_t pieces, settled; /* that ranks share at the moment, and those that are done  */
+    double dealt;           /* since when                                               */
     lipsc_status status;
     lipsc_error err;
 } claims_work;

@@ -30,6 +30,20 @@ int claims_stopped(claims_work *r) {
     return r->status != LIPSC_OK;
 }
 
+/* Of pieces that ranks share: how many are done, and the time that is left by them. */
+static void add_pieces(const claims_work *r, size_t room, char *text) {
+    size_t settled;
+    if (lipsc_ranks_count(r->set->ranks) < 2 || !r->pieces) return;
+#pragma omp atomic read
+    settled = r->settled;
+    const size_t used = strlen(text), left = r->pieces - settled;
+    snprintf(text + used, room - used, "  %zu of %zu pieces", settled, r->pieces);
+    const size_t more = strlen(text);
+    if (settled)
+        snprintf(text + more, room - more, "  about %.0f s left",
+                 (lipsc_seconds() - r->dealt) * (double)left / (double)settled);
+}
+
 void claims_doing(claims_work *r, const char *what, ...) {
     char text[480];
     va_list args;
@@ -37,6 +51,7 @@ void claims_doing(claims_work *r, const char *what, ...) {
     va_start(args, what);
     vsnprintf(text, sizeof text, what, args);
     va_end(args);
+    add_pieces(r, sizeof text, text);
     r->set->doing(r->set->ctx, text);
 }
 
@@ -45,6 +60,8 @@ int claims_going(claims_work *r, size_t t, size_t trials) {
     if (t >= trials || claims_stopped(r)) return 0;
     if (!t)
         r->counting = now;
+    else if (lipsc_ranks_count(r->set->ranks) > 1) /* the time of one piece says little */
+        claims_doing(r, "%s: %zu of %zu trials", r->part, t, trials);
     else
         claims_doing(r, "%s: %zu of %zu trials  %.0f s left", r->part, t, trials,
                      (now - r->counting) * (double)(trials - t) / (double)t);

@@ -1,6 +1,7 @@
 /* run.c - every claim of the table, computed and judged: what is worked on, the run file,
  * and which computations run. */
 #include <omp.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "claims/claims.h"
@@ -233,6 +234,7 @@ static void run_claims(claims_work *r) {
 static lipsc_status meet(const claims_work *r, const json_t *all, lipsc_status status,
                          lipsc_error *err) {
     char *text = lipsc_json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS), hash[65] = "";
+    char said[128];
     lipsc_sha256 sha;
     if (text) {
         lipsc_sha256_begin(&sha);
@@ -240,7 +242,8 @@ static lipsc_status meet(const claims_work *r, const json_t *all, lipsc_status s
         lipsc_sha256_end(&sha, hash);
     }
     lipsc_release(text);
-    return lipsc_ranks_meet(r->set->ranks, status, hash, err);
+    snprintf(said, sizeof said, "choice of models, texts and options: %s", hash);
+    return lipsc_ranks_meet(r->set->ranks, status, said, err);
 }
 
 static lipsc_status open_run(claims_work *r, lipsc_error *err) {
@@ -289,6 +292,7 @@ static lipsc_claims_settings quietly(const lipsc_claims_settings *set) {
 
 /* All ranks end together; one that fails by itself stays awaited. */
 static void end_together(claims_work *r) {
+    if (r->lost) return; /* there are some who do not know of the end */
     if (!r->agreed) claims_together(r);
     if (claims_leads(r) || r->agreed || !r->status) {
         if (r->set->ranks) lipsc_ranks_busy(r->set->ranks, 0);

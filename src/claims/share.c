@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "claims/claims.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -76,6 +77,8 @@ static lipsc_status take(void *ctx, size_t piece, const lipsc_yield *from,
         if (!status) status = lipsc_run_put(p->r->run, key, row, err);
     }
     json_decref(rows);
+#pragma omp atomic
+    p->r->settled++;
     return status;
 }
 
@@ -95,8 +98,12 @@ void claims_deal(claims_work *r, size_t count, const char *known, claims_piece *
                              .ctx = &p};
     lipsc_error err;
     if (!claims_together(r)) return;
+    for (size_t i = 0; i < count; i++) r->pieces += (size_t)is_open(&p, i);
+    r->dealt = lipsc_seconds();
     const lipsc_status status = lipsc_ranks_deal(r->set->ranks, &deal, &err);
+    r->pieces = r->settled = 0;
     if (!status) return;
     r->agreed = 1;
+    r->lost = claims_leads(r) && lipsc_ranks_awaited(r->set->ranks);
     claims_fail(r, status, &err);
 }

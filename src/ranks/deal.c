@@ -1,29 +1,20 @@
-/* deal.c - pieces of a work, handed out by rank 0.
+/* deal.c - pieces of a work, handed out by rank 0 (dealer.h): WORK is the number of a
+ * piece,
  *
- *     ASK   to 0    for a piece
- *     WORK  from 0  its number
  *     DONE  to 0    what came of it
- *     STOP  from 0  nothing is left, or it shall end
- *     BYE   to 0    the last of each rank
  *
- * and when all have said it, rank 0 tells how it ended: nobody begins what comes next while
- * rank 0 still hears of this. */
+ * and when all have said BYE, rank 0 tells how it ended: nobody begins what comes next
+ * while rank 0 still hears of this. */
 #include "ranks/deal.h"
 
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
 #include "core/error.h"
 #include "core/mem.h"
+#include "ranks/dealer.h"
 
-enum { DEAL_ASK = 20, DEAL_WORK, DEAL_DONE, DEAL_STOP, DEAL_BYE };
-
-/* How long others may take to end, in seconds: a launcher that ends a job waits a second
- * before it kills. */
-static const double patience = 0.6;
+enum { DEAL_DONE = LIPSC_DEAL_MORE };
 
 typedef struct {
     uint64_t piece, status;
@@ -37,11 +28,8 @@ typedef struct lipsc_dealing {
     size_t *order, next;
     lipsc_status status;
     lipsc_error err;
-    double asked; /* of a rank that follows: when it was looked for a word last */
     int over;
-    /* of the thread that answers: */
-    size_t byes;
-    char *told; /* (ranks) */
+    lipsc_follower follower; /* of a rank that follows */
 } dealing;
 
 /* ---- The order ------------------------------------------------------------------------
@@ -79,10 +67,10 @@ static void fail_locked(dealing *d, lipsc_status status, const lipsc_error *err)
     d->err = *err;
 }
 
-static void lose(dealing *d) {
+static void fail(void *ctx, lipsc_status status, const char *why) {
+    dealing *d = ctx;
     lipsc_error err;
-    const lipsc_status status =
-        lipsc_fail(&err, LIPSC_E_IO, "another rank is out of reach");
+    lipsc_fail(&err, status, "%s", why);
     pthread_mutex_lock(&d->turn);
     fail_locked(d, status, &err);
     pthread_mutex_unlock(&d->turn);
@@ -102,7 +90,8 @@ static void settle(dealing *d, size_t piece, const lipsc_yield *from, lipsc_stat
 }
 
 /* Whether it is over, by the caller's wish too. */
-static int over(dealing *d) {
+static int over(void *ctx) {
+    dealing *d = ctx;
     lipsc_error err;
     pthread_mutex_lock(&d->turn);
     if (!d->over && d->deal->stop && d->deal->stop(d->deal->ctx))
@@ -115,29 +104,26 @@ static int over(dealing *d) {
 /* ---- Rank 0 ---------------------------------------------------------------------------
  */
 
-static void send(dealing *d, size_t to, int tag, size_t bytes, const void *data) {
-    if (lipsc_ranks_send(d->ranks, to, tag, bytes, data)) lose(d);
-}
-
-static void tell_end(dealing *d, size_t rank) {
-    if (d->told[rank]) return;
-    d->told[rank] = 1;
-    send(d, rank, DEAL_STOP, 0, "");
-}
-
-static void answer(dealing *d, size_t rank) {
+static void *next_work(void *ctx, size_t *bytes) {
     size_t piece;
-    if (next_piece(d, &piece))
-        send(d, rank, DEAL_WORK, sizeof(uint64_t), &(uint64_t){piece});
-    else
-        tell_end(d, rank);
+    uint64_t *word = lipsc_alloc(1, sizeof *word);
+    *bytes = sizeof *word;
+    if (!word) fail(ctx, LIPSC_E_NOMEM, "out of memory for ranks");
+    if (word && next_piece(ctx, &piece)) {
+        *word = piece;
+        return word;
+    }
+    lipsc_release(word);
+    return NULL;
 }
 
-static void take_done(dealing *d, const lipsc_message *word) {
+static void take_done(void *ctx, const lipsc_message *word) {
+    dealing *d = ctx;
     done_head head;
     lipsc_error err;
+    if (word->tag != DEAL_DONE) return;
     if (word->bytes < sizeof head) {
-        lose(d);
+        fail(d, LIPSC_E_FORMAT, "a rank has sent what nobody asked for");
         return;
     }
     memcpy(&head, word->at, sizeof head);
@@ -149,38 +135,8 @@ static void take_done(dealing *d, const lipsc_message *word) {
            &err);
 }
 
-static void *serve(void *ctx) {
+static void work_alone(void *ctx) {
     dealing *d = ctx;
-    const size_t others = lipsc_ranks_count(d->ranks) - 1;
-    unsigned quiet = 0;
-    double ended = 0.0;
-    while (d->byes < others) {
-        lipsc_message word;
-        int there = 0;
-        if (!(ended > 0.0) && over(d)) {
-            ended = lipsc_seconds();
-            for (size_t rank = 1; rank <= others; rank++) tell_end(d, rank);
-        }
-        if (lipsc_ranks_take(d->ranks, &there, &word)) {
-            lose(d);
-            break;
-        }
-        if (there) {
-            if (word.tag == DEAL_ASK) answer(d, word.from);
-            if (word.tag == DEAL_DONE) take_done(d, &word);
-            if (word.tag == DEAL_BYE) d->byes++;
-            lipsc_release(word.at);
-            quiet = 0;
-        } else if (ended > 0.0 && lipsc_seconds() - ended > patience) {
-            break;
-        } else {
-            lipsc_ranks_rest(&quiet);
-        }
-    }
-    return NULL;
-}
-
-static void work_alone(dealing *d) {
     size_t piece;
     while (!over(d) && next_piece(d, &piece)) {
         lipsc_yield out = {0, NULL};
@@ -192,34 +148,22 @@ static void work_alone(dealing *d) {
 }
 
 static void lead(dealing *d) {
-    pthread_t server;
-    uint64_t end = LIPSC_E_STOPPED;
-    if (pthread_create(&server, NULL, serve, d)) {
-        lose(d);
-        serve(d);
-    } else {
-        work_alone(d);
-        pthread_join(server, NULL);
-    }
-    if (d->byes + 1 < lipsc_ranks_count(d->ranks)) return; /* they are awaited still */
-    if (!d->status) end = LIPSC_OK;
-    if (lipsc_ranks_tell(d->ranks, sizeof end, &end)) lose(d);
+    const lipsc_dealer dealer = {.ranks = d->ranks,
+                                 .over = over,
+                                 .next = next_work,
+                                 .hear = take_done,
+                                 .fail = fail,
+                                 .work = work_alone,
+                                 .ctx = d};
+    if (!lipsc_deal_out(&dealer)) return; /* they are awaited still */
+    uint64_t end = d->status ? LIPSC_E_STOPPED : LIPSC_OK;
+    if (lipsc_ranks_tell(d->ranks, sizeof end, &end))
+        fail(d, LIPSC_E_IO, "another rank is out of reach");
     lipsc_ranks_busy(d->ranks, 0);
 }
 
 /* ---- One that follows -----------------------------------------------------------------
  */
-
-/* The next word of rank 0; 0: it is out of reach. */
-static int hear(dealing *d, lipsc_message *word) {
-    unsigned quiet = 0;
-    int there = 0;
-    while (!there) {
-        if (lipsc_ranks_take(d->ranks, &there, word)) return 0;
-        if (!there) lipsc_ranks_rest(&quiet);
-    }
-    return 1;
-}
 
 static int send_done(dealing *d, size_t piece, const lipsc_yield *out, lipsc_status status,
                      const lipsc_error *err) {
@@ -235,29 +179,34 @@ static int send_done(dealing *d, size_t piece, const lipsc_yield *out, lipsc_sta
     return sent;
 }
 
-static void compute_one(dealing *d, size_t piece) {
+/* Whether rank 0 could be told. */
+static int compute_one(dealing *d, size_t piece) {
     lipsc_yield out = {0, NULL};
     lipsc_error err = {.text = ""};
     const lipsc_status status = d->deal->compute(d->deal->ctx, piece, &out, &err);
-    if (!send_done(d, piece, &out, status, &err)) lose(d);
+    const int sent = send_done(d, piece, &out, status, &err);
     lipsc_release(out.at);
+    return sent;
+}
+
+/* The piece, which the word may not name. */
+static size_t piece_of(const dealing *d, const lipsc_message *word) {
+    uint64_t piece = d->deal->count;
+    if (word->bytes == sizeof piece) memcpy(&piece, word->at, sizeof piece);
+    return piece < d->deal->count ? (size_t)piece : d->deal->count;
 }
 
 static void follow(dealing *d) {
     lipsc_message word;
     uint64_t end = LIPSC_E_IO;
-    while (!d->over && !lipsc_ranks_send(d->ranks, 0, DEAL_ASK, 0, "") && hear(d, &word)) {
-        uint64_t piece = d->deal->count;
-        if (word.tag == DEAL_WORK && word.bytes == sizeof piece)
-            memcpy(&piece, word.at, sizeof piece);
+    int going = 1;
+    while (going && lipsc_follower_work(&d->follower, &word)) {
+        const size_t piece = piece_of(d, &word);
         lipsc_release(word.at);
-        if (piece < d->deal->count)
-            compute_one(d, (size_t)piece);
-        else
-            d->over = 1;
+        going = piece < d->deal->count && compute_one(d, piece);
     }
-    lipsc_ranks_send(d->ranks, 0, DEAL_BYE, 0, "");
-    while (hear(d, &word)) { /* a STOP may be on its way */
+    lipsc_follower_bye(&d->follower, 0, "");
+    while (!lipsc_ranks_hear(d->ranks, &word)) { /* a STOP may be on its way */
         const int last = word.tag == LIPSC_RANKS_TELL && word.bytes == sizeof end;
         if (last) memcpy(&end, word.at, sizeof end);
         lipsc_release(word.at);
@@ -267,29 +216,10 @@ static void follow(dealing *d) {
     lipsc_ranks_busy(d->ranks, 0);
 }
 
-/* Several threads ask, one looks now and then. */
-static int told_to_stop(dealing *d) {
-    int there = 0;
-    lipsc_message word;
-    if (pthread_mutex_trylock(&d->turn)) return 0;
-    const double now = lipsc_seconds();
-    if (!d->over && now - d->asked > 0.02) {
-        d->asked = now;
-        if (lipsc_ranks_take(d->ranks, &there, &word)) d->over = 1;
-        if (there) {
-            d->over |= word.tag == DEAL_STOP;
-            lipsc_release(word.at);
-        }
-    }
-    const int yes = d->over;
-    pthread_mutex_unlock(&d->turn);
-    return yes;
-}
-
 int lipsc_deal_over(lipsc_ranks *ranks) {
     dealing *d = lipsc_ranks_dealing(ranks);
     if (!d) return 0;
-    if (lipsc_ranks_number(ranks)) return told_to_stop(d);
+    if (lipsc_ranks_number(ranks)) return lipsc_follower_told(&d->follower);
     pthread_mutex_lock(&d->turn);
     const int yes = d->over;
     pthread_mutex_unlock(&d->turn);
@@ -319,18 +249,18 @@ lipsc_status lipsc_ranks_deal(lipsc_ranks *ranks, const lipsc_deal *deal,
     dealing d = {.ranks = ranks,
                  .deal = deal,
                  .order = lipsc_alloc(deal->count + 1, sizeof *d.order),
-                 .told = lipsc_alloc_zero(lipsc_ranks_count(ranks), 1),
                  .err = {.text = "stopped"}};
     pthread_mutex_init(&d.turn, NULL);
-    if (d.order && d.told) {
+    lipsc_follower_new(&d.follower, ranks);
+    if (d.order) {
         sort_pieces(deal, d.order);
         run(&d);
     } else {
         d.status = lipsc_fail(&d.err, LIPSC_E_NOMEM, "out of memory for ranks");
     }
+    lipsc_follower_end(&d.follower);
     pthread_mutex_destroy(&d.turn);
     lipsc_release(d.order);
-    lipsc_release(d.told);
     return d.status ? lipsc_fail(err, d.status, "%s", d.err.text) : LIPSC_OK;
 }
 
@@ -343,8 +273,18 @@ typedef struct {
     char version[32], said[256];
 } hello;
 
+/* The name of the first line that differs, at the end of what rank 0 has said. */
+static const char *differs_at(const char *own, const char *other, int *length) {
+    size_t at = 0, line = 0;
+    for (; own[at] && own[at] == other[at]; at++)
+        if (own[at] == '\n') line = at + 1;
+    *length = (int)strcspn(own + line, ":\n");
+    return own + line;
+}
+
 static lipsc_status compare(const hello *own, const hello *other, size_t rank,
                             lipsc_error *err) {
+    int length;
     if (other->status && rank)
         return lipsc_fail(err, (lipsc_status)other->status, "rank %zu: %s", rank,
                           other->text);
@@ -353,10 +293,10 @@ static lipsc_status compare(const hello *own, const hello *other, size_t rank,
     if (strcmp(own->version, other->version))
         return lipsc_fail(err, LIPSC_E_RANGE,
                           "rank %zu has another version of lipscope than rank 0", rank);
-    if (strcmp(own->said, other->said))
-        return lipsc_fail(err, LIPSC_E_RANGE,
-                          "rank %zu has read something else than rank 0", rank);
-    return LIPSC_OK;
+    if (!strcmp(own->said, other->said)) return LIPSC_OK;
+    const char *what = differs_at(own->said, other->said, &length);
+    return lipsc_fail(err, LIPSC_E_RANGE, "rank %zu has another %.*s than rank 0", rank,
+                      length, what);
 }
 
 lipsc_status lipsc_ranks_meet(lipsc_ranks *ranks, lipsc_status status, const char *said,

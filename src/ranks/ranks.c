@@ -248,15 +248,21 @@ lipsc_status lipsc_ranks_take(lipsc_ranks *ranks, int *there, lipsc_message *out
     return status;
 }
 
-static lipsc_status hear(lipsc_ranks *ranks, size_t bytes, void *word) {
-    lipsc_message heard;
+lipsc_status lipsc_ranks_hear(lipsc_ranks *ranks, lipsc_message *out) {
     unsigned quiet = 0;
     int there = 0;
-    while (!there) {
-        const lipsc_status status = lipsc_ranks_take(ranks, &there, &heard);
-        if (status) return status;
-        if (!there) lipsc_ranks_rest(&quiet);
+    lipsc_status status = LIPSC_OK;
+    while (!status && !there) {
+        status = lipsc_ranks_take(ranks, &there, out);
+        if (!status && !there) lipsc_ranks_rest(&quiet);
     }
+    return status;
+}
+
+static lipsc_status hear_told(lipsc_ranks *ranks, size_t bytes, void *word) {
+    lipsc_message heard;
+    const lipsc_status status = lipsc_ranks_hear(ranks, &heard);
+    if (status) return status;
     const int good = heard.tag == LIPSC_RANKS_TELL && heard.bytes == bytes;
     if (good) memcpy(word, heard.at, bytes);
     lipsc_release(heard.at);
@@ -265,10 +271,15 @@ static lipsc_status hear(lipsc_ranks *ranks, size_t bytes, void *word) {
 
 lipsc_status lipsc_ranks_tell(lipsc_ranks *ranks, size_t bytes, void *word) {
     lipsc_status status = LIPSC_OK;
-    if (ranks->number) return hear(ranks, bytes, word);
+    if (ranks->number) return hear_told(ranks, bytes, word);
     for (size_t r = 1; r < ranks->count && !status; r++)
         status = lipsc_ranks_send(ranks, r, LIPSC_RANKS_TELL, bytes, word);
     return status;
+}
+
+int lipsc_ranks_direct(const lipsc_ranks *ranks) {
+    const char *told = getenv("LIPSCOPE_MPI_DIRECT");
+    return !(told && !strcmp(told, "0")) && ranks->api->takes_gpu() > 0;
 }
 
 /* ---- Together ------------------------------------------------------------------------ */

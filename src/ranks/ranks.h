@@ -18,6 +18,9 @@ lipsc_status lipsc_ranks_send(lipsc_ranks *ranks, size_t to, int tag, size_t byt
 /* Whether there was one; it does not wait. */
 lipsc_status lipsc_ranks_take(lipsc_ranks *ranks, int *there, lipsc_message *out);
 
+/* The next one, however long it takes; who waits sleeps. */
+lipsc_status lipsc_ranks_hear(lipsc_ranks *ranks, lipsc_message *out);
+
 /* Calls that all ranks make together, and that wait for each other. */
 
 /* all (count, bytes) = own (bytes) of every rank, in their order. */
@@ -29,6 +32,9 @@ lipsc_status lipsc_ranks_gather_parts(lipsc_ranks *ranks, const int *bytes, cons
 /* bytes_out[r] of out go to rank r, bytes_in[r] come from it. */
 lipsc_status lipsc_ranks_exchange(lipsc_ranks *ranks, const int *bytes_out, const void *out,
                                   const int *bytes_in, void *in);
+
+/* Whether the two before take addresses of a GPU's memory; LIPSCOPE_MPI_DIRECT=0: no. */
+int lipsc_ranks_direct(const lipsc_ranks *ranks);
 
 /* bytes of rank 0's word to everybody, who sleep until it comes: their cores are free. */
 enum { LIPSC_RANKS_TELL = 100 }; /* its tag, above all others */

@@ -1,5 +1,6 @@
 /* attack_aim.c - attacks: the domain, the lengths, and the search of each. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -148,4 +149,18 @@ lipsc_status attack_plan(attacks *a, lipsc_error *err) {
     if (!status) status = plan_lengths(a, err);
     if (!status && (a->set->run_file || a->place->set.ranks)) status = find_hash(a, err);
     return status;
+}
+
+void attack_say(const attacks *a, size_t room, char *said) {
+    const lipsc_attacks_settings *s = a->set;
+    lipsc_sha256 sha;
+    char lengths[65];
+    lipsc_sha256_begin(&sha);
+    lipsc_sha256_add(&sha, (const char *)a->lengths, a->out->count * sizeof *a->lengths);
+    lipsc_sha256_end(&sha, lengths);
+    snprintf(said, room,
+             "layer: %s\nseconds: %g\nradius: %g\nseed: %llu\n"
+             "number of climbs: %zu, %zu\nchoice of lengths: %.32s",
+             a->hash, s->seconds, s->radius, (unsigned long long)s->seed, s->restarts,
+             s->iterations, lengths);
 }

@@ -217,7 +217,9 @@ static lipsc_status begin(attacks *a, lipsc_error *err) {
     lipsc_ranks *ranks = a->place->set.ranks;
     lipsc_status status = attack_plan(a, err);
     if (!status && !lipsc_ranks_number(ranks)) status = look_up(a, err);
-    status = lipsc_ranks_meet(ranks, status, a->hash, err);
+    char said[256] = "";
+    if (!status && ranks) attack_say(a, sizeof said, said);
+    status = lipsc_ranks_meet(ranks, status, said, err);
     if (!status && lipsc_ranks_count(ranks) > 1 &&
         lipsc_ranks_tell(ranks, a->out->count, a->known))
         status = lipsc_fail(err, LIPSC_E_IO, "another rank is out of reach");

@@ -44,6 +44,9 @@ lipsc_status attack_plan(attacks *a, lipsc_error *err);
 /* The search of length n: domain, centre, data, masses. */
 lipsc_status attack_aim(attacks *a, size_t n, lipsc_attack_settings *aim, lipsc_error *err);
 
+/* What all ranks must have alike, for lipsc_ranks_meet. */
+void attack_say(const attacks *a, size_t room, char *said);
+
 /* ---- attack_find.c ---- */
 
 /* What a length came to; texts of the row are those of the rest. */

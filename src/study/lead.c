@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
 #include "core/error.h"
 #include "core/mem.h"
 #include "study/needs.h"
@@ -20,9 +19,6 @@
 static const double smallest = 1.0 / 64.0;
 /* Tokens of a portion, at least, where weights do not stay ready from one to the next. */
 static const double tokens_worth_reading = 1024.0;
-/* How long others may take to end, in seconds: a launcher that ends a job waits a second
- * before it kills. */
-static const double patience = 0.6;
 
 typedef struct {
     study_part part; /* open cells of one window, which stand together */
@@ -38,9 +34,7 @@ typedef struct {
     size_t count, next;
     double left, total; /* cost */
     double least;       /* of a portion */
-    /* of the thread that answers: */
-    size_t ranks, byes;
-    char *told; /* (ranks) that it is over */
+    size_t ranks;
 } lead;
 
 /* ---- What is handed out ---------------------------------------------------------------
@@ -127,32 +121,23 @@ static study_part *next_portion(lead *l, size_t *count) {
 /* ---- The thread that answers ----------------------------------------------------------
  */
 
-static void lose(lead *l) {
+static void fail(void *ctx, lipsc_status status, const char *why) {
+    lead *l = ctx;
     lipsc_error err;
-    if (l->sweep)
-        lipsc_sweep_fail(
-            l->sweep, lipsc_fail(&err, LIPSC_E_IO, "another rank is out of reach"), &err);
+    if (l->sweep) lipsc_sweep_fail(l->sweep, lipsc_fail(&err, status, "%s", why), &err);
 }
 
-static void send(lead *l, size_t to, int tag, size_t bytes, const void *data) {
-    if (lipsc_ranks_send(l->study->team->ranks, to, tag, bytes, data)) lose(l);
+/* A study that has no sweep only waits for the end. */
+static int over(void *ctx) {
+    const lead *l = ctx;
+    return !l->sweep || lipsc_sweep_ended(l->sweep);
 }
 
-static void tell_end(lead *l, size_t rank) {
-    if (l->told[rank]) return;
-    l->told[rank] = 1;
-    send(l, rank, TEAM_STOP, 0, "");
-}
-
-static void answer(lead *l, size_t rank) {
-    size_t count;
-    study_part *parts = NULL;
-    if (l->sweep && !lipsc_sweep_ended(l->sweep)) parts = next_portion(l, &count);
-    if (parts)
-        send(l, rank, TEAM_WORK, count * sizeof *parts, parts);
-    else
-        tell_end(l, rank);
-    lipsc_release(parts);
+static void *next_work(void *ctx, size_t *bytes) {
+    size_t count = 0;
+    study_part *parts = next_portion(ctx, &count);
+    *bytes = count * sizeof *parts;
+    return parts;
 }
 
 static void take_row(lead *l, const lipsc_message *word) {
@@ -187,7 +172,6 @@ static void take_failure(lead *l, const lipsc_message *word) {
 
 static void take_times(lead *l, const lipsc_message *word) {
     lipsc_study_times times, *sum = &l->study->times;
-    l->byes++;
     if (word->bytes != sizeof times) return;
     memcpy(&times, word->at, sizeof times);
     sum->forward += times.forward;
@@ -197,52 +181,20 @@ static void take_times(lead *l, const lipsc_message *word) {
     sum->products += times.products;
 }
 
-/* A study that has no sweep only waits for the end. */
-static void hear(lead *l, const lipsc_message *word) {
-    if (word->tag == TEAM_BYE) take_times(l, word);
-    if (word->tag == TEAM_ASK) answer(l, word->from);
+static void hear(void *ctx, const lipsc_message *word) {
+    lead *l = ctx;
+    if (word->tag == LIPSC_DEAL_BYE) take_times(l, word);
     if (!l->sweep) return;
     if (word->tag == TEAM_ROW) take_row(l, word);
     if (word->tag == TEAM_FAIL) take_failure(l, word);
     if (word->tag == TEAM_REMARK) lipsc_study_remark(l->study, "%s", word->at);
 }
 
-static void *serve(void *ctx) {
-    lead *l = ctx;
-    unsigned quiet = 0;
-    double ended = 0.0;
-    while (l->byes + 1 < l->ranks) {
-        lipsc_message word;
-        int there = 0;
-        if (!(ended > 0.0) && (!l->sweep || lipsc_sweep_ended(l->sweep))) {
-            ended = lipsc_seconds();
-            for (size_t rank = 1; rank < l->ranks; rank++) tell_end(l, rank);
-        }
-        if (lipsc_ranks_take(l->study->team->ranks, &there, &word)) {
-            lose(l);
-            break;
-        }
-        if (there) {
-            hear(l, &word);
-            lipsc_release(word.at);
-            quiet = 0;
-        } else if (ended > 0.0 && lipsc_seconds() - ended > patience) {
-            break;
-        } else {
-            lipsc_ranks_rest(&quiet);
-        }
-    }
-    if (l->byes + 1 == l->ranks) {
-        l->study->team->over = 1;
-        lipsc_ranks_busy(l->study->team->ranks, 0);
-    }
-    return NULL;
-}
-
 /* ---- Together -------------------------------------------------------------------------
  */
 
-static void work(lead *l) {
+static void work(void *ctx) {
+    lead *l = ctx;
     size_t count;
     study_part *parts;
     while (!lipsc_sweep_ended(l->sweep) && (parts = next_portion(l, &count))) {
@@ -254,51 +206,40 @@ static void work(lead *l) {
     }
 }
 
-static void lead_all(lead *l) {
-    pthread_t server;
-    lipsc_error err;
-    find_stretches(l);
-    l->least = least_portion(l);
-    if (pthread_create(&server, NULL, serve, l)) {
-        lipsc_sweep_fail(
-            l->sweep, lipsc_fail(&err, LIPSC_E_NOMEM, "no thread for other ranks"), &err);
-        serve(l);
-        return;
-    }
-    work(l);
-    pthread_join(server, NULL);
-}
-
-static lead begin(lipsc_study *study, study_sweep *s) {
-    const size_t ranks = lipsc_ranks_count(study->team->ranks);
-    lead l = {.study = study,
-              .sweep = s,
-              .ranks = ranks,
-              .told = lipsc_alloc_zero(ranks, 1),
-              .stretches = lipsc_alloc(study->cell_count, sizeof(stretch))};
-    pthread_mutex_init(&l.turn, NULL);
-    return l;
-}
-
-static void end(lead *l) {
-    pthread_mutex_destroy(&l->turn);
-    lipsc_release(l->told);
-    lipsc_release(l->stretches);
+static void deal_out(lead *l, void (*own)(void *ctx)) {
+    study_team *team = l->study->team;
+    const lipsc_dealer dealer = {.ranks = team->ranks,
+                                 .over = over,
+                                 .next = next_work,
+                                 .hear = hear,
+                                 .fail = fail,
+                                 .work = own,
+                                 .ctx = l};
+    if (!lipsc_deal_out(&dealer)) return;
+    team->over = 1;
+    lipsc_ranks_busy(team->ranks, 0);
 }
 
 void lipsc_team_lead(lipsc_study *study, study_sweep *s) {
-    lead l = begin(study, s);
+    lead l = {.study = study,
+              .sweep = s,
+              .ranks = lipsc_ranks_count(study->team->ranks),
+              .stretches = lipsc_alloc(study->cell_count, sizeof(stretch))};
     lipsc_error err;
-    if (l.told && l.stretches)
-        lead_all(&l);
-    else
+    pthread_mutex_init(&l.turn, NULL);
+    if (l.stretches) {
+        find_stretches(&l);
+        l.least = least_portion(&l);
+        deal_out(&l, work);
+    } else {
         lipsc_sweep_fail(s, lipsc_fail(&err, LIPSC_E_NOMEM, "out of memory for ranks"),
                          &err);
-    end(&l);
+    }
+    pthread_mutex_destroy(&l.turn);
+    lipsc_release(l.stretches);
 }
 
 void lipsc_team_dismiss(lipsc_study *study) {
-    lead l = begin(study, NULL);
-    if (l.told) serve(&l);
-    end(&l);
+    lead l = {.study = study, .ranks = lipsc_ranks_count(study->team->ranks)};
+    deal_out(&l, NULL);
 }

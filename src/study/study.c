@@ -81,8 +81,8 @@ static lipsc_status begin(lipsc_study *study, lipsc_error *err) {
     if (!status) status = lipsc_study_plan(study, err);
     if (!status) status = lipsc_study_prepare_directions(study, err);
     if (!status) status = lipsc_study_open_run(study, err);
+    if (!status) status = lipsc_study_choose_device(study, err);
     if (status) return status;
-    lipsc_study_choose_device(study);
     return lipsc_model_use(study->model, study->set.device, err);
 }
 

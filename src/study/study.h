@@ -93,7 +93,7 @@ lipsc_status lipsc_study_store_words(lipsc_study *study, const study_cell *cell,
                                      lipsc_error *err);
 
 /* where.c: decides for the cells that are open, before anything is made on the device. */
-void lipsc_study_choose_device(lipsc_study *study);
+lipsc_status lipsc_study_choose_device(lipsc_study *study, lipsc_error *err);
 /* Whether a run that ended with this status shall go on, now on the CPU: only where the
  * device was not asked for by name.  err: what is said. */
 int lipsc_study_falls_back(lipsc_study *study, lipsc_status status, lipsc_error *err);

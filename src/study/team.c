@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/clock.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -20,32 +19,9 @@ static lipsc_status out_of_reach(lipsc_error *err) {
 /* ---- A rank that follows: whom it asks and tells --------------------------------------
  */
 
-/* Whether rank 0 has said so; several threads ask, one looks now and then. */
-static int told_to_stop(study_team *team) {
-    int stopped, there = 0;
-    lipsc_message word;
-#pragma omp atomic read
-    stopped = team->stopped;
-    if (stopped || pthread_mutex_trylock(&team->looking)) return stopped;
-    const double now = lipsc_seconds();
-    if (now - team->asked > 0.02) {
-        team->asked = now;
-        stopped = lipsc_ranks_take(team->ranks, &there, &word) != LIPSC_OK;
-        if (!stopped && there) {
-            stopped = word.tag == TEAM_STOP;
-            lipsc_release(word.at);
-        }
-        if (stopped)
-#pragma omp atomic write
-            team->stopped = 1;
-    }
-    pthread_mutex_unlock(&team->looking);
-    return stopped;
-}
-
 static int shall_stop(void *ctx) {
     study_team *team = ctx;
-    return (team->stop && team->stop(team->ctx)) || told_to_stop(team);
+    return (team->stop && team->stop(team->ctx)) || lipsc_follower_told(&team->follower);
 }
 
 static void send_remark(void *ctx, const char *sentence) {
@@ -59,7 +35,7 @@ lipsc_status lipsc_team_new(lipsc_study *study, lipsc_error *err) {
     study_team *team = lipsc_alloc_zero(1, sizeof *team);
     if (!team) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for ranks");
     *team = (study_team){.ranks = set->ranks, .stop = set->stop, .ctx = set->ctx};
-    pthread_mutex_init(&team->looking, NULL);
+    lipsc_follower_new(&team->follower, set->ranks);
     study->team = team;
     if (lipsc_team_leads(study)) return LIPSC_OK;
     set->progress = NULL;
@@ -75,7 +51,7 @@ lipsc_status lipsc_team_new(lipsc_study *study, lipsc_error *err) {
 
 void lipsc_team_free(study_team *team) {
     if (!team) return;
-    pthread_mutex_destroy(&team->looking);
+    lipsc_follower_end(&team->follower);
     lipsc_release(team);
 }
 
@@ -122,23 +98,11 @@ static lipsc_status compare(const hello *own, const hello *other, size_t rank,
                 : LIPSC_OK;
 }
 
-/* The next message, however long it takes. */
-static lipsc_status wait_for(study_team *team, lipsc_message *out) {
-    unsigned quiet = 0;
-    int there = 0;
-    lipsc_status status = LIPSC_OK;
-    while (!status && !there) {
-        status = lipsc_ranks_take(team->ranks, &there, out);
-        if (!status && !there) lipsc_ranks_rest(&quiet);
-    }
-    return status;
-}
-
 static lipsc_status hear_hellos(lipsc_study *study, lipsc_status read, lipsc_error *err) {
     const hello own = say_hello(study, read, err);
     lipsc_message word;
     for (size_t left = lipsc_ranks_count(study->team->ranks) - 1; left; left--) {
-        if (wait_for(study->team, &word)) return out_of_reach(err);
+        if (lipsc_ranks_hear(study->team->ranks, &word)) return out_of_reach(err);
         if (!read && word.tag == TEAM_HELLO && word.bytes == sizeof own)
             read = compare(&own, (const hello *)(const void *)word.at, word.from, err);
         lipsc_release(word.at);
@@ -162,7 +126,7 @@ static lipsc_status follow_meeting(lipsc_study *study, lipsc_status read,
     lipsc_message word;
     plan p;
     if (lipsc_ranks_send(study->team->ranks, 0, TEAM_HELLO, sizeof h, &h) ||
-        wait_for(study->team, &word))
+        lipsc_ranks_hear(study->team->ranks, &word))
         return out_of_reach(err);
     const int good = word.tag == TEAM_PLAN && word.bytes == sizeof p;
     if (good) memcpy(&p, word.at, sizeof p);
@@ -180,6 +144,27 @@ lipsc_status lipsc_team_meet(lipsc_study *study, lipsc_status read, lipsc_error 
                                                         : follow_meeting(study, read, err);
     if (status) end_team(study->team);
     return status;
+}
+
+static lipsc_status tell_device(const lipsc_study *study, const char kind[TEAM_KIND],
+                                lipsc_error *err) {
+    const size_t count = lipsc_ranks_count(study->team->ranks);
+    for (size_t rank = 1; rank < count; rank++)
+        if (lipsc_ranks_send(study->team->ranks, rank, TEAM_DEVICE, TEAM_KIND, kind))
+            return out_of_reach(err);
+    return LIPSC_OK;
+}
+
+lipsc_status lipsc_team_device(lipsc_study *study, char kind[TEAM_KIND], lipsc_error *err) {
+    lipsc_message word;
+    if (!study->team) return LIPSC_OK;
+    if (lipsc_team_leads(study)) return tell_device(study, kind, err);
+    if (lipsc_ranks_hear(study->team->ranks, &word)) return out_of_reach(err);
+    const int good = word.tag == TEAM_DEVICE && word.bytes == TEAM_KIND;
+    if (good) memcpy(kind, word.at, TEAM_KIND);
+    if (word.tag == LIPSC_DEAL_STOP) study->team->follower.over = 1;
+    lipsc_release(word.at);
+    return good ? LIPSC_OK : lipsc_fail(err, LIPSC_E_STOPPED, "rank 0 has ended it");
 }
 
 /* ---- The work of one that follows -----------------------------------------------------
@@ -206,45 +191,32 @@ lipsc_status lipsc_team_send_row(const lipsc_study *study, const study_cell *cel
     return status ? out_of_reach(err) : LIPSC_OK;
 }
 
-/* Whether there is some. */
-static int take_work(lipsc_study *study, const lipsc_message *word) {
+static void take_work(lipsc_study *study, const lipsc_message *word) {
     study_part part;
-    if (word->tag != TEAM_WORK) return 0;
     for (size_t at = 0; at + sizeof part <= word->bytes; at += sizeof part) {
         memcpy(&part, word->at + at, sizeof part);
         for (uint64_t i = 0; i < part.count && part.first + i < study->cell_count; i++)
             study->cells[part.first + i].elsewhere = 0;
     }
-    return 1;
 }
 
+/* Whether there is some. */
 static int ask_for_work(lipsc_study *study) {
-    study_team *team = study->team;
     lipsc_message word;
-    if (lipsc_ranks_send(team->ranks, 0, TEAM_ASK, 0, "") || wait_for(team, &word)) {
-        team->stopped = 1;
-        return 0;
-    }
-    const int some = take_work(study, &word);
-    if (!some) team->stopped = 1;
+    if (!lipsc_follower_work(&study->team->follower, &word)) return 0;
+    take_work(study, &word);
     lipsc_release(word.at);
-    return some;
+    return 1;
 }
 
 /* Says why, where this rank ends before rank 0 does; then rank 0 ends all. */
 static void leave(lipsc_study *study, lipsc_status status, const lipsc_error *err) {
     study_team *team = study->team;
     study_failure why = {.status = (uint64_t)status};
-    lipsc_message word;
     snprintf(why.text, sizeof why.text, "%s", status ? err->text : "");
-    if (status && !team->stopped)
+    if (status && !team->follower.over)
         lipsc_ranks_send(team->ranks, 0, TEAM_FAIL, sizeof why, &why);
-    while (!team->stopped) {
-        if (wait_for(team, &word)) break;
-        team->stopped = word.tag == TEAM_STOP;
-        lipsc_release(word.at);
-    }
-    lipsc_ranks_send(team->ranks, 0, TEAM_BYE, sizeof study->times, &study->times);
+    lipsc_follower_bye(&team->follower, sizeof study->times, &study->times);
     end_team(team);
 }
 

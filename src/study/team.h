@@ -2,35 +2,28 @@
  *
  * All of them read model and text and plan the same cells.  Rank 0 owns the run file: it
  * hands out the cells that have no row, large ones first, computes like the others, and
- * takes the rows that they send.  Who waits for work asks for it:
+ * takes the rows that they send (ranks/dealer.h).  WORK is cells, BYE brings a rank's
+ * times:
  *
  *     HELLO   to 0    what is read, or why it could not be
  *     PLAN    from 0  whether all could, and the stride of the windows
- *     ASK     to 0    for cells
- *     WORK    from 0  cells
+ *     DEVICE  from 0  the kind of device on which all compute
  *     ROW     to 0    a finished one
  *     REMARK  to 0    to be told
- *     FAIL    to 0    why this rank cannot go on
- *     STOP    from 0  nothing is left, or it shall end
- *     BYE     to 0    the last of each rank: its times */
+ *     FAIL    to 0    why this rank cannot go on */
 #ifndef LIPSC_STUDY_TEAM_H
 #define LIPSC_STUDY_TEAM_H
 
-#include <pthread.h>
-
-#include "ranks/ranks.h"
+#include "ranks/dealer.h"
 #include "study/study.h"
 
 enum {
-    TEAM_HELLO = 1,
+    TEAM_HELLO = LIPSC_DEAL_MORE,
     TEAM_PLAN,
-    TEAM_ASK,
-    TEAM_WORK,
+    TEAM_DEVICE,
     TEAM_ROW,
     TEAM_REMARK,
-    TEAM_FAIL,
-    TEAM_STOP,
-    TEAM_BYE
+    TEAM_FAIL
 };
 
 typedef struct {
@@ -70,6 +63,9 @@ void lipsc_team_part(lipsc_study *study, lipsc_status status, const lipsc_error 
 void lipsc_team_free(study_team *team);
 
 int lipsc_team_leads(const lipsc_study *study);
+/* Of rank 0: tells all others the kind of its device; of another: hears it. */
+enum { TEAM_KIND = 16 };
+lipsc_status lipsc_team_device(lipsc_study *study, char kind[TEAM_KIND], lipsc_error *err);
 /* Of a rank that does not lead: to rank 0. */
 lipsc_status lipsc_team_send_row(const lipsc_study *study, const study_cell *cell,
                                  lipsc_error *err);
@@ -85,10 +81,8 @@ struct study_team {
     lipsc_ranks *ranks;
     int over; /* all have said BYE                          */
     /* of a rank that does not lead: */
-    int stopped;             /* rank 0 has said so, or is out of reach */
-    pthread_mutex_t looking; /* whoever does                      */
-    double asked;            /* when it was looked for last            */
-    int (*stop)(void *ctx);  /* what the caller of this rank gave */
+    lipsc_follower follower;
+    int (*stop)(void *ctx); /* what the caller of this rank gave */
     void *ctx;
 };
 

@@ -1,17 +1,51 @@
 /* where.c - where a study is computed: what `auto` takes, and what becomes of a study whose
  * GPU fails. */
+#include <stdio.h>
+#include <string.h>
+
 #include "backend/backend.h"
 #include "core/error.h"
 #include "study/needs.h"
-#include "study/study.h"
+#include "study/team.h"
 
-void lipsc_study_choose_device(lipsc_study *study) {
+static double operations_left(const lipsc_study *study) {
     double operations = 0.0;
     for (size_t i = 0; i < study->cell_count; i++)
         if (!lipsc_cell_done(&study->cells[i]))
             operations += lipsc_study_pairs_of_cell * study->cells[i].cost;
-    lipsc_device_choose(study->set.device, operations);
+    return operations;
+}
+
+/* A rank that follows takes the kind that rank 0 has. */
+static lipsc_status take_kind(lipsc_study *study, const char *kind, lipsc_error *err) {
+    lipsc_device *device = study->set.device;
+    lipsc_error why = {.text = ""};
+    const char *own = lipsc_device_name(device);
+    if (lipsc_device_take(device, kind, lipsc_ranks_local(study->team->ranks), &why))
+        return lipsc_fail(err, LIPSC_E_BACKEND, "rank 0 computes on %s: %.400s", kind,
+                          why.text);
+    const size_t length = strcspn(own, ":");
+    if (length == strlen(kind) && !strncmp(own, kind, length)) return LIPSC_OK;
+    return lipsc_fail(err, LIPSC_E_RANGE,
+                      "it computes on %s and rank 0 on %s: give all the same --device", own,
+                      kind);
+}
+
+/* Rank 0 alone knows what is left to do, and decides for all; each takes the GPU of its
+ * number on its machine. */
+lipsc_status lipsc_study_choose_device(lipsc_study *study, lipsc_error *err) {
+    lipsc_device *device = study->set.device;
+    const int leads = lipsc_team_leads(study);
+    char kind[TEAM_KIND] = "";
+    if (leads) {
+        lipsc_device_choose(device, operations_left(study));
+        const char *name = lipsc_device_name(device);
+        snprintf(kind, sizeof kind, "%.*s", (int)strcspn(name, ":"), name);
+    }
+    lipsc_status status = lipsc_team_device(study, kind, err);
+    if (!status && !leads) status = take_kind(study, kind, err);
     study->threads = lipsc_device_side_by_side(study->set.device);
+    return status;
 }
 
 /* A failed device says why, where whoever was told of it could not. */

@@ -16,6 +16,7 @@
 #include "backend/cuda/cuda_api.h"
 #include "core/error.h"
 #include "core/mem.h"
+#include "cuda/fake_travel.h"
 
 struct lipsc_cuda_device {
     lipsc_device *guard;
@@ -330,6 +331,7 @@ static lipsc_status part_new(lipsc_cuda_weights *weights, const lipsc_rows *rows
     if (!status && (!b || !b->input))
         status = lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a batch");
     status = share->agree(share->ctx, status, err);
+    if (!status) status = share->agree(share->ctx, fake_travel(share, err), err);
     if (!status)
         status = ops(device)->part->make(device->guard, weights->made, rows, share,
                                          b->input, err);

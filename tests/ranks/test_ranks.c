@@ -1,9 +1,12 @@
 /* test_ranks.c - one input whose rows several ranks share, beside one process and the
  * definition: every mask and feature, lengths that do not divide, fewer rows than ranks.
- *     mpirun -n K test_ranks [DEVICE] */
+ *     mpirun -n K test_ranks [DEVICE [few]] */
 #include "unit/layers.h"
 
+#include "ranks/ranks.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 
 static lipsc_ranks *ranks;
 static lipsc_device *shared;
@@ -117,9 +120,16 @@ int main(int argc, char **argv) {
     }
     if (lipsc_ranks_count(ranks) < 2) return 77;
     gpu = !strncmp(name, "cuda", 4);
+    const char *wanted = getenv("WANT_DIRECT"); /* whether rows travel without the host */
+    if (wanted && lipsc_ranks_direct(ranks) != atoi(wanted)) {
+        fprintf(stderr, "rows travel %s\n", *wanted == '1' ? "by the host" : "directly");
+        failures++;
+    }
+    const int few = argc > 2; /* of the cases */
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (size_t j = 0; j < sizeof lengths / sizeof *lengths; j++) {
             const uint64_t seed = 100 * i + j;
+            if (few && seed % 7) continue;
             const layer_sizes sizes = {.n = lengths[j], .window = lengths[j] / 3 + 1};
             test_layer t = random_layer_of(seed, kinds[i], sizes);
             if (gpu && is_refused(&t)) {

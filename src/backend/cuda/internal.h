@@ -168,8 +168,8 @@ struct Part {
     void *packed = nullptr;        // own rows of them
     void *all_row_scale = nullptr; // (n) or NULL
     void *scale_room = nullptr;    // of scales: (n), own rows twice
-    // of the host: own rows, those of all one rank after the other, own ones of each rank
-    void *host_own = nullptr, *host_all = nullptr, *host_parts = nullptr;
+    // what travels (travel.h)
+    void *room_own = nullptr, *room_all = nullptr, *room_parts = nullptr;
     explicit Part(const lipsc_share &s) : share(s) {}
     ~Part();
 };

@@ -6,9 +6,10 @@
 // kernels need not know.  They take the number of keys for that of rows: the last block of
 // rows goes beyond them, into rows that stand behind and are zero.
 //
-// What travels is staged by the host, which gives it to the other ranks: keys and values,
-// their directions, and, in Acc, what own rows add to all gradients of keys and values.
+// What travels (travel.h) is keys and values, their directions, and, in Acc, what own rows
+// add to all gradients of keys and values.
 #include "internal.h"
+#include "travel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,9 +18,8 @@
 enum { BEHIND = 256, THREADS = 256, OCTET = 8 };
 
 Part::~Part() {
-    cudaFreeHost(host_own);
-    cudaFreeHost(host_all);
-    cudaFreeHost(host_parts);
+    for (void *room : {room_own, room_all, room_parts})
+        share.direct ? cudaFree(room) : cudaFreeHost(room);
 }
 
 static unsigned blocks_for(size_t count, size_t each) {
@@ -71,52 +71,34 @@ static __global__ void unpack(size_t count, Some s, size_t C, const typename S::
 // ---- Between the ranks
 // ----------------------------------------------------------------------------
 
-static lipsc_status down(lipsc_cuda_batch *b, size_t bytes, const void *from, void *host,
-                         lipsc_error *err) {
-    if (bytes)
-        TRY(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, b->device->stream()),
-            "rows for the other ranks");
+static lipsc_status queue_copy(void *ctx, size_t bytes, const void *from, void *to,
+                               lipsc_error *err) {
+    const lipsc_cuda_batch *b = (const lipsc_cuda_batch *)ctx;
+    TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, b->device->stream()),
+        "rows of the ranks");
     return LIPSC_OK;
 }
-static lipsc_status up(lipsc_cuda_batch *b, size_t bytes, const void *host, void *to,
-                       lipsc_error *err) {
-    if (bytes)
-        TRY(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, b->device->stream()),
-            "rows of the other ranks");
-    return LIPSC_OK;
-}
-static lipsc_status wait(lipsc_cuda_batch *b, lipsc_error *err) {
+static lipsc_status wait(void *ctx, lipsc_error *err) {
+    const lipsc_cuda_batch *b = (const lipsc_cuda_batch *)ctx;
     TRY(cudaStreamSynchronize(b->device->stream()), "rows for the other ranks");
     return LIPSC_OK;
 }
-static lipsc_status out_of_reach(lipsc_status status, lipsc_error *err) {
-    return status ? fail(err, status, "the other ranks are out of reach") : LIPSC_OK;
+static lipsc_travel travel_of(lipsc_cuda_batch *b) {
+    const Part &p = *b->part;
+    return {&p.share, p.room_own, p.room_all, p.room_parts, queue_copy, wait, b};
 }
-
-// Rows of all in device memory, by blocks, and in the host's, one rank after the other.
-static lipsc_status place_all(lipsc_cuda_batch *b, bool to_host, size_t row, char *all,
-                              char *host, lipsc_error *err) {
-    const lipsc_share &s = b->part->share;
-    for (size_t r = 0; r < s.ranks; r++)
-        for (int block = 0; block < 4; block += 2) {
-            const size_t first = s.block[r][block], count = s.block[r][block + 1] - first;
-            char *there = all + first * row;
-            PASS(to_host ? down(b, count * row, there, host, err)
-                         : up(b, count * row, host, there, err));
-            host += count * row;
-        }
-    return LIPSC_OK;
+// Who says nothing has not reached the others.
+static lipsc_status travelled(lipsc_status status, lipsc_error *err) {
+    if (status && err && !*err->text)
+        return fail(err, status, "the other ranks are out of reach");
+    return status;
 }
 
 static lipsc_status gather(lipsc_cuda_batch *b, size_t row, const void *own, void *all,
                            lipsc_error *err) {
-    const Part &p = *b->part;
-    const lipsc_share &s = p.share;
-    lipsc_status status = down(b, s.own * row, own, p.host_own, err);
-    if (!status) status = wait(b, err);
-    PASS(s.agree(s.ctx, status, err));
-    PASS(out_of_reach(s.gather(s.ctx, row, p.host_own, p.host_all), err));
-    return place_all(b, false, row, (char *)all, (char *)p.host_all, err);
+    const lipsc_travel t = travel_of(b);
+    if (err) *err->text = 0;
+    return travelled(lipsc_travel_gather(&t, row, own, all, err), err);
 }
 
 // Keys and values, or their directions, of everybody.
@@ -138,11 +120,12 @@ static lipsc_status add_parts(lipsc_cuda_batch *b, size_t own, lipsc_error *err)
     const Part &p = *b->part;
     const cudaStream_t stream = b->device->stream();
     for (size_t r = 0; r < p.share.ranks && own; r++) {
-        const Acc *host = (const Acc *)p.host_parts + r * own;
-        PASS(up(b, own * sizeof(Acc), host, r ? p.packed : p.sums, err));
+        const Acc *part = (const Acc *)p.room_parts + r * own;
+        if (!r || !p.share.direct)
+            PASS(queue_copy(b, own * sizeof(Acc), part, r ? p.packed : p.sums, err));
         if (!r) continue;
         add_rows<Acc><<<blocks_for(own, THREADS), THREADS, 0, stream>>>(
-            own, (const Acc *)p.packed, (Acc *)p.sums);
+            own, p.share.direct ? part : (const Acc *)p.packed, (Acc *)p.sums);
         LAUNCHED("sums of the other ranks");
     }
     return LIPSC_OK;
@@ -160,10 +143,9 @@ static lipsc_status reduce_heads(Batch<S> *b, const Some &s, lipsc_error *err) {
     if (p.sums != p.all_dkv)
         widen<S><<<blocks_for(all, THREADS), THREADS, 0, stream>>>(
             all, L, (const typename S::T *)p.all_dkv, (Acc *)p.sums);
-    lipsc_status status = place_all(b, true, row, (char *)p.sums, (char *)p.host_all, err);
-    if (!status) status = wait(b, err);
-    PASS(share.agree(share.ctx, status, err));
-    PASS(out_of_reach(share.exchange(share.ctx, row, p.host_all, p.host_parts), err));
+    const lipsc_travel t = travel_of(b);
+    if (err) *err->text = 0;
+    PASS(travelled(lipsc_travel_exchange(&t, row, p.sums, err), err));
     PASS(add_parts<Acc>(b, own, err));
     if (own)
         unpack<S><<<blocks_for(own, THREADS), THREADS, 0, stream>>>(
@@ -445,6 +427,12 @@ static std::vector<double> own_of(const lipsc_share &s, size_t width, const doub
     return own;
 }
 
+static lipsc_status take_room(const Part &p, void **room, size_t bytes, lipsc_error *err) {
+    TRY(p.share.direct ? cudaMalloc(room, bytes) : cudaMallocHost(room, bytes),
+        "room for rows that travel");
+    return LIPSC_OK;
+}
+
 // Own rows, which are those of a batch, and the keys of all.
 template <class S>
 static lipsc_status place_keys(Batch<S> *b, const lipsc_rows &rows, lipsc_error *err) {
@@ -469,11 +457,9 @@ static lipsc_status place_keys(Batch<S> *b, const lipsc_rows &rows, lipsc_error 
         PASS(mem.take(&p.sums, n * L * sizeof(Acc), err));
         PASS(mem.take(&p.scale_room, (n + 2 * p.rows) * sizeof(Acc), err));
     }
-    TRY(cudaMallocHost(&p.host_own, p.rows * L * item), "memory of the host");
-    TRY(cudaMallocHost(&p.host_all, n * L * item), "memory of the host");
-    TRY(cudaMallocHost(&p.host_parts, p.share.ranks * p.rows * L * sizeof(Acc)),
-        "memory of the host");
-    return LIPSC_OK;
+    PASS(take_room(p, &p.room_all, n * L * item, err));
+    PASS(take_room(p, &p.room_parts, p.share.ranks * p.rows * L * sizeof(Acc), err));
+    return p.share.direct ? LIPSC_OK : take_room(p, &p.room_own, p.rows * L * item, err);
 }
 
 // As many key heads as there are for each rank, and as go into one message.

@@ -74,7 +74,8 @@ static void fill_share(lipsc_row_split *split) {
                                  .gather = gather_for,
                                  .exchange = exchange_for,
                                  .largest = largest_for,
-                                 .agree = agree_for};
+                                 .agree = agree_for,
+                                 .direct = lipsc_ranks_direct(split->ranks)};
     for (size_t r = 0; r < split->rows.ranks; r++)
         lipsc_split_own(split->rows.rows, split->rows.ranks, r, split->block[r]);
 }

@@ -1,5 +1,6 @@
 /* mpi.c - the plugin: MPI behind the table of mpi_api.h. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
+#define _GNU_SOURCE /* RTLD_DEFAULT, setenv */
+#include <dlfcn.h>
 #include <limits.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -172,6 +173,13 @@ static int exchange(const int *bytes_out, const void *out, const int *bytes_in, 
     return good(code);
 }
 
+/* An extension of Open MPI, which others have as well; who has it not is not asked. */
+static int takes_gpu(void) {
+    int (*query)(void) = NULL;
+    *(void **)&query = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+    return query && query() == 1;
+}
+
 static const lipsc_mpi_api api = {.abi = LIPSC_MPI_ABI,
                                   .size = sizeof api,
                                   .begin = begin,
@@ -183,7 +191,8 @@ static const lipsc_mpi_api api = {.abi = LIPSC_MPI_ABI,
                                   .sent = sent,
                                   .gather = gather,
                                   .gather_parts = gather_parts,
-                                  .exchange = exchange};
+                                  .exchange = exchange,
+                                  .takes_gpu = takes_gpu};
 
 __attribute__((visibility("default"))) const lipsc_mpi_api *lipsc_mpi_plugin(void);
 const lipsc_mpi_api *lipsc_mpi_plugin(void) { return &api; }

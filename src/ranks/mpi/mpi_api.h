@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #define LIPSC_MPI_PLUGIN "lipsc_mpi_plugin"
-enum { LIPSC_MPI_ABI = 1 };
+enum { LIPSC_MPI_ABI = 2 };
 
 typedef struct {
     int abi;
@@ -36,6 +36,8 @@ typedef struct {
     /* Each rank sends one part to every rank and has one of each; sizes in bytes (count).
      */
     int (*exchange)(const int *bytes_out, const void *out, const int *bytes_in, void *in);
+    /* Whether these two take addresses of a GPU's memory: a CUDA-aware MPI. */
+    int (*takes_gpu)(void);
 } lipsc_mpi_api;
 
 #endif

@@ -1,0 +1,138 @@
+# Ranks that are told to end, or that stand still for a while: one sentence, nothing finished is
+# lost, and the same command goes on; and ranks that were not asked for the same.
+. "$(dirname "$0")/begin.sh"
+command -v mpirun >/dev/null && [ -e "$(dirname "$bin")/liblipscope_mpi.so" ] ||
+    { echo "skipped: no MPI"; exit 77; }
+. "$(dirname "$0")/mpirun.sh"
+export OMP_NUM_THREADS=1
+state() { sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null; } # PID: T where it stands still
+
+# ---- The writer stands still: the others wait, and go on with it
+sweep="measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8:32:x2 --windows 24 --dtype f64 --format tsv"
+run 0 $sweep
+rows out >want
+mpirun -n 2 "$bin" $sweep --run still.db >out 2>err </dev/null &
+job=$!
+set -- $(listening $job)
+for _ in $(seq 300); do # until something is stored
+    [ "$(stored still.db | wc -l)" -gt 3 ] && break
+    sleep 0.05
+done
+kill -s STOP "$1"
+sleep 0.2
+[ "$(state "$1")" = T ] || fail "the writer does not stand still: $(state "$1")"
+stored still.db >before
+sleep 1.5 # the other finishes its portion meanwhile, and asks for more
+stored still.db >after
+cmp -s before after || fail "somebody else wrote into the run file"
+kill -0 "$2" 2>/dev/null && kill -0 $job || fail "a rank did not wait for the writer"
+empty err
+kill -s CONT "$1"
+wait $job || fail "exit $? after the writer stood still: $(cat err)"
+rows out | cmp -s - want || fail "a run whose writer stood still has other rows"
+stored still.db >after
+[ -s before ] && [ "$(lost)" = 0 ] || fail "$(lost) finished cells were computed again"
+# and where it never goes on: whoever ends the job loses nothing
+mpirun -n 2 "$bin" $sweep --run ended.db >out 2>err </dev/null &
+job=$!
+set -- $(listening $job)
+for _ in $(seq 300); do
+    [ "$(stored ended.db | wc -l)" -gt 3 ] && break
+    sleep 0.05
+done
+kill -s STOP "$1"
+stored ended.db >before
+kill -s TERM $job
+kill -s KILL "$1" # as a scheduler does at last
+wait $job && fail "a job that was ended has finished"
+gone "$@" || fail "a rank outlived a writer that stood still"
+ranks 0 2 $sweep --run ended.db
+rows out | cmp -s - want || fail "other rows after a writer that stood still was killed"
+stored ended.db >after
+[ "$(lost)" = 0 ] || fail "$(lost) finished cells were computed again"
+
+# ---- reproduce and bounds, told to end
+# told SIGNAL COMMAND...: both ranks hear of it; exit code in $code
+told() {
+    signal=$1
+    shift
+    mpirun -n 2 "$bin" "$@" >out 2>err </dev/null &
+    job=$!
+    set -- $(listening $job)
+    sleep 0.7
+    kill -s "$signal" "$@" 2>/dev/null
+    wait $job
+    code=$?
+    gone "$@" || fail "a rank does not end when it is told to"
+}
+reproduce="reproduce --out again -q --quick"
+run 0 reproduce --out alone -q --quick --only layers
+for signal in INT TERM; do
+    told $signal $reproduce --only layers
+    [ $code = 1 ] || fail "$signal ended reproduce with $code: $(cat err)"
+    [ "$(grep -c '^lipscope reproduce: interrupted; the same command continues from again/run.db$' err)" = 1 ] ||
+        fail "reproduce and $signal: $(cat err)"
+    [ "$(grep -c '^lipscope' err)" = 1 ] || fail "not one sentence: $(cat err)"
+    stored again/run.db >before
+done
+ranks 0 2 $reproduce --only layers
+stored again/run.db >after
+[ "$(lost)" = 0 ] || fail "$(lost) finished rows of reproduce were computed again"
+for table in alone/*.tsv; do
+    cmp -s "$table" "again/${table##*/}" || fail "told to end and begun again: another ${table##*/}"
+done
+# a solve and a bound inside of which it ends: seconds of work, and no layer is finished
+for signal in INT TERM; do
+    begun=$(date +%s)
+    told $signal bounds random:gpt2 --text builtin:lighthouse --length 512 --layers 0:2
+    [ $code = 1 ] || fail "$signal ended bounds with $code: $(cat err)"
+    [ "$(grep -c '^lipscope bounds: interrupted' err)" = 1 ] && [ "$(grep -c '^lipscope.*interrupted' err)" = 1 ] ||
+        fail "bounds and $signal: $(cat err)"
+    empty out
+    # layers of a minute each; a busy machine is given twenty seconds for what takes tenths of one
+    [ $(($(date +%s) - begun)) -lt 20 ] || fail "bounds did not hear of $signal for $(($(date +%s) - begun)) s"
+done
+
+# ---- Ranks that were asked for something else
+# each ARGS0 -- ARGS1: rank 0 and rank 1 of one job
+each() {
+    first=
+    while [ "$1" != -- ]; do first="$first $1"; shift; done
+    shift
+    mpirun -n 1 "$bin" $first : -n 1 "$bin" "$@" >out 2>err </dev/null
+    code=$?
+}
+"$make" multi layer.safetensors
+attack="attack layer.safetensors --num-heads 2 --kv-heads 1 --radius 1 --iterations 6 --restarts 4 --lengths 2:6 --format tsv"
+each $attack --seconds 5 -- $attack --seconds 50
+[ $code = 1 ] || fail "two limits of time: exit $code"
+has err "lipscope attack: rank 1 has another seconds than rank 0"
+[ "$(grep -c '^lipscope' err)" = 1 ] || fail "not one sentence: $(cat err)"
+each $attack -- $attack --device guard
+has err "lipscope attack: rank 1 has another device than rank 0"
+small="measure builtin:gpt2-nano --text builtin:lighthouse --length 8 --windows 2 --format tsv"
+each $small -- $small --device guard
+[ $code = 1 ] || fail "two devices: exit $code"
+has err "lipscope measure: rank 1: it computes on guard and rank 0 on cpu: give all the same --device"
+[ "$(grep -c '^lipscope' err)" = 1 ] || fail "not one sentence: $(cat err)"
+# what `auto` takes is rank 0's to say: it alone knows how much is left
+export LIPSCOPE_CUDA_PLUGIN="$FAKE_PLUGIN"
+device_of() { awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "device") c = i; next } { sub(/:.*/, "", $c); print $c }' out | sort -u | tr '\n' ' '; }
+LIPSCOPE_AUTO_SECONDS=0 ranks 0 2 $small --run auto.db
+[ "$(device_of)" = "cuda " ] || fail "auto takes the GPU for both: $(device_of)"
+for seconds in 0 1000; do # rank 1 would decide otherwise
+    cat >odd.sh <<END
+[ \$OMPI_COMM_WORLD_RANK = 1 ] && LIPSCOPE_AUTO_SECONDS=$((1000 - seconds)) || LIPSCOPE_AUTO_SECONDS=$seconds
+export LIPSCOPE_AUTO_SECONDS
+exec "$bin" $small --windows 12
+END
+    mpirun -n 2 sh odd.sh >out 2>err </dev/null || fail "ranks that disagree: $(cat err)"
+    [ "$(device_of)" = "$([ $seconds = 0 ] && echo cuda || echo cpu) " ] || fail "auto with $seconds: $(device_of)"
+done
+cat >odd.sh <<END
+[ \$OMPI_COMM_WORLD_RANK = 1 ] && export LIPSCOPE_FAKE=none
+exec "$bin" $small
+END
+LIPSCOPE_AUTO_SECONDS=0 mpirun -n 2 sh odd.sh >out 2>err </dev/null && fail "a rank without a GPU"
+has err "lipscope measure: rank 1: rank 0 computes on cuda: "
+finish
