@@ -86,7 +86,8 @@ static long most_products(lipsc_dtype dtype, const lipsc_svd_settings *set) {
     return all || most > set->max_products ? set->max_products : most;
 }
 
-/* A long input's operator gives its memory to that in double. */
+/* The operator of an input that is long, or that ranks share and of which nothing is proved
+ * in its precision, gives its memory to that in double. */
 static void close_solved(void *attn) { lipsc_attn_close(attn); }
 
 /* Solved for with `in`, judged by attn. */
@@ -98,6 +99,7 @@ static lipsc_status solve_with(size_t count, lipsc_attn *const *attn, lipsc_attn
     const lipsc_device_ops *ops = lipsc_device_table(device);
     const int handed = ops->concurrent && !ops->batch_tokens; /* vectors, among threads */
     const int threads = handed ? lipsc_device_threads(device) : 1;
+    const int spare = ops->own && ops->coarse_f32;
     const lipsc_status status = op && judge ? LIPSC_OK : LIPSC_E_NOMEM;
     for (size_t i = 0; i < count && !status; i++) {
         op[i] = lipsc_attn_linop(in[i]);
@@ -106,7 +108,7 @@ static lipsc_status solve_with(size_t count, lipsc_attn *const *attn, lipsc_attn
         task[i].judge = &judge[i];
         task[i].unprobed = in[i]->dtype == LIPSC_F16; /* its difference says nothing */
         task[i].solved =
-            is_long(attn[i]) && in[i]->dtype != LIPSC_F64 ? close_solved : NULL;
+            (is_long(attn[i]) || spare) && in[i]->dtype != LIPSC_F64 ? close_solved : NULL;
     }
     if (!status) lipsc_linops_sigma(count, task, set, lipsc_attn_products, threads);
     lipsc_release(op);

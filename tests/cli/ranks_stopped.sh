@@ -26,7 +26,8 @@ sleep 1.5 # the other finishes its portion meanwhile, and asks for more
 stored still.db >after
 cmp -s before after || fail "somebody else wrote into the run file"
 kill -0 "$2" 2>/dev/null && kill -0 $job || fail "a rank did not wait for the writer"
-empty err
+grep -v " cells, about " err >words # what a busy machine says before long work
+empty words
 kill -s CONT "$1"
 wait $job || fail "exit $? after the writer stood still: $(cat err)"
 rows out | cmp -s - want || fail "a run whose writer stood still has other rows"
