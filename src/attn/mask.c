@@ -5,31 +5,17 @@
  * group of equal times.  A back end needs to know nothing else. */
 #include "attn/attn.h"
 #include "core/mem.h"
-
-#include <stdlib.h>
-
-typedef struct {
-    double time;
-    size_t token;
-} stamp;
-
-/* Equal times keep the caller's order, which makes the sort stable. */
-static int earlier(const void *a, const void *b) {
-    const stamp *s = a, *t = b;
-    if (s->time != t->time) return s->time < t->time ? -1 : 1;
-    return (s->token > t->token) - (s->token < t->token);
-}
+#include "core/order.h"
 
 static lipsc_status ranges_by_time(const lipsc_input *input, size_t *order, size_t *lo,
                                    size_t *hi) {
     const size_t n = input->n;
-    stamp *stamps = lipsc_alloc(n, sizeof *stamps);
+    lipsc_placed *stamps = lipsc_alloc(n, sizeof *stamps);
     if (!stamps) return LIPSC_E_NOMEM;
-    for (size_t i = 0; i < n; i++) stamps[i] = (stamp){input->times[i], i};
-    qsort(stamps, n, sizeof *stamps, earlier);
+    lipsc_order_up(n, input->times, stamps);
     for (size_t i = n, end = n; i-- > 0;) {
-        if (i + 1 < n && stamps[i].time != stamps[i + 1].time) end = i + 1;
-        order[i] = stamps[i].token;
+        if (i + 1 < n && stamps[i].at != stamps[i + 1].at) end = i + 1;
+        order[i] = stamps[i].index;
         lo[i] = 0;
         hi[i] = end;
     }

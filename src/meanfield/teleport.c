@@ -14,13 +14,13 @@
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/order.h"
 #include "core/rng.h"
 #include "core/vector.h"
 #include "linalg/dense.h"
 #include "meanfield/meanfield.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_ATOMS = 32, CLIMB_STEPS = 80 };
@@ -124,21 +124,9 @@ static void start(climb *k, size_t which, size_t atom, const double *direction,
     into_ball(d, k->radius, z);
 }
 
-typedef struct {
-    double norm;
-    size_t atom;
-} ranked;
-
-static int by_norm(const void *a, const void *b) {
-    const ranked *s = a, *t = b;
-    if (s->norm != t->norm) return s->norm < t->norm ? 1 : -1;
-    return (s->atom > t->atom) - (s->atom < t->atom);
-}
-
 /* The atoms that are tried: all, or those with the largest |V C_i A|. */
-static size_t choose_atoms(size_t n, const double *norm, ranked *order) {
-    for (size_t i = 0; i < n; i++) order[i] = (ranked){norm[i], i};
-    qsort(order, n, sizeof *order, by_norm);
+static size_t choose_atoms(size_t n, const double *norm, lipsc_placed *order) {
+    lipsc_order_down(n, norm, order);
     return n < MOST_ATOMS ? n : MOST_ATOMS;
 }
 
@@ -178,7 +166,7 @@ static double *take(double **next, size_t count) {
 }
 
 static lipsc_status run(climb *k, const lipsc_slope_settings *set, const double *direction,
-                        const ranked *order, double *numbers, lipsc_teleport *out,
+                        const lipsc_placed *order, double *numbers, lipsc_teleport *out,
                         lipsc_error *err) {
     const lipsc_measure *mu = &k->field->atoms.measure;
     const size_t n = k->n, d = k->d, rows = n + k->count;
@@ -202,7 +190,7 @@ static lipsc_status run(climb *k, const lipsc_slope_settings *set, const double 
     memcpy(k->weights, mu->weights, n * sizeof *mu->weights);
     if (mu->times) memcpy(k->times, mu->times, n * sizeof *mu->times);
     for (size_t p = 0; p < k->count; p++) {
-        const size_t atom = order[p / set->restarts].atom;
+        const size_t atom = order[p / set->restarts].index;
         k->owner[p] = atom;
         k->slope[p] = -2.0; /* below that of a probe too close to its atom */
         k->stride[p] = 0.1;
@@ -238,7 +226,7 @@ lipsc_status lipsc_teleport_find(const lipsc_atom_field *field, lipsc_packed *pa
     out->slope = 0.0;
     if (!(k.radius > 0.0) || set->restarts == 0) return LIPSC_OK;
 
-    ranked *order = lipsc_alloc(mu->n, sizeof *order);
+    lipsc_placed *order = lipsc_alloc(mu->n, sizeof *order);
     if (!order) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a search");
     k.count = choose_atoms(mu->n, norm, order) * set->restarts;
     size_t numbers;

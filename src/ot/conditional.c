@@ -8,28 +8,16 @@
 
 #include "core/error.h"
 #include "core/mem.h"
+#include "core/order.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const double mass_tolerance = 1e-9; /* as for the sum of the weights */
 
-typedef struct {
-    double time;
-    size_t index;
-} moment;
-
-static int by_time(const void *a, const void *b) {
-    const moment *left = a, *right = b;
-    if (left->time != right->time) return left->time < right->time ? -1 : 1;
-    return left->index < right->index ? -1 : left->index > right->index;
-}
-
-static moment *in_order(const lipsc_measure *of) {
-    moment *order = lipsc_alloc(of->n, sizeof *order);
+static lipsc_placed *in_order(const lipsc_measure *of) {
+    lipsc_placed *order = lipsc_alloc(of->n, sizeof *order);
     if (!order) return NULL;
-    for (size_t i = 0; i < of->n; i++) order[i] = (moment){of->times[i], i};
-    qsort(order, of->n, sizeof *order, by_time);
+    lipsc_order_up(of->n, of->times, order);
     return order;
 }
 
@@ -39,16 +27,18 @@ typedef struct {
     double time, mass;
 } fibre;
 
-static fibre fibre_at(const moment *order, size_t n, const double *weights, size_t first) {
-    fibre at = {.first = first, .time = order[first].time};
-    for (size_t k = first; k < n && order[k].time == at.time; k++, at.count++)
+static fibre fibre_at(const lipsc_placed *order, size_t n, const double *weights,
+                      size_t first) {
+    fibre at = {.first = first, .time = order[first].at};
+    for (size_t k = first; k < n && order[k].at == at.time; k++, at.count++)
         at.mass += weights[order[k].index];
     return at;
 }
 
 /* Points and conditional weights of a fibre. */
-static void gather(const lipsc_measure *of, const double *weights, const moment *order,
-                   const fibre *at, double *points, double *conditional) {
+static void gather(const lipsc_measure *of, const double *weights,
+                   const lipsc_placed *order, const fibre *at, double *points,
+                   double *conditional) {
     for (size_t k = 0; k < at->count; k++) {
         const size_t i = order[at->first + k].index;
         for (size_t c = 0; c < of->d; c++)
@@ -59,7 +49,7 @@ static void gather(const lipsc_measure *of, const double *weights, const moment 
 
 typedef struct {
     const lipsc_measure *a, *b;
-    moment *order_a, *order_b;
+    lipsc_placed *order_a, *order_b;
     double *room; /* points, weights and potentials of two fibres */
     lipsc_ot_block *whole;
 } work;
@@ -110,8 +100,8 @@ static lipsc_status compare_times(const work *w, lipsc_error *err) {
     size_t i = 0, j = 0;
     while (i < w->a->n || j < w->b->n) {
         const double none = INFINITY;
-        const double ta = i < w->a->n ? w->order_a[i].time : none;
-        const double tb = j < w->b->n ? w->order_b[j].time : none;
+        const double ta = i < w->a->n ? w->order_a[i].at : none;
+        const double tb = j < w->b->n ? w->order_b[j].at : none;
         if (ta != tb)
             return lipsc_fail(err, LIPSC_E_REFUSED,
                               "the time marginals differ: only the %s measure has atoms at "

@@ -6,27 +6,10 @@
 #include "ot/exact.h"
 
 #include "core/mem.h"
-
-#include <stdlib.h>
-
-typedef struct {
-    double at;
-    size_t index;
-} place;
-
-static int by_place(const void *a, const void *b) {
-    const place *left = a, *right = b;
-    if (left->at != right->at) return left->at < right->at ? -1 : 1;
-    return left->index < right->index ? -1 : left->index > right->index;
-}
-
-static void put_in_order(size_t count, const double *points, place *order) {
-    for (size_t i = 0; i < count; i++) order[i] = (place){points[i], i};
-    qsort(order, count, sizeof *order, by_place);
-}
+#include "core/order.h"
 
 static void couple(const lipsc_ot_cost *cost, const double *a, const double *b,
-                   const place *x, const place *y, lipsc_ot_plan *plan) {
+                   const lipsc_placed *x, const lipsc_placed *y, lipsc_ot_plan *plan) {
     size_t i = 0, j = 0;
     double left = a[x[0].index], right = b[y[0].index];
     plan->f[x[0].index] = 0.0;
@@ -59,13 +42,13 @@ static void couple(const lipsc_ot_cost *cost, const double *a, const double *b,
 
 lipsc_status lipsc_ot_line(const lipsc_ot_cost *cost, const double *a, const double *b,
                            lipsc_ot_plan *plan) {
-    place *x = lipsc_alloc(cost->n, sizeof *x), *y = lipsc_alloc(cost->m, sizeof *y);
+    lipsc_placed *x = lipsc_alloc(cost->n, sizeof *x), *y = lipsc_alloc(cost->m, sizeof *y);
     plan->moves = lipsc_alloc(cost->n + cost->m, sizeof *plan->moves);
     plan->count = 0;
     const int ready = x && y && plan->moves;
     if (ready) {
-        put_in_order(cost->n, cost->x, x);
-        put_in_order(cost->m, cost->y, y);
+        lipsc_order_up(cost->n, cost->x, x);
+        lipsc_order_up(cost->m, cost->y, y);
         couple(cost, a, b, x, y, plan);
     }
     lipsc_release(x);

@@ -14,7 +14,7 @@ typedef struct {
 } bracket;
 
 /* After \p or \P. */
-void pattern_read_property(pattern_reader *r, lipsc_text *t, int *negated) {
+static void read_property(pattern_reader *r, lipsc_text *t, int *negated) {
     char name[24];
     size_t used = 0;
     if (pattern_peek(r, 0) != '{') {
@@ -118,27 +118,31 @@ void pattern_check_caseless(pattern_reader *r, uint32_t code) {
 
 /* ---- Brackets -------------------------------------------------------------- */
 
+int pattern_read_set(pattern_reader *r, int in_bracket, lipsc_text *set, int *negated) {
+    const int c = pattern_peek(r, 0);
+    *negated = c == 'P';
+    if (c == 'p' || c == 'P') {
+        r->at++;
+        read_property(r, set, negated);
+        return 1;
+    }
+    if (!lipsc_set_short(c, r->rust_words, in_bracket, set, negated)) return 0;
+    r->at++;
+    return 1;
+}
+
 static int read_bracket(pattern_reader *r, bracket *b, size_t depth);
 
 /* An escape inside a bracket: 1 when it is one character, which could begin a range. */
 static int read_bracket_escape(pattern_reader *r, bracket *b, uint32_t *code) {
     lipsc_text set = {0};
-    int negated = 0;
-    const int c = pattern_peek(r, 0);
-    if (c == 'b') {
+    int negated;
+    if (pattern_peek(r, 0) == 'b') {
         r->at++;
         *code = '\b';
         return 1;
     }
-    if (c == 'p' || c == 'P') {
-        r->at++;
-        negated = c == 'P';
-        pattern_read_property(r, &set, &negated);
-    } else if (lipsc_set_short(c, r->rust_words, 1, &set, &negated)) {
-        r->at++;
-    } else {
-        return pattern_read_escaped_code(r, code);
-    }
+    if (!pattern_read_set(r, 1, &set, &negated)) return pattern_read_escaped_code(r, code);
     if (negated) {
         lipsc_text_put_string(&b->inverted, "|[^");
         pattern_join(&b->inverted, &set);

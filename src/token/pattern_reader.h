@@ -50,8 +50,8 @@ static inline int pattern_follows(const pattern_reader *r, const char *word) {
 
 /* pattern_bracket.c */
 
-/* After \p or \P. */
-void pattern_read_property(pattern_reader *r, lipsc_text *t, int *negated);
+/* After the backslash: 1 and a set such as \p{L}, \P{L} or \d; 0: none is there. */
+int pattern_read_set(pattern_reader *r, int in_bracket, lipsc_text *set, int *negated);
 /* After the backslash, r->at on the letter: 1 and the character it stands for. */
 int pattern_read_escaped_code(pattern_reader *r, uint32_t *code);
 /* Refuses what could meet a folding of several characters into one. */

@@ -33,7 +33,7 @@ static void write_literal(pattern_reader *r, uint32_t code) {
 static void write_escape(pattern_reader *r) {
     lipsc_text set = {0};
     uint32_t code;
-    int negated = 0;
+    int negated;
     r->at++;
     const int c = pattern_peek(r, 0);
     if (c == 'A' || c == 'z' || c == 'Z') {
@@ -47,13 +47,7 @@ static void write_escape(pattern_reader *r) {
         r->at++;
         return;
     }
-    if (c == 'p' || c == 'P') {
-        r->at++;
-        negated = c == 'P';
-        pattern_read_property(r, &set, &negated);
-    } else if (lipsc_set_short(c, r->rust_words, 0, &set, &negated)) {
-        r->at++;
-    } else {
+    if (!pattern_read_set(r, 0, &set, &negated)) {
         if (pattern_read_escaped_code(r, &code)) write_literal(r, code);
         return;
     }
