@@ -101,7 +101,10 @@ LIPSC_API int lipsc_model_has_layer(const lipsc_model *model, size_t layer);
 /* ---- Activations ------------------------------------------------------------------ */
 
 /* One window run through the model: every block's input and output, every attention's
- * input and output (after the output projection), the last hidden state; (n, d) doubles. */
+ * input and output (after the output projection), the last hidden state, (n, d) each.  It
+ * stays in the device's memory in the precision of the run, and is freed before the device
+ * is closed; the doubles of the functions below are made when they are first asked for, and
+ * valid as long as it is. */
 typedef struct lipsc_acts lipsc_acts;
 
 /* ids (n), or pixels (channels, height, width) for a model of images.  through: only as
@@ -121,6 +124,7 @@ LIPSC_API lipsc_status lipsc_acts_new_from(lipsc_model *model, lipsc_dtype dtype
                                            lipsc_error *err);
 LIPSC_API void lipsc_acts_free(lipsc_acts *acts);
 
+/* From any thread; NULL: the window was not run so far, or memory is short. */
 LIPSC_API size_t lipsc_acts_length(const lipsc_acts *acts);
 LIPSC_API const double *lipsc_acts_attention_input(const lipsc_acts *acts, size_t layer);
 LIPSC_API const double *lipsc_acts_attention_output(const lipsc_acts *acts, size_t layer);

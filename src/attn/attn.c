@@ -82,8 +82,9 @@ static lipsc_status prepare_rows(lipsc_attn *attn, const rows_storage *s) {
         for (size_t e = 0; e < 2 * n - 1; e++)
             s->distance[h * (2 * n - 1) + e] =
                 lipsc_layer_bias(&attn->layer, h, e < n ? n - 1 - e : e - (n - 1), e >= n);
+    attn->X = identity ? input->X : s->X;
     attn->rows = (lipsc_rows){.n = n,
-                              .X = identity ? input->X : s->X,
+                              .X = attn->X ? lipsc_host_view(n * d, attn->X) : attn->kept,
                               .log_weight = s->log_weight,
                               .root_weight = s->root_weight,
                               .positions = s->positions,
@@ -155,8 +156,8 @@ static lipsc_status prepare(lipsc_attn *attn, const lipsc_input *input, lipsc_er
         return lipsc_fail(err, LIPSC_E_RANGE, "an input of %zu tokens is too large",
                           input->n);
     attn->storage = lipsc_alloc(a.used, 1);
-    attn->tokens = lipsc_alloc(tokens.used, 1);
-    if (!attn->storage || !attn->tokens)
+    attn->tokens = input->X ? lipsc_alloc(tokens.used, 1) : NULL;
+    if (!attn->storage || (input->X && !attn->tokens))
         return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for an input of %zu tokens",
                           input->n);
     a = (lipsc_arena){.base = attn->storage};
@@ -168,17 +169,30 @@ static lipsc_status prepare(lipsc_attn *attn, const lipsc_input *input, lipsc_er
     return LIPSC_OK;
 }
 
+/* Tokens that the device of a borrowing handle does not take become doubles of the host. */
+static int bring_tokens(lipsc_attn *own) {
+    const size_t count = own->input.n * own->layer.d;
+    if (!own->rows.X.at || lipsc_device_takes_tokens(own->device, own->rows.X)) return 1;
+    if (!own->X)
+        own->input.X = own->X = own->fetched = lipsc_buffer_fetch(own->rows.X, count);
+    own->rows.X = lipsc_host_view(count, own->X);
+    return own->X != NULL;
+}
+
 lipsc_status lipsc_attns_as(size_t count, const lipsc_attn *const *attn, lipsc_dtype dtype,
                             const lipsc_device *device, lipsc_attn *const *own) {
     for (size_t i = 0; i < count; i++) {
         *own[i] = *attn[i];
         own[i]->owns_packed = 0;
         own[i]->storage = own[i]->state = NULL;
-        own[i]->tokens = own[i]->own_tokens = NULL;
+        own[i]->tokens = own[i]->own_tokens = own[i]->fetched = NULL;
+        own[i]->kept = LIPSC_NOWHERE;
         own[i]->twin = NULL;
         own[i]->dtype = dtype;
         own[i]->device = device;
     }
+    for (size_t i = 0; i < count; i++)
+        if (!bring_tokens(own[i])) return LIPSC_E_NOMEM;
     return open_states(count, own, NULL);
 }
 
@@ -197,6 +211,8 @@ static void forget_twin(lipsc_attn *attn) {
 void lipsc_attn_close(lipsc_attn *own) {
     if (own->state) lipsc_device_table(own->device)->input_free(own->device, own->state);
     own->state = NULL;
+    lipsc_release(own->fetched);
+    own->fetched = NULL;
 }
 
 lipsc_status lipsc_attns_keep(size_t count, lipsc_attn *const *attn) {
@@ -218,13 +234,35 @@ lipsc_status lipsc_attns_keep(size_t count, lipsc_attn *const *attn) {
     return status;
 }
 
+/* A copy of X in the same memory, and a look at its numbers. */
+static lipsc_status keep_tokens(lipsc_attn *attn, size_t n, lipsc_buffer X,
+                                lipsc_error *err) {
+    const lipsc_space *space = lipsc_device_space(X.home, X.type);
+    const size_t count = n * attn->layer.d;
+    double square = 0.0;
+    attn->kept = lipsc_space_alloc(space, count);
+    lipsc_status status = attn->kept.at ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = lipsc_space_copy(space, count, X, attn->kept);
+    if (!status) status = lipsc_space_gram(space, count, 1, X, 1, X, &square);
+    if (status) return lipsc_fail(err, status, "out of memory for %zu tokens", n);
+    if (isfinite(square)) return LIPSC_OK;
+    double *host = lipsc_buffer_fetch(X, count); /* squares may overflow */
+    const lipsc_input input = {.n = n, .X = host};
+    status = host ? lipsc_input_check(&attn->layer, &input, err)
+                  : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for %zu tokens", n);
+    lipsc_release(host);
+    return status;
+}
+
+/* there: the tokens, or nowhere where input has them. */
 static lipsc_status new_handle(lipsc_packed *packed, const lipsc_mask *mask,
-                               const lipsc_input *input, lipsc_dtype dtype,
-                               const lipsc_device *device, lipsc_attn **out,
-                               lipsc_error *err) {
+                               const lipsc_input *input, lipsc_buffer there,
+                               lipsc_dtype dtype, const lipsc_device *device,
+                               lipsc_attn **out, lipsc_error *err) {
     lipsc_layer layer = *lipsc_packed_layer(packed);
     if (mask) layer.mask = *mask;
-    lipsc_status status = lipsc_input_check(&layer, input, err);
+    lipsc_status status = there.at ? lipsc_input_check_rest(&layer, input, err)
+                                   : lipsc_input_check(&layer, input, err);
     if (!status && dtype == LIPSC_F32 && input->weights)
         status = check_f32_weights(input, err);
     if (status) return status;
@@ -236,7 +274,8 @@ static lipsc_status new_handle(lipsc_packed *packed, const lipsc_mask *mask,
     attn->dtype = dtype;
     attn->device = device;
     *out = attn;
-    return prepare(attn, input, err);
+    if (there.at) status = keep_tokens(attn, input->n, there, err);
+    return status ? status : prepare(attn, input, err);
 }
 
 lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, size_t count,
@@ -246,7 +285,8 @@ lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, s
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; i < count; i++) out[i] = NULL;
     for (size_t i = 0; !status && i < count; i++)
-        status = new_handle(packed, mask, &inputs[i], dtype, device, &out[i], err);
+        status = new_handle(packed, mask, &inputs[i], LIPSC_NOWHERE, dtype, device, &out[i],
+                            err);
     if (!status && count && (count > 1 || !waits(out[0])))
         status = open_states(count, out, err);
     for (size_t i = 0; !status && i < count; i++)
@@ -267,6 +307,29 @@ lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
     const lipsc_status status =
         lipsc_attn_batch_at(packed, mask, 1, input, dtype, device, &attn, err);
     if (!status) *out = attn;
+    return status;
+}
+
+lipsc_status lipsc_attn_there(lipsc_packed *packed, const lipsc_mask *mask, size_t n,
+                              lipsc_buffer X, lipsc_dtype dtype, const lipsc_device *device,
+                              lipsc_attn **out, lipsc_error *err) {
+    lipsc_input input = {.n = n};
+    lipsc_attn *attn = NULL;
+    lipsc_status status;
+    if (!lipsc_device_takes_tokens(device, X)) {
+        double *host = lipsc_buffer_fetch(X, n * lipsc_packed_layer(packed)->d);
+        input.X = host;
+        status = host ? lipsc_attn_at(packed, mask, &input, dtype, device, out, err)
+                      : lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for %zu tokens", n);
+        lipsc_release(host);
+        return status;
+    }
+    status = new_handle(packed, mask, &input, X, dtype, device, &attn, err);
+    if (!status && !waits(attn)) status = open_states(1, &attn, err);
+    if (status)
+        lipsc_attn_free(attn);
+    else
+        *out = attn;
     return status;
 }
 
@@ -293,6 +356,7 @@ void lipsc_attn_free(lipsc_attn *attn) {
     lipsc_attn_close(attn);
     if (attn->owns_packed) lipsc_packed_free(attn->packed);
     lipsc_release(attn->storage);
+    lipsc_space_release(lipsc_device_space(attn->kept.home, attn->kept.type), attn->kept);
     lipsc_release(attn->tokens);
     lipsc_release(attn->own_tokens);
     lipsc_release(attn);

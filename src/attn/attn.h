@@ -19,17 +19,21 @@ lipsc_status lipsc_packed_weights(lipsc_packed *packed, const lipsc_device *devi
                                   lipsc_dtype dtype, const void **weights,
                                   lipsc_error *err);
 
-/* Keeps the layer and the input as given, in double, so that a value found in f32 can be
- * re-evaluated with them. */
+/* Keeps the layer and the input as given, so that a value found in f32 can be re-evaluated
+ * with them. */
 struct lipsc_attn {
     lipsc_packed *packed;
     int owns_packed;
     lipsc_layer layer;  /* that of packed, with the mask in use                */
-    lipsc_input input;  /* the caller's order; arrays owned by storage         */
+    lipsc_input input;  /* the caller's order; X NULL: ask lipsc_attn_tokens   */
     lipsc_rows rows;    /* the device's order                                  */
+    const double *X;    /* (n, d) of the host in the device's order; NULL as input.X */
     void *storage;      /* arrays of input and rows but X                      */
-    double *tokens;     /* X, in both orders; NULL: forgotten, or another handle's */
+    double *tokens;     /* X, in both orders; NULL: not asked for, forgotten, or another
+                         * handle's                                            */
+    lipsc_buffer kept;  /* rows.X where it is the device's, and this handle's  */
     double *own_tokens; /* rows.own_X; NULL: none, or another handle's        */
+    double *fetched;    /* tokens from where they were, for another device's handle */
     lipsc_dtype dtype;
     const lipsc_device *device;
     void *state;            /* of the device, in dtype; NULL: not made yet */
@@ -56,9 +60,17 @@ lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,
                            const lipsc_input *input, lipsc_dtype dtype,
                            const lipsc_device *device, lipsc_attn **out, lipsc_error *err);
 
-/* The same at several inputs, whose lengths may differ: handles whose products can be made
- * together.  Each is, to the last bit, what it would be alone, and is freed on its own; but
- * they share their work memory, so that only one thread at a time may use any of them. */
+/* The same at n tokens that are in a device's memory, with no weights, times or positions
+ * of their own.  They are copied there, and no double of the host is made of them unless
+ * somebody asks or `device` takes no others. */
+lipsc_status lipsc_attn_there(lipsc_packed *packed, const lipsc_mask *mask, size_t n,
+                              lipsc_buffer X, lipsc_dtype dtype, const lipsc_device *device,
+                              lipsc_attn **out, lipsc_error *err);
+
+/* lipsc_attn_at at several inputs, whose lengths may differ: handles whose products can be
+ * made together.  Each is, to the last bit, what it would be alone, and is freed on its
+ * own; but they share their work memory, so that only one thread at a time may use any of
+ * them. */
 lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, size_t count,
                                  const lipsc_input *inputs, lipsc_dtype dtype,
                                  const lipsc_device *device, lipsc_attn **out,
@@ -79,7 +91,16 @@ void lipsc_attn_close(lipsc_attn *own);
  * the handles live: for a device that is asked for them again and again. */
 lipsc_status lipsc_attns_keep(size_t count, lipsc_attn *const *attn);
 
-/* ---- Tokens whose rows ranks share (tokens.c) ---- */
+/* ---- Tokens (tokens.c) ---- */
+
+/* input.X and X are there from now on. */
+lipsc_status lipsc_attn_tokens(lipsc_attn *attn);
+/* Whether inputs of a device may be there. */
+int lipsc_device_takes_tokens(const lipsc_device *device, lipsc_buffer X);
+/* count numbers of any device as doubles, to be released; NULL: out of memory. */
+double *lipsc_buffer_fetch(lipsc_buffer b, size_t count);
+
+/* Where ranks share their rows: */
 
 /* rows.own_X, of a handle that has its state. */
 lipsc_status lipsc_attn_share_tokens(lipsc_attn *attn);
@@ -88,8 +109,8 @@ lipsc_status lipsc_attn_share_tokens(lipsc_attn *attn);
 void lipsc_attn_forget_tokens(lipsc_attn *attn);
 /* (n) |x_i| in the device's order; every rank calls it. */
 lipsc_status lipsc_attn_token_lengths(const lipsc_attn *attn, double *lengths);
-/* Of shared ones all, in the device's order, to be released; every rank calls it.  NULL:
- * rows.X has them. */
+/* All that are not on the host, in the device's order, to be released; every rank calls it.
+ * NULL: X has them. */
 lipsc_status lipsc_attn_whole_tokens(const lipsc_attn *attn, double **out);
 
 /* What the products of query head h work with: see lipsc_device_ops.  LIPSC_E_BACKEND where
@@ -119,6 +140,9 @@ lipsc_status lipsc_layer_check(const lipsc_layer *layer, lipsc_layer *resolved,
                                lipsc_error *err);
 lipsc_status lipsc_input_check(const lipsc_layer *resolved, const lipsc_input *input,
                                lipsc_error *err);
+/* The same of an input whose tokens are elsewhere. */
+lipsc_status lipsc_input_check_rest(const lipsc_layer *resolved, const lipsc_input *input,
+                                    lipsc_error *err);
 
 /* What this layer has beyond a map of measures, in a few words; NULL: nothing. */
 const char *lipsc_layer_beyond(const lipsc_layer *layer);

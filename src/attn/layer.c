@@ -224,6 +224,12 @@ lipsc_status lipsc_input_check(const lipsc_layer *resolved, const lipsc_input *i
     if (!input) return lipsc_fail(err, LIPSC_E_ARG, "input is NULL");
     if (input->n == 0) return lipsc_fail(err, LIPSC_E_ARG, "n is zero");
     if (!input->X) return lipsc_fail(err, LIPSC_E_ARG, "X is NULL");
+    return lipsc_input_check_rest(resolved, input, err);
+}
+
+lipsc_status lipsc_input_check_rest(const lipsc_layer *resolved, const lipsc_input *input,
+                                    lipsc_error *err) {
+    if (input->n == 0) return lipsc_fail(err, LIPSC_E_ARG, "n is zero");
     const int by_times = resolved->mask == LIPSC_MASK_TIMES;
     if (by_times && !input->times) return lipsc_fail(err, LIPSC_E_ARG, "times is NULL");
     if (!by_times && input->times)

@@ -19,7 +19,7 @@ static void project(const lipsc_attn *attn, size_t heads, size_t width, const do
     const size_t n = attn->rows.n, d = attn->layer.d;
 #pragma omp parallel for schedule(static) num_threads(lipsc_attn_threads(attn))
     for (size_t i = 0; i < n; i++) {
-        const double *x = attn->rows.X + i * d;
+        const double *x = attn->X + i * d;
         for (size_t r = 0; r < heads * width; r++) {
             const double start = b ? b[r] : 0.0;
             const lipsc_twice y =
@@ -75,7 +75,11 @@ lipsc_status lipsc_attn_refined(const lipsc_attn *attn, lipsc_attn **out) {
     if (!own) return LIPSC_E_NOMEM;
     raised.storage = NULL;
     lipsc_status status = lipsc_attn_whole_tokens(attn, &tokens);
-    if (tokens) raised.rows.X = tokens;
+    if (tokens) {
+        raised.input.X = raised.X =
+            tokens; /* in one order, or only this one is asked for */
+        raised.rows.X = lipsc_host_view(attn->rows.n * attn->layer.d, tokens);
+    }
     raised.rows.own_X = NULL;
     if (!status) status = fill(&raised);
     if (!status)

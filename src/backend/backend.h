@@ -28,7 +28,8 @@ typedef struct {
 
 typedef struct {
     size_t n;
-    const double *X;           /* (n, d)                                              */
+    lipsc_buffer X;            /* (n, d): doubles of the host or, where the device has
+                                * tokens_there, its own memory in either precision   */
     const double *log_weight;  /* (n) or NULL: added to the score of key j            */
     const double *root_weight; /* (n) or NULL: J becomes D^{1/2} J D^{-1/2}, this is
                                 * the diagonal of D^{1/2}                            */
@@ -143,8 +144,9 @@ typedef struct {
     double speed; /* operations a second in f32, roughly, of a sweep on it; 0: as its CPU */
     size_t room;  /* of the vectors of one solve: lipsc_space                           */
     int raw;      /* inputs may bring their projections (lipsc_rows.raw)               */
-    int rows_alone; /* a row of what stands in a model (output, linear_apply, rowwise) has
-                     * bits that only the rows it sees decide, however many follow        */
+    int tokens_there; /* inputs may be in its memory already (lipsc_rows.X)             */
+    int rows_alone;   /* a row of what stands in a model (output, linear_apply, rowwise) has
+                       * bits that only the rows it sees decide, however many follow        */
     size_t batch_tokens; /* that keep it busy in one batch.  Work is then queued, each
                           * thread's in its own order: a vector stays with a thread.  0: as
                           * many as suit a CPU, whose threads hand vectors to each other  */

@@ -144,7 +144,7 @@ static void project(const lipsc_head_at *head, size_t width, const double *W,
                     const double *b, const double *raw, const lipsc_turn *turn, double eps,
                     double *y) {
     const size_t n = head->n, d = head->d;
-    const double *X = head->rows->X;
+    const double *X = head->X;
     if (raw || !W) memcpy(y, raw ? raw : X, n * width * sizeof *y);
     if (raw) W = b = NULL;
 #pragma omp parallel for schedule(static) num_threads(head->threads)
@@ -342,6 +342,12 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head_at *head) {
     memset(head, 0, sizeof *head);
     head->attn = attn;
     head->rows = &attn->rows;
+    head->X = attn->X;
+    if (!head->X) {
+        const lipsc_status status = lipsc_attn_whole_tokens(attn, &head->tokens);
+        if (status) return status;
+        head->X = head->tokens;
+    }
     head->equal = lipsc_equal_weights(&attn->input);
     head->n = n;
     head->d = d;
@@ -399,7 +405,8 @@ lipsc_status lipsc_head_new(const lipsc_attn *attn, lipsc_head_at *head) {
 }
 
 void lipsc_head_free(lipsc_head_at *head) {
-    double *const arrays[] = {head->q,
+    double *const arrays[] = {head->tokens,
+                              head->q,
                               head->key,
                               head->z,
                               head->VVt,

@@ -44,7 +44,9 @@ lipsc_status lipsc_factor_make(size_t rows, size_t cols, double *a, lipsc_factor
 typedef struct {
     const lipsc_attn *attn; /* which may be told to stop */
     const lipsc_rows *rows;
-    int equal; /* the weights of the tokens, given or not */
+    const double *X; /* (n, d) the tokens      */
+    double *tokens;  /* NULL: they are attn's  */
+    int equal;       /* the weights of the tokens, given or not */
     size_t n, d, k, dv;
     double scale;
     int threads;

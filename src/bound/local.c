@@ -208,10 +208,10 @@ static size_t preferred(const lipsc_zoo_case *z, size_t i, double *room, double 
     const size_t d = z->layer->d;
     double best = -INFINITY, size = 0.0;
     size_t place = rows->lo[i], ties = 0;
-    lipsc_head_facts_score(&z->head[0], 0, rows->X + i * d, room, w);
+    lipsc_head_facts_score(&z->head[0], 0, z->attn->X + i * d, room, w);
     for (size_t j = rows->lo[i]; j < rows->hi[i]; j++) {
         double score = 0.0;
-        for (size_t c = 0; c < d; c++) score += w[c] * rows->X[j * d + c];
+        for (size_t c = 0; c < d; c++) score += w[c] * z->attn->X[j * d + c];
         size = lipsc_max(size, fabs(score));
         if (score > best + 1e-12 * size) {
             best = score;

@@ -59,7 +59,7 @@ static void side_make(const lipsc_head_at *head, const projection *p, double r,
     side->largest_slope = side->largest_bend = side->largest_balanced = 0.0;
     const lipsc_norm_of of = {p->F, p->norm, p->scale, p->eps, r};
     for (size_t i = 0; i < n; i++) {
-        const double x = length_of(d, head->rows->X + i * d);
+        const double x = length_of(d, head->X + i * d);
         const double all = p->turn->pull ? lipsc_norm_length(&of, p->turn, i) : 0.0;
         const double raw_error =
             p->fine ? fine_error(d, sizes * x + bias,
@@ -157,7 +157,7 @@ static void value_errors(const lipsc_head_at *head, const double *V, lipsc_reach
     const double sizes = head->unit * length_of(dv * d, V);
     double token = 0.0, z = 0.0;
     for (size_t i = 0; i < n; i++) {
-        token = lipsc_max(token, length_of(d, head->rows->X + i * d));
+        token = lipsc_max(token, length_of(d, head->X + i * d));
         z = lipsc_max(z, length_of(dv, head->z + i * dv));
     }
     const double error = head->rows->raw.q

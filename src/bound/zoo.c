@@ -212,11 +212,13 @@ lipsc_status lipsc_zoo_case_until(lipsc_attn *attn, double radius, double p,
     z->norm = norm;
     z->weighted = !lipsc_equal_weights(&attn->input);
     z->out_norm = 1.0;
-    const double largest = lipsc_longest_token(z->n, layer->d, attn->input.X);
+    lipsc_status status = lipsc_attn_tokens(attn);
+    const double largest =
+        status ? 0.0 : lipsc_longest_token(z->n, layer->d, attn->input.X);
     z->radius = isnan(radius) ? largest : radius;
     z->head = lipsc_alloc_zero(layer->heads, sizeof *z->head);
     z->local = lipsc_alloc_zero(layer->heads, sizeof *z->local);
-    lipsc_status status = z->head && z->local ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!z->head || !z->local) status = LIPSC_E_NOMEM;
     for (size_t h = 0; !status && h < layer->heads; h++) {
         status = lipsc_zoo_stopped(z);
         if (!status) status = lipsc_head_facts_make(layer, h, &z->head[h]);

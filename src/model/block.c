@@ -203,35 +203,29 @@ static lipsc_status mlp_apply(const lipsc_block_point *p, lipsc_block_work *w, i
 /* ---- At a point
  * --------------------------------------------------------------------------------- */
 
-/* The output of attention in o (n, d), which has it from seen where somebody sees it. */
-static lipsc_status output_of(const lipsc_block_point *p, double *seen, lipsc_buffer o) {
-    if (!seen) return lipsc_attn_output_to(p->attn, o);
-    const lipsc_status status = lipsc_attn_output(p->attn, seen);
-    const size_t count = p->n * p->model->config.d;
-    return status ? status : lipsc_space_upload(space_of(p), count, seen, o);
+/* A copy for who sees it. */
+static lipsc_status show(const lipsc_block_point *p, lipsc_buffer x, lipsc_buffer seen) {
+    if (!seen.at) return LIPSC_OK;
+    return lipsc_space_copy(space_of(p), p->n * p->model->config.d, x, seen);
 }
 
 /* Attention at x; o (n, d) receives its output. */
 static lipsc_status attention_at(lipsc_block_point *p, const lipsc_mask *mask_override,
                                  lipsc_buffer x, lipsc_buffer o,
                                  const lipsc_block_seen *seen, lipsc_error *err) {
-    const lipsc_space *space = space_of(p);
-    const size_t count = p->n * p->model->config.d;
+    const lipsc_block_seen nobody = {LIPSC_NOWHERE, LIPSC_NOWHERE};
     lipsc_mask mask;
     lipsc_packed *packed;
+    if (!seen) seen = &nobody;
     lipsc_status status = lipsc_model_mask(p->model, p->layer, mask_override, &mask, err);
     if (!status) status = lipsc_model_packed(p->model, p->layer, -1, 1, &packed, err);
-    if (status) return status;
-    double *wanted = seen ? seen->attention_input : NULL;
-    double *X = wanted ? wanted : lipsc_alloc(count, sizeof *X);
-    if (!X) return no_memory(p->model, p->n, err);
-    status = lipsc_space_download(space, count, x, X);
-    const lipsc_input input = {.n = p->n, .X = X};
+    if (!status) status = show(p, x, seen->attention_input);
     if (!status)
-        status = lipsc_attn_at(packed, &mask, &input, p->dtype, p->device, &p->attn, err);
-    if (!wanted) lipsc_release(X);
+        status =
+            lipsc_attn_there(packed, &mask, p->n, x, p->dtype, p->device, &p->attn, err);
     if (!status) {
-        status = output_of(p, seen ? seen->attention_output : NULL, o);
+        status = lipsc_attn_output_to(p->attn, o);
+        if (!status) status = show(p, o, seen->attention_output);
         if (status) no_memory(p->model, p->n, err);
     }
     return status;

@@ -43,9 +43,9 @@ typedef struct {
     lipsc_experts *experts; /* or NULL */
 } lipsc_block_point;
 
-/* Host arrays (n, d) that are filled where they are not NULL. */
+/* Device memory (n, d) that is filled where it is somewhere. */
 typedef struct {
-    double *attention_input, *attention_output;
+    lipsc_buffer attention_input, attention_output;
 } lipsc_block_seen;
 
 /* x, y (n, d) device memory, may not overlap; y may be nowhere.  keep 0: only the value is

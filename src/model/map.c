@@ -64,9 +64,21 @@ static lipsc_status check(const lipsc_model *m, const lipsc_map_options *o,
     return LIPSC_OK;
 }
 
-static const double *input_of(const lipsc_acts *acts, const lipsc_map_options *o) {
-    if (is_attention(o->map)) return lipsc_acts_attention_input(acts, o->layer);
-    return lipsc_acts_block_input(acts, o->map == LIPSC_MAP_MODEL ? 0 : o->layer);
+/* The input of a map at a window, in doubles: its twin and its rounding are found there. */
+static lipsc_status input_of(const lipsc_acts *acts, const lipsc_map_options *o,
+                             const double **x, lipsc_error *err) {
+    const size_t layer = o->map == LIPSC_MAP_MODEL ? 0 : o->layer;
+    lipsc_status status = LIPSC_OK;
+    *x = NULL;
+    for (int again = 0; !*x && !status && again < 2; again++) {
+        if (again) status = lipsc_acts_ask(acts, layer, err); /* or it is not known */
+        *x = is_attention(o->map) ? lipsc_acts_attention_input(acts, layer)
+                                  : lipsc_acts_block_input(acts, layer);
+    }
+    if (status) return status;
+    return *x ? LIPSC_OK
+              : lipsc_fail(err, LIPSC_E_ARG, "the window was not run as far as layer %zu",
+                           o->layer);
 }
 
 /* ---- Making
@@ -193,11 +205,10 @@ lipsc_status lipsc_map_batch_new(lipsc_model *m, size_t count,
     lipsc_status status = check(m, options, err);
     for (size_t i = 0; i < count; i++) out[i] = NULL;
     for (size_t i = 0; i < count && !status; i++) {
-        const double *x = input_of(acts[i], options);
-        status =
-            x ? begin(m, lipsc_acts_length(acts[i]), x, options, &out[i], err)
-              : lipsc_fail(err, LIPSC_E_ARG, "the window was not run as far as layer %zu",
-                           options->layer);
+        const double *x;
+        status = input_of(acts[i], options, &x, err);
+        if (!status)
+            status = begin(m, lipsc_acts_length(acts[i]), x, options, &out[i], err);
     }
     if (!status && is_attention(options->map)) status = make_attentions(count, out, err);
     for (size_t i = 0; i < count && !status && !is_attention(options->map); i++)
@@ -212,12 +223,10 @@ lipsc_status lipsc_map_batch_new(lipsc_model *m, size_t count,
 lipsc_status lipsc_map_new(lipsc_model *m, const lipsc_acts *acts,
                            const lipsc_map_options *options, lipsc_map **out,
                            lipsc_error *err) {
-    const lipsc_status status = check(m, options, err);
+    const double *x;
+    lipsc_status status = check(m, options, err);
+    if (!status) status = input_of(acts, options, &x, err);
     if (status) return status;
-    const double *x = input_of(acts, options);
-    if (!x)
-        return lipsc_fail(err, LIPSC_E_ARG, "the window was not run as far as layer %zu",
-                          options->layer);
     return make(m, lipsc_acts_length(acts), x, options, out, err);
 }
 

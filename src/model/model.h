@@ -33,6 +33,9 @@ lipsc_status lipsc_acts_pass(lipsc_model *model, lipsc_acts *acts, int threads,
 lipsc_status lipsc_acts_attend(lipsc_model *model, lipsc_acts *acts, int threads,
                                lipsc_error *err);
 void lipsc_acts_forget(lipsc_acts *acts);
+/* Doubles of all that is known of a layer, and of the last hidden state: who asks for them
+ * afterwards gets them.  LIPSC_E_NOMEM. */
+lipsc_status lipsc_acts_ask(const lipsc_acts *acts, size_t layer, lipsc_error *err);
 /* The inputs of the blocks that are behind go to *behind, without the last output; the
  * window, which has not attended, goes on without them. */
 lipsc_status lipsc_acts_part(const lipsc_model *model, lipsc_acts *acts,

@@ -15,6 +15,7 @@
 #include "core/rng.h"
 #include "core/vector.h"
 #include "bound/zoo.h"
+#include "model/model.h"
 
 const char *lipsc_change_name(lipsc_change_kind kind) {
     static const char *const names[] = {"swap", "noise", "drop", "duplicate"};
@@ -305,9 +306,18 @@ static lipsc_status see_noise(work *w, derivative *of, size_t layer, size_t whic
     return status;
 }
 
+/* What all windows saw of a layer, in doubles. */
+static lipsc_status ask(const work *w, size_t layer) {
+    lipsc_status status = lipsc_acts_ask(w->acts, layer, w->err);
+    for (size_t i = 0; !status && i < w->window_count; i++)
+        status = lipsc_acts_ask(w->windows[i].acts, layer, w->err);
+    return status;
+}
+
 static lipsc_status see_layer(work *w, size_t layer) {
     derivative of = {0};
-    lipsc_status status = open_derivative(w, LIPSC_MAP_ATTENTION, layer, &of);
+    lipsc_status status = ask(w, layer);
+    if (!status) status = open_derivative(w, LIPSC_MAP_ATTENTION, layer, &of);
     if (!status) status = see_swaps(w, &of, layer);
     for (size_t i = 0; !status && i < w->set->noise_count; i++)
         status = stopped(w) ? LIPSC_E_STOPPED : see_noise(w, &of, layer, i);
@@ -357,6 +367,8 @@ static lipsc_status see_logits(work *w, size_t first) {
 
 /* From the embeddings to the last hidden state, every change. */
 static lipsc_status see_whole(work *w) {
+    const lipsc_status asked = ask(w, 0);
+    if (asked) return asked;
     const double *input = lipsc_acts_block_input(w->acts, 0);
     const double *output = lipsc_acts_output(w->acts);
     const size_t first = w->rows->count;

@@ -126,7 +126,11 @@ static lipsc_status compare_input(lipsc_model *model, const lipsc_layer_record *
     lipsc_status status =
         find_layer(stored, lipsc_model_describe(model)->layers, &layer, err);
     if (!status) status = run_window(model, stored, layer + 1, &acts, err);
-    if (status) return status;
+    if (!status) status = lipsc_acts_ask(acts, layer, err);
+    if (status) {
+        lipsc_acts_free(acts);
+        return status;
+    }
     const double *X = stored->input.X;
     const double *given = stored->map <= LIPSC_FILE_ATTENTION
                               ? lipsc_acts_attention_input(acts, layer)

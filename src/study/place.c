@@ -159,8 +159,9 @@ lipsc_status place_run(lipsc_place *p, size_t longest, size_t n, lipsc_error *er
     lipsc_acts_free(p->acts);
     p->acts = NULL;
     const size_t start = lipsc_window_start(from, longest, n, p->set.window);
-    return lipsc_window_acts(&p->source, start, n, p->model, LIPSC_F64, p->set.device,
-                             p->set.layer, &p->acts, err);
+    status = lipsc_window_acts(&p->source, start, n, p->model, LIPSC_F64, p->set.device,
+                               p->set.layer, &p->acts, err);
+    return status ? status : lipsc_acts_ask(p->acts, p->set.layer, err);
 }
 
 /* ---- Bounds -------------------------------------------------------------------------- */

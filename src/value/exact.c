@@ -22,7 +22,7 @@ lipsc_status lipsc_exact_open(lipsc_attn *attn, size_t products, lipsc_exact *ex
     exact->own = (lipsc_attn){0};
     const int refined = attn->rows.raw.q != NULL; /* more than the definition knows */
     if (!refined && (double)products * definition_flops(attn) <= cheap_flops)
-        return LIPSC_OK;
+        return lipsc_attn_tokens(attn);
     const lipsc_device *device = lipsc_device_proved(attn->device);
     if (attn->dtype == LIPSC_F64 && device == attn->device) {
         exact->attn = attn;

@@ -98,7 +98,8 @@ static timing measure(const bench_layer *b, size_t inputs, size_t n,
     if (!lo || !hi || !rows) abort();
     for (size_t i = 0; i < n; i++) hi[i] = i + 1;
     for (size_t i = 0; i < inputs; i++)
-        rows[i] = (lipsc_rows){.n = n, .X = X + i * n * D, .lo = lo, .hi = hi};
+        rows[i] = (lipsc_rows){
+            .n = n, .X = lipsc_host_view(n * D, X + i * n * D), .lo = lo, .hi = hi};
     must(api->weights_new(device, &b->layer, precision, &weights, &err), &err);
     must(api->batch_new(weights, inputs, rows, 1, &batch, &err), &err);
     void *x = vector_up(api, device, precision, len, v);

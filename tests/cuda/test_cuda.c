@@ -531,7 +531,7 @@ static void refusals(void) {
     must(lipsc_attn_new(&resolved, &t.input, LIPSC_F64, NULL, &attn, &err), &err);
     ((double *)t.input.X)[3] = 1e200;
     lipsc_rows rows = attn->rows;
-    rows.X = t.input.X;
+    rows.X = lipsc_host_view(rows.n * t.layer.d, t.input.X);
     for (int p = 0; p < 3; p++) {
         must(api->weights_new(device, &resolved, (lipsc_cuda_precision)p, &weights, &err),
              &err);

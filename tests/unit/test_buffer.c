@@ -297,6 +297,100 @@ static void test_attention(void **state) {
     }
 }
 
+/* ---- Tokens ---------------------------------------------------------------------------
+ */
+
+/* J v and f(X) of a handle, one behind the other. */
+static double *seen_of(lipsc_attn *attn) {
+    const lipsc_linop op = lipsc_attn_linop(attn);
+    double *v = malloc(op.n * sizeof *v), *seen = malloc(2 * op.m * sizeof *seen);
+    assert_true(v && seen);
+    for (size_t i = 0; i < op.n; i++) v[i] = 1.0 / (double)(i + 1);
+    assert_int_equal(lipsc_attn_apply(attn, 0, 1, v, seen), LIPSC_OK);
+    assert_int_equal(lipsc_attn_output(attn, seen + op.m), LIPSC_OK);
+    free(v);
+    return seen;
+}
+
+/* Whatever two handles of one input see has the same bits. */
+static void agree(lipsc_attn *a, lipsc_attn *b) {
+    double *of_a = seen_of(a), *of_b = seen_of(b);
+    assert_memory_equal(of_a, of_b, 2 * lipsc_attn_linop(a).m * sizeof *of_a);
+    free(of_a);
+    free(of_b);
+}
+
+/* An input cannot be made of tokens elsewhere, nor of fewer than it has. */
+static void refuses_tokens(const pair *p, lipsc_packed *packed, lipsc_dtype dtype,
+                           const lipsc_attn *attn) {
+    const lipsc_buffer X = attn->rows.X;
+    const lipsc_space *other = lipsc_device_space(p->other, X.type);
+    const lipsc_buffer away = ones(other, X.count),
+                       less = lipsc_slice(lipsc_device_space(p->own, X.type), X, 0,
+                                          X.count - 1);
+    const lipsc_buffer wrong[] = {away, less, LIPSC_NOWHERE};
+    const lipsc_device_ops *ops = lipsc_device_table(p->own);
+    const void *weights;
+    assert_int_equal(lipsc_packed_weights(packed, p->own, dtype, &weights, NULL), LIPSC_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        lipsc_rows rows[2] = {attn->rows, attn->rows};
+        void *made[2];
+        rows[1].X = wrong[i];
+        assert_int_equal(ops->input_new(p->own, weights, &rows[1], made, NULL),
+                         LIPSC_E_ARG);
+        assert_int_equal(ops->batch_new(p->own, weights, 2, rows, made, NULL), LIPSC_E_ARG);
+    }
+    lipsc_space_release(other, away);
+}
+
+/* Tokens in a device's memory: no double of the host before it is asked for, and every bit
+ * that the same tokens have as doubles, in both precisions and on another device. */
+static void tokens(const pair *p, lipsc_dtype dtype, lipsc_dtype type) {
+    const lipsc_space *space = lipsc_device_space(p->own, type);
+    test_layer t = random_layer(7, FEATURE_CAUSAL | FEATURE_BIASES);
+    const size_t n = t.input.n, count = n * t.layer.d;
+    double *X = (double *)(uintptr_t)t.input.X;
+    const lipsc_buffer b = lipsc_space_alloc(space, count);
+    lipsc_packed *packed;
+    lipsc_attn *host, *there = NULL, *host_double, far;
+    lipsc_error err;
+    for (size_t i = 0; type == LIPSC_F32 && i < count; i++) X[i] = (double)(float)X[i];
+    assert_int_equal(lipsc_space_upload(space, count, X, b), LIPSC_OK);
+    if (lipsc_packed_new(&t.layer, 1, &packed, &err) ||
+        lipsc_attn_at(packed, NULL, &t.input, dtype, p->own, &host, &err) ||
+        lipsc_attn_there(packed, NULL, n, b, dtype, p->own, &there, &err) ||
+        lipsc_attn_at(packed, NULL, &t.input, LIPSC_F64, p->other, &host_double, &err))
+        fail_msg("%s", err.text);
+    assert_null(there->input.X);
+    agree(host, there);
+    refuses_tokens(p, packed, dtype, there);
+    assert_int_equal(lipsc_attn_as(there, LIPSC_F64, p->other, &far), LIPSC_OK);
+    agree(host_double, &far);
+    lipsc_attn_close(&far);
+    assert_null(there->input.X);
+    assert_int_equal(lipsc_attn_tokens(there), LIPSC_OK);
+    assert_memory_equal(there->input.X, X, count * sizeof *X);
+    lipsc_attn_free(there);
+
+    X[count / 2] = NAN;
+    there = NULL;
+    assert_int_equal(lipsc_space_upload(space, count, X, b), LIPSC_OK);
+    assert_int_equal(lipsc_attn_there(packed, NULL, n, b, dtype, p->own, &there, &err),
+                     LIPSC_E_NONFIN);
+    assert_null(there);
+    lipsc_attn_free(host);
+    lipsc_attn_free(host_double);
+    lipsc_packed_free(packed);
+    lipsc_space_release(space, b);
+    test_layer_free(&t);
+}
+
+static void test_tokens(void **state) {
+    for (int dtype = 0; dtype < 2; dtype++)
+        for (int type = 0; type < 2; type++)
+            tokens(*state, (lipsc_dtype)dtype, (lipsc_dtype)type);
+}
+
 /* ---- Around it ------------------------------------------------------------------------
  */
 
@@ -384,7 +478,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors), cmocka_unit_test(test_slices),
         cmocka_unit_test(test_lent),    cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_around),
+        cmocka_unit_test(test_tokens),  cmocka_unit_test(test_around),
     };
     const int cpu = cmocka_run_group_tests_name("cpu", tests, on_cpu, close_pair);
     const int guard = cmocka_run_group_tests_name("guard", tests, on_guard, close_pair);

@@ -124,7 +124,7 @@ static void check_side(const side *s, const lipsc_head_at *head, const lipsc_rea
                        reached *best) {
     const lipsc_side *own = of_keys ? &reach->key : &reach->query;
     const lipsc_factor *F = of_keys ? &head->Kt : &head->Qt;
-    const double *x = head->rows->X + i * s->d;
+    const double *x = head->X + i * s->d;
     double here[32 * 32], there[32 * 32], moved[32], balance[64], seen[32 * 32];
     double *v = random_vectors(seed, s->k);
     lipsc_balance(head, balance);

@@ -253,14 +253,23 @@ static lipsc_status take_raw(lipsc_cpu_batch *b, const lipsc_cpu_member *of,
     return status;
 }
 
+/* Tokens in the precision of the products, whatever theirs is. */
+static void take_tokens(const lipsc_space *space, size_t count, lipsc_buffer X, void *to) {
+    if (X.type == LIPSC_F64)
+        lipsc_cpu_upload(space, count, X.at, to);
+    else if (space->dtype == LIPSC_F64)
+        lipsc_cpu_download(lipsc_space_host(LIPSC_F32), count, X.at, to);
+    else
+        memcpy(to, X.at, count * space->item);
+}
+
 static lipsc_status project_tokens(lipsc_cpu_batch *b, const lipsc_rows *rows) {
     const lipsc_cpu_weights *w = b->w;
     const size_t d = w->layer->d;
     void *x = lipsc_cpu_alloc(w->space, b->tokens * d);
     if (!x) return LIPSC_E_NOMEM;
     for (size_t i = 0; i < b->inputs; i++)
-        lipsc_cpu_upload(w->space, rows[i].n * d, rows[i].X,
-                         part(b, x, b->member[i].first * d));
+        take_tokens(w->space, rows[i].n * d, rows[i].X, part(b, x, b->member[i].first * d));
     lipsc_cpu_project(w, b->threads, b->tokens, x, b->q, b->k, b->z, 1);
     lipsc_cpu_release(w->space, x);
     return LIPSC_OK;
@@ -396,6 +405,10 @@ static int lay_out(lipsc_cpu_batch *b, const lipsc_rows *rows) {
 lipsc_status lipsc_cpu_batch_new(const void *weights, size_t inputs, const lipsc_rows *rows,
                                  int threads, void **input, lipsc_error *err) {
     const lipsc_cpu_weights *w = weights;
+    for (size_t i = 0; i < inputs; i++)
+        if (!rows[i].raw.q &&
+            !lipsc_buffer_fits(rows[i].X, NULL, rows[i].X.type, rows[i].n, w->layer->d))
+            return lipsc_fail(err, LIPSC_E_ARG, "the tokens are not in this memory");
     lipsc_cpu_batch *b = calloc(1, sizeof *b);
     lipsc_status status = LIPSC_E_NOMEM;
     if (b) {

@@ -321,8 +321,9 @@ lipsc_status project(Batch<S> *b, const lipsc_rows *rows, int *bad, lipsc_error 
     for (size_t i = 0; i < b->inputs; i++)
         for (size_t r = 0; r < rows[i].n;) {
             const size_t now = std::min(chunk - filled, rows[i].n - r);
-            PASS(send(b->device, now * m.d * sizeof(double), rows[i].X + r * m.d,
-                      x + filled * m.d, err));
+            const double *X = static_cast<const double *>(rows[i].X.at);
+            PASS(send(b->device, now * m.d * sizeof(double), X + r * m.d, x + filled * m.d,
+                      err));
             filled += now;
             r += now;
             const bool end = i + 1 == b->inputs && r == rows[i].n;

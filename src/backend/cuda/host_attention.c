@@ -239,6 +239,8 @@ lipsc_status lipsc_gpu_batch_new(const lipsc_device *device, const void *made, s
     int same = 1;
     for (size_t i = 0; i < count; i++) {
         same = same && rows[i].n < LIPSC_CUDA_SHORT;
+        if (!lipsc_buffer_fits(rows[i].X, NULL, LIPSC_F64, rows[i].n, w->d))
+            return lipsc_fail(err, LIPSC_E_ARG, "a GPU takes tokens of the host");
         if (rows[i].raw.q)
             return lipsc_fail(err, LIPSC_E_BACKEND,
                               "a GPU takes no projections that were found elsewhere");

@@ -484,8 +484,8 @@ static lipsc_status place_part(Batch<S> *b, const lipsc_rows &rows, int **bad,
     own.order = nullptr;
     own.log_weight = nullptr;
     std::vector<double> X, positions, root;
-    if (!rows.own_X) X = own_of(s, m.d, rows.X);
-    own.X = rows.own_X ? rows.own_X : X.data();
+    if (!rows.own_X) X = own_of(s, m.d, static_cast<const double *>(rows.X.at));
+    own.X.at = const_cast<double *>(rows.own_X ? rows.own_X : X.data());
     if (rows.positions) positions = own_of(s, 1, rows.positions);
     own.positions = positions.data();
     if (rows.log_weight) {

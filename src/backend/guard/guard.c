@@ -54,13 +54,23 @@ static input *new_input(const weights *w, size_t n, void *cpu) {
     return in;
 }
 
+/* The same rows with tokens that the CPU takes: those of the host as they are. */
+static lipsc_rows rows_there(const lipsc_device *device, const weights *w,
+                             const lipsc_rows *rows) {
+    lipsc_rows own = *rows;
+    if (own.X.home)
+        own.X = lipsc_guard_there(device, own.X.type, own.X, own.n, w->layer->d);
+    return own;
+}
+
 static lipsc_status input_new(const lipsc_device *device, const void *made,
                               const lipsc_rows *rows, void **out, lipsc_error *err) {
     const weights *w = made;
+    const lipsc_rows own = rows_there(device, w, rows);
     input *in = new_input(w, rows->n, NULL);
     if (!in) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for an input");
     const lipsc_status status =
-        lipsc_cpu_ops.input_new(device->cpu, w->cpu, rows, &in->cpu, err);
+        lipsc_cpu_ops.input_new(device->cpu, w->cpu, &own, &in->cpu, err);
     if (status)
         lipsc_release(in);
     else
@@ -77,8 +87,12 @@ static void input_free(const lipsc_device *device, void *made) {
 static lipsc_status batch_new(const lipsc_device *device, const void *made, size_t count,
                               const lipsc_rows *rows, void **inputs, lipsc_error *err) {
     const weights *w = made;
+    lipsc_rows *own = lipsc_alloc(count, sizeof *own);
+    if (!own) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for %zu inputs", count);
+    for (size_t i = 0; i < count; i++) own[i] = rows_there(device, w, &rows[i]);
     lipsc_status status =
-        lipsc_cpu_ops.batch_new(device->cpu, w->cpu, count, rows, inputs, err);
+        lipsc_cpu_ops.batch_new(device->cpu, w->cpu, count, own, inputs, err);
+    lipsc_release(own);
     if (status) return status;
     for (size_t i = 0; i < count; i++) {
         input *in = new_input(w, rows[i].n, inputs[i]);
@@ -228,6 +242,7 @@ static const lipsc_device_ops guard_ops = {.name = "guard",
                                            .concurrent = 1,
                                            .proved = 1,
                                            .raw = 1,
+                                           .tokens_there = 1,
                                            .rows_alone = 1,
                                            .weights_new = weights_new,
                                            .weights_free = weights_free,

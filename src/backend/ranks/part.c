@@ -170,9 +170,10 @@ static void rotate(const lipsc_rank_part *p, size_t heads, int sign, void *x) {
 static int project(lipsc_rank_part *p, const lipsc_rows *rows) {
     const lipsc_cpu_weights *w = p->w;
     const size_t own = own_rows(p), d = w->layer->d;
+    const double *X = rows->X.at; /* of the host: the ranks have no tokens_there */
     for (size_t r = 0; r < own; r++)
         lipsc_cpu_upload(w->space, d,
-                         rows->own_X ? rows->own_X + r * d : rows->X + place_of(p, r) * d,
+                         rows->own_X ? rows->own_X + r * d : X + place_of(p, r) * d,
                          (char *)p->rows + r * d * w->kernels->item);
     if (own) lipsc_cpu_project(w, p->threads, own, p->rows, p->q, p->k, p->z, 1);
     if (!norm_heads(p, w->layer->heads, w->q_gain, p->q, &p->q_unit, &p->q_inverse) ||
