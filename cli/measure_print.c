@@ -177,12 +177,17 @@ void measure_say_times(const cli_command *self, const lipsc_study *study, size_t
     const double busy = t.forward + t.prepare + t.solve + t.extras;
     const size_t computed = measure_finished(study) - before;
     const int threads = lipsc_device_threads(device) * (int)lipsc_ranks_count(cli_ranks());
+    char gpu[48] = "";
     if (!computed) return;
+    if (isnan(t.device))
+        snprintf(gpu, sizeof gpu, "GPU busy: its driver does not say; ");
+    else if (t.device > 0.0)
+        snprintf(gpu, sizeof gpu, "GPU busy %.0f %%; ", 100.0 * t.device / seconds);
     fprintf(stderr,
-            "lipscope %s: %zu cells in %.3f s, %.1f cells/s; %d threads busy %.0f %%; "
+            "lipscope %s: %zu cells in %.3f s, %.1f cells/s; %s%d threads busy %.0f %%; "
             "of that products %.1f %%, the rest of the solver %.1f %%, projections and row "
             "statistics %.1f %%, forward pass %.1f %%, extras %.1f %%; %ld MB of memory\n",
-            self->name, computed, seconds, (double)computed / seconds, threads,
+            self->name, computed, seconds, (double)computed / seconds, gpu, threads,
             100.0 * busy / (seconds * threads), 100.0 * t.products / busy,
             100.0 * (t.solve - t.products) / busy, 100.0 * t.prepare / busy,
             100.0 * t.forward / busy, 100.0 * t.extras / busy, peak_megabytes());

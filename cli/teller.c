@@ -1,6 +1,7 @@
 /* teller.c - what commands say while a study runs: how far it is, and remarks. */
 #include "teller.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "interrupt.h"
@@ -27,6 +28,21 @@ static void show_certificate(void *ctx, const char *rung, double done,
                          100.0 * done, seconds_left);
 }
 
+/* Of a cell that takes long: short ones are counted. */
+static void show_solve(void *ctx, long products, double sigma, double residual,
+                       double tol) {
+    const double soon = 0.5; /* seconds */
+    cli_teller *t = ctx;
+    if (products < t->products) { /* another one */
+        t->solving = cli_seconds();
+        t->progress.before = 0.0;
+    }
+    t->products = products;
+    t->progress.tol = tol;
+    if (cli_seconds() - t->solving > soon)
+        cli_progress_solve(&t->progress, products, sigma, residual);
+}
+
 static void say(void *ctx, const char *sentence) {
     cli_teller *t = ctx;
     cli_progress_end(&t->progress);
@@ -35,12 +51,13 @@ static void say(void *ctx, const char *sentence) {
 
 void cli_teller_begin(cli_teller *t, const cli_command *self, const cli_common *common,
                       lipsc_study_settings *set) {
-    *t = (cli_teller){.self = self, .common = common};
+    *t = (cli_teller){.self = self, .common = common, .products = LONG_MAX};
     cli_progress_begin(&t->progress, common);
     set->stop = cli_interrupted;
     set->progress = show;
     set->remark = say;
     set->certificate = show_certificate;
+    set->solve = show_solve;
     set->ctx = t;
 }
 

@@ -10,6 +10,8 @@ typedef struct {
     const cli_command *self;
     const cli_common *common;
     cli_progress progress;
+    long products;  /* of the solve under way, which began at */
+    double solving; /* seconds */
 } cli_teller;
 
 /* From now on the study tells this one, and Ctrl-C stops it. */

@@ -101,6 +101,10 @@ typedef struct {
     void (*remark)(void *ctx, const char *sentence);
     /* While one certificate is being made: its name, 0 to 1; done = 1 when it is ready. */
     void (*certificate)(void *ctx, const char *rung, double done, double seconds_left);
+    /* While a cell alone is being solved, after every step: pairs of products, sigma and
+     * residual so far, and about the residual that ends it.  Then follows the evaluation
+     * in double, which takes as long as some of these steps. */
+    void (*solve)(void *ctx, long products, double sigma, double residual, double tol);
     void *ctx; /* handed to all of them */
 } lipsc_study_settings;
 
@@ -193,6 +197,9 @@ LIPSC_API lipsc_status lipsc_study_run(lipsc_study *study, lipsc_error *err);
 typedef struct {
     double wall; /* on the clock; the others are summed over threads: */
     double forward, prepare, solve, extras, products; /* products: part of solve */
+    /* in which the device computed for any process, by its driver's samples; NaN: it does
+     * not tell, or the run was too short; on a CPU 0 */
+    double device;
 } lipsc_study_times;
 
 LIPSC_API lipsc_study_times lipsc_study_spent(const lipsc_study *study);

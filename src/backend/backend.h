@@ -198,6 +198,9 @@ typedef struct {
     /* What it does where ranks share an input; NULL: it cannot. */
     const lipsc_part_ops *part;
 
+    /* The part of the last `seconds` in which it computed anything, for whomever. */
+    lipsc_status (*busy)(const lipsc_device *device, double seconds, double *part);
+
     /* Why an operation failed that had no place for a sentence; NULL: none has. */
     const char *(*failure)(const lipsc_device *device);
 

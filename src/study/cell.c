@@ -60,7 +60,24 @@ static size_t value_count(const lipsc_study *study) {
     return study->set.count ? study->set.count : 1;
 }
 
-static lipsc_svd_settings solve_settings(const lipsc_study *study) {
+/* Who is told of a solve, and the residual that ends it. */
+typedef struct {
+    const lipsc_study_settings *set;
+    double tol;
+} follower;
+
+static int solve_stops(void *ctx) {
+    const follower *f = ctx;
+    return f->set->stop && f->set->stop(f->set->ctx);
+}
+
+static void tell_solve(void *ctx, long products, double sigma, double residual) {
+    const follower *f = ctx;
+    f->set->solve(f->set->ctx, products, sigma, residual, f->tol);
+}
+
+/* With an f that a solve is told to, where somebody wants to know. */
+static lipsc_svd_settings solve_settings(const lipsc_study *study, int told, follower *f) {
     const lipsc_study_settings *s = &study->set;
     lipsc_svd_settings set;
     lipsc_svd_defaults(&set);
@@ -74,6 +91,13 @@ static lipsc_svd_settings solve_settings(const lipsc_study *study) {
     set.pinned = s->pinned;
     set.stop = s->stop;
     set.ctx = s->ctx;
+    if (!told || !s->solve) return set;
+    /* an error of the value is about the square of the residual */
+    *f = (follower){s, lipsc_study_tol(s)};
+    if (set.value_tol > 0.0 && sqrt(set.value_tol) < f->tol) f->tol = sqrt(set.value_tol);
+    set.stop = solve_stops;
+    set.progress = tell_solve;
+    set.ctx = f;
     return set;
 }
 
@@ -211,7 +235,8 @@ typedef struct {
 
 /* The values of all cells whose maps are made. */
 static void find_values(const lipsc_study *study, size_t count, study_job *job, work *w) {
-    const lipsc_svd_settings set = solve_settings(study);
+    follower follows;
+    const lipsc_svd_settings set = solve_settings(study, job->told, &follows);
     lipsc_sigma_task *task = lipsc_alloc_zero(count, sizeof *task);
     lipsc_attn **attn = lipsc_alloc(count, sizeof *attn);
     lipsc_status status = task && attn ? LIPSC_OK : LIPSC_E_NOMEM;

@@ -115,6 +115,7 @@ typedef struct {
 typedef struct {
     study_cell *cell;
     const lipsc_acts *acts;
+    int told; /* whoever wants to know hears of its solve */
     /* what became of it: the finished row, whose texts are the study's or stand in room;
      * cell->passing says that it shall not be stored */
     lipsc_status status;

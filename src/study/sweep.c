@@ -225,6 +225,7 @@ void lipsc_sweep_cells(sweep *s, size_t count, study_job *job, int threads) {
         fail(s, LIPSC_E_STOPPED, &err);
         return;
     }
+    job->told = count == 1 && threads == s->study->threads; /* no other is under way */
     lipsc_study_compute(s->study, count, job, threads);
     for (size_t i = 0; i < count; i++) {
         if (job[i].status)
@@ -413,6 +414,14 @@ void lipsc_sweep_run(study_sweep *s) {
     omp_set_num_threads(before);
 }
 
+/* Of the last seconds, those in which a device that is no CPU was busy. */
+static double device_seconds(const lipsc_device *device, double seconds) {
+    const lipsc_device_ops *ops = lipsc_device_table(device);
+    double part;
+    if (!ops->busy) return 0.0;
+    return ops->busy(device, seconds, &part) ? NAN : part * seconds;
+}
+
 static lipsc_status run_once(lipsc_study *study, lipsc_error *err) {
     sweep s = begin(study);
     const int shared = study->team && !study->team->over;
@@ -424,7 +433,9 @@ static lipsc_status run_once(lipsc_study *study, lipsc_error *err) {
         lipsc_team_lead(study, &s);
     else
         lipsc_team_follow(study, &s);
-    study->times.wall += lipsc_seconds() - s.begin;
+    const double seconds = lipsc_seconds() - s.begin;
+    study->times.wall += seconds;
+    study->times.device += device_seconds(study->set.device, seconds);
     if (s.status == LIPSC_OK && s.done < s.open && lipsc_team_leads(study))
         s.status = (int)lipsc_fail(&s.err, LIPSC_E_STOPPED, "interrupted");
     if (s.status) *err = s.err;

@@ -47,6 +47,9 @@ awk 'length > 40 { bad = 1 } END { exit bad || NR < 100 }' out || fail "ids are 
 # long work: how far it is and the time left, inside one cell too
 terminal 80 measure $on --lengths 16,32 --layers 0:5 --windows 6
 tr '\r' '\n' <out | grep -aqE '[0-9]+ of 72 cells .* left' || fail "measure says no time left"
+terminal 100 measure $on --length 400 --layers 3 --windows 1 --dtype f64 --tol 1e-11
+tr '\r' '\n' <out | grep -aqE '[0-9]+ products  sigma [0-9.]+  residual [0-9.e-]+  about [0-9.]+ (s|min) left' ||
+    fail "measure says no time left inside a cell: $(cat out)"
 terminal 80 perturb $on --length 12 --layers 0,3 --tokens 2 --no-bounds
 grep -aqE '[0-9]+ of [0-9]+ changes  [0-9.]+ (s|min) left' out || fail "perturb says no time left"
 terminal 80 attack builtin:gpt2-nano --layer 3 --heads 0 --length 24 --radius 3 --seconds 2 -o found.st
