@@ -1,17 +1,16 @@
 /* bench_cuda.c - the CUDA plugin's speed: pairs of J and J^T of one GPT-2-sized layer.
  *
- *     bench_cuda liblipscope_cuda.so [longest | quick | core]
+ *     bench_cuda liblipscope_cuda.so [longest | quick | core | million]
  *
  * d 768, 12 heads of 64, causal, projections included; medians over replays of a recorded
- * pair; errors by comparison with f64. */
+ * pair; errors by comparison with f64.  core: in f16 without the projections, as fused
+ * kernels are compared.  million: one pair at 2^20 tokens, once. */
 #include "core/rng.h"
 #include "plugin.h"
 
 #include <math.h>
 
-enum { HEADS = 12, W = 64, REPS = 21 };
-
-static size_t D = 768; /* `core`: 16, so that projections take next to nothing */
+enum { HEADS = 12, W = 64, REPS = 21, D = 768 };
 
 static const lipsc_cuda_api *api;
 static lipsc_cuda_device *device;
@@ -32,7 +31,7 @@ typedef struct {
 
 static bench_layer layer_make(void) {
     bench_layer b;
-    const double unit = 1.0 / sqrt((double)D);
+    const double unit = 1.0 / sqrt(D);
     for (int i = 0; i < 4; i++)
         b.storage[i] = normals(7 + (uint64_t)i, HEADS * W * D, unit);
     memset(&b.layer, 0, sizeof b.layer);
@@ -86,13 +85,19 @@ static double recorded(lipsc_cuda_batch *batch, int which, const void *x, void *
     return ms;
 }
 
-static timing measure(const bench_layer *b, size_t inputs, size_t n,
-                      lipsc_cuda_precision precision, int keep) {
+/* A batch and its vectors on the device. */
+typedef struct {
+    lipsc_cuda_weights *weights;
+    lipsc_cuda_batch *batch;
+    size_t len;
+    void *x, *y;
+} subject;
+
+static subject subject_make(const bench_layer *b, size_t inputs, size_t n,
+                            lipsc_cuda_precision precision) {
     lipsc_error err;
-    lipsc_cuda_weights *weights = NULL;
-    lipsc_cuda_batch *batch = NULL;
-    const size_t len = inputs * n * D;
-    double *X = normals(1, len, 1.0), *v = normals(2, len, 1.0 / sqrt((double)len));
+    subject s = {.len = inputs * n * D};
+    double *X = normals(1, s.len, 1.0), *v = normals(2, s.len, 1.0 / sqrt((double)s.len));
     size_t *lo = calloc(n, sizeof *lo), *hi = malloc(n * sizeof *hi);
     lipsc_rows *rows = calloc(inputs, sizeof *rows);
     if (!lo || !hi || !rows) abort();
@@ -100,10 +105,31 @@ static timing measure(const bench_layer *b, size_t inputs, size_t n,
     for (size_t i = 0; i < inputs; i++)
         rows[i] = (lipsc_rows){
             .n = n, .X = lipsc_host_view(n * D, X + i * n * D), .lo = lo, .hi = hi};
-    must(api->weights_new(device, &b->layer, precision, &weights, &err), &err);
-    must(api->batch_new(weights, inputs, rows, 1, &batch, &err), &err);
-    void *x = vector_up(api, device, precision, len, v);
-    void *y = vector_up(api, device, precision, len, NULL);
+    must(api->weights_new(device, &b->layer, precision, &s.weights, &err), &err);
+    must(api->batch_new(s.weights, inputs, rows, 1, &s.batch, &err), &err);
+    s.x = vector_up(api, device, precision, s.len, v);
+    s.y = vector_up(api, device, precision, s.len, NULL);
+    free(X);
+    free(v);
+    free(lo);
+    free(hi);
+    free(rows);
+    return s;
+}
+
+static void subject_free(subject *s) {
+    api->batch_free(s->batch);
+    api->weights_free(s->weights);
+    api->release(device, s->x);
+    api->release(device, s->y);
+}
+
+static timing measure(const bench_layer *b, size_t inputs, size_t n,
+                      lipsc_cuda_precision precision, int keep) {
+    subject s = subject_make(b, inputs, n, precision);
+    const size_t len = s.len;
+    lipsc_cuda_batch *batch = s.batch;
+    void *x = s.x, *y = s.y;
     const int slow = n >= 65536 || precision == LIPSC_CUDA_F64;
     const int one = n >= 524288 || (n >= 16384 && precision == LIPSC_CUDA_F64);
     const int reps = one ? 1 : slow ? 5 : REPS;
@@ -115,16 +141,63 @@ static timing measure(const bench_layer *b, size_t inputs, size_t n,
     if (keep)
         vector_down(api, device, precision, len, y, t.yt = malloc(len * sizeof(double)));
     t.pair = recorded(batch, 3, x, y, reps);
-    api->batch_free(batch);
-    api->weights_free(weights);
-    api->release(device, x);
-    api->release(device, y);
-    free(X);
-    free(v);
-    free(lo);
-    free(hi);
-    free(rows);
+    subject_free(&s);
     return t;
+}
+
+/* Both products as they are, so that the core finds numbers of their size. */
+static void both_products(const subject *s) {
+    lipsc_error err;
+    must(api->product(s->batch, 0, 1, s->x, s->y, 0, &err), &err);
+    must(api->product(s->batch, 1, 1, s->x, s->y, 0, &err), &err);
+}
+
+/* which: 1 the core of J, 2 that of J^T, 3 both; median of recorded ones */
+static double core_alone(const subject *s, int which) {
+    lipsc_error err;
+    lipsc_cuda_graph *graph = NULL;
+    double ms[REPS];
+    must(api->record(device, &err), &err);
+    if (which & 1) must(api->core(s->batch, 0, 1, &err), &err);
+    if (which & 2) must(api->core(s->batch, 1, 1, &err), &err);
+    must(api->recorded(device, &graph, &err), &err);
+    must(api->replay(graph, &err), &err);
+    for (int i = 0; i < REPS; i++) {
+        both_products(s);
+        must(api->mark(device, 0, &err), &err);
+        must(api->replay(graph, &err), &err);
+        must(api->mark(device, 1, &err), &err);
+        must(api->between(device, 0, 1, &ms[i], &err), &err);
+    }
+    api->graph_free(graph);
+    qsort(ms, REPS, sizeof *ms, by_value);
+    return ms[REPS / 2];
+}
+
+static void core(const bench_layer *b, size_t n) {
+    subject s = subject_make(b, 1, n, LIPSC_CUDA_F16);
+    both_products(&s);
+    const double j = core_alone(&s, 1), jt = core_alone(&s, 2), pair = core_alone(&s, 3);
+    printf("%6zu f16, the core alone: J %7.4f  J^T %7.4f  both %7.4f ms\n", n, j, jt, pair);
+    fflush(stdout);
+    subject_free(&s);
+}
+
+/* One J and one J^T as they come, nothing repeated. */
+static void once(const bench_layer *b, size_t n) {
+    lipsc_error err;
+    double ms[2];
+    subject s = subject_make(b, 1, n, LIPSC_CUDA_F16);
+    for (int trans = 0; trans < 2; trans++) {
+        must(api->mark(device, 0, &err), &err);
+        must(api->product(s.batch, trans, 1, s.x, s.y, 0, &err), &err);
+        must(api->mark(device, 1, &err), &err);
+        must(api->between(device, 0, 1, &ms[trans], &err), &err);
+    }
+    printf("%zu f16 J %.0f  J^T %.0f ms, %.0f MiB\n", n, ms[0], ms[1],
+           (double)api->batch_bytes(s.batch) / 1048576.0);
+    fflush(stdout);
+    subject_free(&s);
 }
 
 static double distance(size_t count, const double *a, const double *b) {
@@ -186,27 +259,31 @@ static void alone(const bench_layer *b, size_t inputs, size_t n, int precision) 
 int main(int argc, char **argv) {
     lipsc_error err;
     if (argc < 2) {
-        fprintf(stderr, "bench_cuda liblipscope_cuda.so [longest | quick | core]\n");
+        fprintf(stderr,
+                "bench_cuda liblipscope_cuda.so [longest | quick | core | million]\n");
         return 2;
     }
     const size_t longest = argc > 2 ? (size_t)strtoull(argv[2], NULL, 10) : 65536;
-    const int core = argc > 2 && !strcmp(argv[2], "core");
-    if (core) D = 16;
+    const char *what = argc > 2 ? argv[2] : "";
     api = plugin_open(argv[1]);
     lipsc_cuda_about about;
     must(api->about(0, &about, &err), &err);
-    must(api->open(0, &device, &err), &err);
+    must(api->open(0, 0, &device, &err), &err);
     printf(
         "%s, CUDA driver %d; one layer d %zu, %d heads of %d, causal, a pair J, J^T with "
         "its "
         "projections\n",
-        about.name, about.driver, D, HEADS, W);
+        about.name, about.driver, (size_t)D, HEADS, W);
     bench_layer b = layer_make();
-    if (core) {
-        for (size_t n = 4096; n <= 16384; n *= 4) alone(&b, 1, n, LIPSC_CUDA_F16);
+    if (!strcmp(what, "core")) {
+        for (size_t n = 4096; n <= 16384; n *= 4) core(&b, n);
         return 0;
     }
-    if (argc > 2 && !strcmp(argv[2], "quick")) {
+    if (!strcmp(what, "million")) {
+        once(&b, (size_t)1 << 20);
+        return 0;
+    }
+    if (!strcmp(what, "quick")) {
         const size_t lengths[] = {256, 4096, 16384};
         for (int i = 0; i < 3; i++) alone(&b, 1, lengths[i], LIPSC_CUDA_F16);
         alone(&b, 256, 64, LIPSC_CUDA_F16);

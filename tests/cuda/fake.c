@@ -107,8 +107,10 @@ static lipsc_status about(int index, lipsc_cuda_about *out, lipsc_error *err) {
     return LIPSC_OK;
 }
 
-static lipsc_status open_device(int index, lipsc_cuda_device **out, lipsc_error *err) {
+static lipsc_status open_device(int index, int sleeps, lipsc_cuda_device **out,
+                                lipsc_error *err) {
     lipsc_cuda_about it;
+    (void)sleeps;
     USABLE(about(index, &it, err));
     if (!it.usable)
         return lipsc_fail(err, LIPSC_E_REFUSED, "%s is too old for this plugin", it.name);

@@ -18,7 +18,7 @@
 
 #include "backend/backend.h"
 
-#define LIPSC_CUDA_ABI    10
+#define LIPSC_CUDA_ABI    11
 #define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
 
 /* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
@@ -79,13 +79,20 @@ typedef struct {
     /* ---- devices ---- */
     lipsc_status (*count)(int *devices, lipsc_error *err);
     lipsc_status (*about)(int index, lipsc_cuda_about *out, lipsc_error *err);
-    lipsc_status (*open)(int index, lipsc_cuda_device **out, lipsc_error *err);
+    /* sleeps: a thread that waits leaves its core to others, and wakes some microseconds
+     * later */
+    lipsc_status (*open)(int index, int sleeps, lipsc_cuda_device **out, lipsc_error *err);
     void (*close)(lipsc_cuda_device *device);
     lipsc_status (*wait)(lipsc_cuda_device *device, lipsc_error *err);
     /* milliseconds between two marks (0 to 7) that the stream has passed */
     lipsc_status (*mark)(lipsc_cuda_device *device, int which, lipsc_error *err);
     lipsc_status (*between)(lipsc_cuda_device *device, int from, int to, double *ms,
                             lipsc_error *err);
+
+    /* The part of the last `seconds` in which a kernel of any process ran, by the samples
+     * of the driver; LIPSC_E_REFUSED: it tells none. */
+    lipsc_status (*busy)(lipsc_cuda_device *device, double seconds, double *part,
+                         lipsc_error *err);
 
     /* ---- memory ---- */
     lipsc_status (*alloc)(lipsc_cuda_device *device, size_t bytes, void **out,
@@ -132,6 +139,9 @@ typedef struct {
      * double that the tests compare with; O(n^2) work in a few threads. */
     lipsc_status (*product)(lipsc_cuda_batch *batch, int trans, size_t k, const void *x,
                             void *y, int plain, lipsc_error *err);
+    /* What stands between the projections of such a product alone, at whatever the last
+     * product left there: for timing. */
+    lipsc_status (*core)(lipsc_cuda_batch *batch, int trans, size_t k, lipsc_error *err);
     /* Inputs with active[i] 0 are left out of the products' core until the next call; NULL:
      * all are worked on.  Their part of y is then without meaning. */
     lipsc_status (*activate)(lipsc_cuda_batch *batch, const int *active, lipsc_error *err);

@@ -1,163 +1,11 @@
-// device.cu - devices, memory, errors, recorded work: the table that the plugin shows.
+// device.cu - devices, lanes, recorded work: the table that the plugin shows.
 #include "internal.h"
 
 #include <atomic>
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <new>
-
-// ---- Errors
-// ------------------------------------------------------------------------------
-
-lipsc_status fail(lipsc_error *err, lipsc_status code, const char *format, ...) {
-    if (!err) return code;
-    err->code = code;
-    err->offset = 0;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->text, sizeof err->text, format, args);
-    va_end(args);
-    return code;
-}
-
-lipsc_status fail_cuda(lipsc_error *err, cudaError_t e, const char *what) {
-    cudaGetLastError(); // so that the next call does not meet it again
-    const lipsc_status code =
-        e == cudaErrorMemoryAllocation ? LIPSC_E_NOMEM : LIPSC_E_REFUSED;
-    if (e == cudaErrorMemoryAllocation)
-        return fail(err, code, "the GPU is out of memory for %s", what);
-    return fail(err, code, "CUDA, %s: %s", what, cudaGetErrorString(e));
-}
-
-lipsc_status fail_blas(lipsc_error *err, cublasStatus_t e, const char *what) {
-    return fail(err, e == CUBLAS_STATUS_ALLOC_FAILED ? LIPSC_E_NOMEM : LIPSC_E_REFUSED,
-                "cuBLAS, %s: %s", what, cublasGetStatusString(e));
-}
-
-// ---- Memory
-// ------------------------------------------------------------------------------
-
-lipsc_status take_memory(lipsc_cuda_device *device, size_t bytes, void **out,
-                         const char *what, lipsc_error *err) {
-    void *p = nullptr;
-    if (!bytes) bytes = 1;
-    TRY(device->pooled ? cudaMallocAsync(&p, bytes, device->stream())
-                       : cudaMalloc(&p, bytes),
-        what);
-    *out = p;
-    return LIPSC_OK;
-}
-void give_memory(lipsc_cuda_device *device, void *p) {
-    if (p) device->pooled ? cudaFreeAsync(p, device->stream()) : cudaFree(p);
-}
-
-Memory::~Memory() {
-    for (void *p : held) give_memory(device, p);
-}
-lipsc_status Memory::take(void **out, size_t count, lipsc_error *err) {
-    char what[64];
-    snprintf(what, sizeof what, "another %.3g GiB", (double)count / 1073741824.0);
-    PASS(take_memory(device, count, out, what, err));
-    held.push_back(*out);
-    bytes += count;
-    return LIPSC_OK;
-}
-void Memory::give(void *p) {
-    for (size_t i = 0; i < held.size(); i++)
-        if (held[i] == p) {
-            held.erase(held.begin() + (long)i);
-            give_memory(device, p);
-            return;
-        }
-}
-
-// ---- From and to the host
-// ------------------------------------------------------------------------
-
-lipsc_status send(lipsc_cuda_device *device, size_t bytes, const void *host, void *to,
-                  lipsc_error *err) {
-    Lane *lane = device->lane();
-    for (size_t at = 0; at < bytes;) {
-        const size_t part = lane->ring_at / RING_PART, used = lane->ring_at % RING_PART;
-        const size_t room = RING_PART - used, left = bytes - at;
-        const size_t now = left < room ? left : room;
-        if (!used) // what stood there is on the GPU
-            TRY(cudaEventSynchronize(lane->ring_done[part]), "copying to the GPU");
-        char *place = lane->ring + lane->ring_at;
-        memcpy(place, (const char *)host + at, now);
-        TRY(cudaMemcpyAsync((char *)to + at, place, now, cudaMemcpyHostToDevice,
-                            lane->stream),
-            "copying to the GPU");
-        const size_t whole = (now + 15) / 16 * 16;
-        lane->ring_at += whole < room ? whole : room;
-        if (lane->ring_at % RING_PART == 0) {
-            TRY(cudaEventRecord(lane->ring_done[part], lane->stream), "copying to the GPU");
-            lane->ring_at %= (size_t)RING_PARTS * RING_PART;
-        }
-        at += now;
-    }
-    return LIPSC_OK;
-}
-
-static lipsc_status take_slot(Lane *lane, size_t bytes, Slot *out, lipsc_error *err) {
-    Slot slot;
-    for (size_t i = 0; i < lane->slots.size(); i++)
-        if (lane->slots[i].bytes >= bytes) {
-            *out = lane->slots[i];
-            lane->slots.erase(lane->slots.begin() + (long)i);
-            return LIPSC_OK;
-        }
-    slot.bytes = 4096;
-    while (slot.bytes < bytes) slot.bytes *= 4;
-    TRY(cudaHostAlloc(&slot.host, slot.bytes, cudaHostAllocPortable), "copies to the host");
-    const cudaError_t e = cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming);
-    if (e != cudaSuccess) {
-        cudaFreeHost(slot.host);
-        return fail_cuda(err, e, "an event");
-    }
-    *out = slot;
-    return LIPSC_OK;
-}
-
-// Waits for what is queued so far; others may queue more.
-static cudaError_t pass(Lane *lane, cudaEvent_t done) {
-    cudaError_t e = cudaEventRecord(done, lane->stream);
-    if (e != cudaSuccess) return e;
-    lane->lock.unlock();
-    e = cudaEventSynchronize(done);
-    lane->lock.lock();
-    return e;
-}
-
-lipsc_status finish(lipsc_cuda_device *device, const char *what, lipsc_error *err) {
-    Lane *lane = device->lane();
-    Slot slot;
-    PASS(take_slot(lane, 0, &slot, err));
-    const cudaError_t e = pass(lane, slot.done);
-    lane->slots.push_back(slot);
-    TRY(e, what);
-    return LIPSC_OK;
-}
-
-lipsc_status fetch(lipsc_cuda_device *device, size_t bytes, const void *from, void *host,
-                   lipsc_error *err) {
-    const size_t most = 16u << 20;
-    Lane *lane = device->lane();
-    Slot slot;
-    PASS(take_slot(lane, bytes < most ? bytes : most, &slot, err));
-    cudaError_t e = cudaSuccess;
-    for (size_t at = 0; at < bytes && e == cudaSuccess; at += most) {
-        const size_t now = bytes - at < most ? bytes - at : most;
-        e = cudaMemcpyAsync(slot.host, (const char *)from + at, now, cudaMemcpyDeviceToHost,
-                            lane->stream);
-        if (e == cudaSuccess) e = pass(lane, slot.done);
-        if (e == cudaSuccess) memcpy((char *)host + at, slot.host, now);
-    }
-    lane->slots.push_back(slot);
-    TRY(e, "copying from the GPU");
-    return LIPSC_OK;
-}
+#include <thread>
 
 // ---- Devices
 // -------------------------------------------------------------------------------
@@ -210,8 +58,8 @@ unsigned lane_of_thread() {
     return mine % DEVICE_LANES;
 }
 
-static lipsc_status make_lane(Lane *lane, lipsc_error *err) {
-    const size_t workspace = 32u << 20; // what cuBLAS advises for Hopper
+static lipsc_status make_lane(lipsc_cuda_device *device, Lane *lane, lipsc_error *err) {
+    if (device->sleeps) lane->waits |= cudaEventBlockingSync;
     TRY(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), "a stream");
     TRY(cudaStreamCreateWithFlags(&lane->side, cudaStreamNonBlocking), "a stream");
     TRY(cudaEventCreateWithFlags(&lane->forked, cudaEventDisableTiming), "an event");
@@ -220,12 +68,22 @@ static lipsc_status make_lane(Lane *lane, lipsc_error *err) {
                       cudaHostAllocPortable),
         "copies to the GPU");
     for (cudaEvent_t &done : lane->ring_done)
-        TRY(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "an event");
-    TRY(cudaMalloc(&lane->workspace, workspace), "the workspace of cuBLAS");
-    cublasStatus_t e = cublasCreate(&lane->blas);
-    if (e == CUBLAS_STATUS_SUCCESS) e = cublasSetStream(lane->blas, lane->stream);
-    if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasSetWorkspace(lane->blas, lane->workspace, workspace);
+        TRY(cudaEventCreateWithFlags(&done, lane->waits), "an event");
+    return LIPSC_OK;
+}
+
+lipsc_status blas_of(Lane *lane, cublasHandle_t *out, lipsc_error *err) {
+    const size_t workspace = 32u << 20; // what cuBLAS advises for Hopper
+    cublasStatus_t e = CUBLAS_STATUS_SUCCESS;
+    if (!lane->workspace)
+        TRY(cudaMalloc(&lane->workspace, workspace), "the workspace of cuBLAS");
+    if (!lane->blas) {
+        e = cublasCreate(&lane->blas);
+        if (e == CUBLAS_STATUS_SUCCESS) e = cublasSetStream(lane->blas, lane->stream);
+        if (e == CUBLAS_STATUS_SUCCESS)
+            e = cublasSetWorkspace(lane->blas, lane->workspace, workspace);
+    }
+    *out = lane->blas;
     return e == CUBLAS_STATUS_SUCCESS ? LIPSC_OK : fail_blas(err, e, "starting");
 }
 
@@ -247,22 +105,24 @@ static void close_lane(Lane *lane) {
     if (lane->stream) cudaStreamDestroy(lane->stream);
 }
 
-// A lane that cannot be made has no cuBLAS, and what is queued on it fails with a sentence.
+// What is queued on a lane that cannot be made fails with a sentence.
 Hold::Hold(lipsc_cuda_device *device) : lane(device->lane()) {
     lane->lock.lock();
     cudaSetDevice(device->index);
     if (lane->made) return;
     lane->made = true;
-    make_lane(lane, nullptr);
+    make_lane(device, lane, nullptr);
 }
 
 static void close_device(lipsc_cuda_device *device) {
     if (!device) return;
     cudaSetDevice(device->index);
+    end_early(device);
     for (cudaEvent_t &mark : device->marks)
         if (mark) cudaEventDestroy(mark);
     for (Lane &lane : device->lanes)
         if (lane.made) close_lane(&lane);
+    if (device->light) cublasLtDestroy(device->light);
     cudaFree(device->constants);
     delete device;
 }
@@ -288,12 +148,16 @@ static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
     TRY(cudaMalloc(&device->constants, sizeof constants), "constants");
     TRY(cudaMemcpy(device->constants, &constants, sizeof constants, cudaMemcpyHostToDevice),
         "constants");
+    const cublasStatus_t e = cublasLtCreate(&device->light);
+    if (e != CUBLAS_STATUS_SUCCESS) return fail_blas(err, e, "starting");
     Lane *lane = device->lane(); // of the thread that opens it
     lane->made = true;
-    return make_lane(lane, err);
+    ask_early(device);
+    return make_lane(device, lane, err);
 }
 
-static lipsc_status open_device(int index, lipsc_cuda_device **out, lipsc_error *err) {
+static lipsc_status open_device(int index, int sleeps, lipsc_cuda_device **out,
+                                lipsc_error *err) {
     lipsc_cuda_about it;
     PASS(about(index, &it, err));
     if (!it.usable)
@@ -303,6 +167,7 @@ static lipsc_status open_device(int index, lipsc_cuda_device **out, lipsc_error 
     lipsc_cuda_device *device = new (std::nothrow) lipsc_cuda_device();
     if (!device) return fail(err, LIPSC_E_NOMEM, "out of memory for a device");
     device->index = index;
+    device->sleeps = sleeps != 0;
     device->multiprocessors = it.multiprocessors;
     const lipsc_status status = fill_device(device, err);
     if (status) {
@@ -363,6 +228,8 @@ static lipsc_status fill(lipsc_cuda_device *device, size_t bytes, int byte, void
 
 static lipsc_status record(lipsc_cuda_device *device, lipsc_error *err) {
     const Hold hold(device);
+    cublasHandle_t blas; // cannot be made while work is recorded
+    PASS(blas_of(device->lane(), &blas, err));
     TRY(cudaStreamBeginCapture(device->stream(), cudaStreamCaptureModeThreadLocal),
         "recording");
     return LIPSC_OK;
@@ -452,6 +319,12 @@ static lipsc_status product(lipsc_cuda_batch *batch, int trans, size_t k, const 
     const Hold hold(batch->device);
     return k ? batch->product(trans, k, x, y, plain, err) : LIPSC_OK;
 }
+static lipsc_status core(lipsc_cuda_batch *batch, int trans, size_t k, lipsc_error *err) {
+    if (!k || k > batch->dirs || batch->part)
+        return fail(err, LIPSC_E_ARG, "a core of %zu directions", k);
+    const Hold hold(batch->device);
+    return batch->core(trans, k, err);
+}
 static lipsc_status gradient(lipsc_cuda_batch *batch, const void *u, const void *v,
                              void *grad, void *grad_score, lipsc_error *err) {
     const Hold hold(batch->device);
@@ -512,6 +385,7 @@ extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cu
                                        wait,
                                        mark,
                                        between,
+                                       busy,
                                        alloc,
                                        release,
                                        upload,
@@ -529,6 +403,7 @@ extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cu
                                        batch_bytes,
                                        batch_tokens,
                                        product,
+                                       core,
                                        activate,
                                        headroom,
                                        output,

@@ -5,6 +5,8 @@
 // every number of rows: the best for ALONE_ROWS of them.
 #include "internal.h"
 
+#include <system_error>
+
 enum { ALONE_ROWS = 1024, CANDIDATES = 16 };
 
 // ---- By shape
@@ -30,12 +32,14 @@ static lipsc_status by_shape(lipsc_cuda_device *dev, const Gemm &g, lipsc_error 
     const void *b = g.device_alpha ? constant(dev, g.add, wide)
                     : wide         ? (const void *)&beta64
                                    : &beta32;
-    cublasSetPointerMode(dev->lane()->blas, g.device_alpha ? CUBLAS_POINTER_MODE_DEVICE
-                                                           : CUBLAS_POINTER_MODE_HOST);
+    cublasHandle_t blas;
+    PASS(blas_of(dev->lane(), &blas, err));
+    cublasSetPointerMode(blas, g.device_alpha ? CUBLAS_POINTER_MODE_DEVICE
+                                              : CUBLAS_POINTER_MODE_HOST);
     const cublasStatus_t e = cublasGemmEx(
-        dev->lane()->blas, g.trans ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N, (int)g.out,
-        (int)g.rows, (int)g.in, a, g.w, g.type, (int)g.ldw, g.x, g.type, (int)g.ldx, b, g.y,
-        g.result, (int)g.ldy, compute_of(g), CUBLAS_GEMM_DEFAULT);
+        blas, g.trans ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N, (int)g.out, (int)g.rows,
+        (int)g.in, a, g.w, g.type, (int)g.ldw, g.x, g.type, (int)g.ldx, b, g.y, g.result,
+        (int)g.ldy, compute_of(g), CUBLAS_GEMM_DEFAULT);
     return e == CUBLAS_STATUS_SUCCESS ? LIPSC_OK
                                       : fail_blas(err, e, "a product with weights");
 }
@@ -122,19 +126,30 @@ static cublasStatus_t choose(cublasLtHandle_t blas, const Gemm &g,
     return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-// Each lane asks for itself, and is given what the others are.
-static cublasStatus_t chosen(Lane *lane, const Gemm &g, const cublasLtMatmulAlgo_t **out) {
-    for (const Chosen &c : lane->chosen)
+static const Chosen *among(const std::vector<Chosen> &all, const Gemm &g) {
+    for (const Chosen &c : all)
         if (c.type == g.type && c.result == g.result && c.trans == g.trans &&
             c.out == g.out && c.in == g.in && c.ldw == g.ldw && c.ldx == g.ldx &&
-            c.ldy == g.ldy) {
-            *out = &c.algorithm;
-            return CUBLAS_STATUS_SUCCESS;
+            c.ldy == g.ldy)
+            return &c;
+    return nullptr;
+}
+
+// The first lane asks, the others are given the same.
+static cublasStatus_t chosen(lipsc_cuda_device *dev, Lane *lane, const Gemm &g,
+                             cublasLtMatmulAlgo_t *out) {
+    const Chosen *known = among(lane->chosen, g);
+    if (!known) {
+        const std::lock_guard<std::mutex> held(dev->chosen_lock);
+        if (!among(dev->chosen, g)) {
+            Chosen c = {g.type, g.result, g.trans, g.out, g.in, g.ldw, g.ldx, g.ldy, {}};
+            BLAS(choose(dev->light, g, &c.algorithm));
+            dev->chosen.push_back(c);
         }
-    Chosen c = {g.type, g.result, g.trans, g.out, g.in, g.ldw, g.ldx, g.ldy, {}};
-    BLAS(choose((cublasLtHandle_t)lane->blas, g, &c.algorithm));
-    lane->chosen.push_back(c);
-    *out = &lane->chosen.back().algorithm;
+        lane->chosen.push_back(*among(dev->chosen, g));
+        known = &lane->chosen.back();
+    }
+    *out = known->algorithm;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -143,14 +158,58 @@ static cublasStatus_t by_rows(lipsc_cuda_device *dev, const Gemm &g) {
     const bool wide = g.type == CUDA_R_64F;
     const float alpha32 = (float)g.alpha, beta32 = (float)g.add;
     const double beta64 = g.add;
-    const cublasLtMatmulAlgo_t *algorithm = nullptr;
+    cublasLtMatmulAlgo_t algorithm;
     Told t;
-    BLAS(chosen(lane, g, &algorithm));
+    BLAS(chosen(dev, lane, g, &algorithm));
     BLAS(tell(g, g.rows, &t));
-    return cublasLtMatmul((cublasLtHandle_t)lane->blas, &t.product,
-                          wide ? (const void *)&g.alpha : &alpha32, g.w, &t.w, g.x, &t.x,
-                          wide ? (const void *)&beta64 : &beta32, g.y, &t.y, g.y, &t.y,
-                          algorithm, nullptr, 0, lane->stream);
+    return cublasLtMatmul(dev->light, &t.product, wide ? (const void *)&g.alpha : &alpha32,
+                          g.w, &t.w, g.x, &t.x, wide ? (const void *)&beta64 : &beta32, g.y,
+                          &t.y, g.y, &t.y, &algorithm, nullptr, 0, lane->stream);
+}
+
+// Devices whose questions may be under way; a program that ends without closing them waits.
+static struct Asking {
+    std::mutex lock;
+    std::vector<lipsc_cuda_device *> devices;
+    void forget(lipsc_cuda_device *dev) {
+        for (size_t i = 0; i < devices.size(); i++)
+            if (devices[i] == dev) devices.erase(devices.begin() + (long)i--);
+        for (std::thread &t : dev->early)
+            if (t.joinable()) t.join();
+    }
+    ~Asking() {
+        while (!devices.empty()) forget(devices.back());
+    }
+} asking;
+
+void end_early(lipsc_cuda_device *dev) {
+    const std::lock_guard<std::mutex> held(asking.lock);
+    asking.forget(dev);
+}
+
+// The first question of each type takes cublasLt 50 to 80 ms: it is asked before anybody
+// waits for the answer, which is not kept.
+void ask_early(lipsc_cuda_device *dev) {
+    static const struct {
+        cudaDataType_t type, result;
+    } kind[3] = {
+        {CUDA_R_64F, CUDA_R_64F}, {CUDA_R_16F, CUDA_R_32F}, {CUDA_R_32F, CUDA_R_32F}};
+    const std::lock_guard<std::mutex> held(asking.lock);
+    asking.devices.push_back(dev);
+    for (int i = 0; i < 3; i++) {
+        const size_t size = 512;
+        const Gemm g = {kind[i].type, kind[i].result, 0,    size,    size,
+                        size,         nullptr,        size, nullptr, size,
+                        nullptr,      size,           0,    1,       nullptr};
+        try {
+            dev->early[i] = std::thread([dev, g] {
+                cublasLtMatmulAlgo_t unused;
+                if (cudaSetDevice(dev->index) == cudaSuccess)
+                    choose(dev->light, g, &unused);
+            });
+        } catch (const std::system_error &) { // then the first who needs it asks
+        }
+    }
 }
 
 lipsc_status gemm(lipsc_cuda_device *dev, const Gemm &g, bool alone, lipsc_error *err) {

@@ -33,7 +33,7 @@ typedef struct {
     const lipsc_layer *layer;
     size_t users, count, tokens, dirs;
     size_t item, d, width;
-    int *active;
+    int *active, *told;       /* who is worked on; what the plugin was told of that last */
     lipsc_cuda_piece *pieces; /* (DIRECTIONS count) */
     void *x, *y;
 } batch;
@@ -84,6 +84,7 @@ static void batch_free(const lipsc_device *device, batch *b) {
     if (b->x) gpu->api->release(gpu->there, b->x);
     if (b->y) gpu->api->release(gpu->there, b->y);
     lipsc_release(b->active);
+    lipsc_release(b->told);
     lipsc_release(b->pieces);
     lipsc_release(b);
 }
@@ -101,8 +102,10 @@ static lipsc_status reserve(const lipsc_device *device, batch *b, lipsc_error *e
     if (!lipsc_mul_size(DIRECTIONS * b->tokens, widest * b->item, &bytes))
         return lipsc_fail(err, LIPSC_E_RANGE, "%zu tokens at once", b->tokens);
     b->active = lipsc_alloc_zero(b->count, sizeof *b->active);
+    b->told = lipsc_alloc_zero(b->count, sizeof *b->told);
     b->pieces = lipsc_alloc_zero(b->count * DIRECTIONS, sizeof *b->pieces);
-    if (!b->active || !b->pieces)
+    for (size_t i = 0; b->told && i < b->count; i++) b->told[i] = 1;
+    if (!b->active || !b->told || !b->pieces)
         return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a batch");
     const lipsc_gpu *gpu = lipsc_gpu_of(device);
     lipsc_error why = {.text = ""};
@@ -282,9 +285,22 @@ static lipsc_status move(const lipsc_device *device, const batch *b, size_t coun
     LIPSC_GPU_CALL(copies, lipsc_gpu_of(device)->there, count * dirs, b->pieces);
 }
 
-static lipsc_status activate(const lipsc_device *device, const batch *b,
-                             const int *active) {
+static lipsc_status tell_active(const lipsc_device *device, const batch *b,
+                                const int *active) {
     LIPSC_GPU_CALL(activate, b->there, active);
+}
+
+/* Whoever has a product is worked on; the plugin hears of it where that changed. */
+static lipsc_status activate(const lipsc_device *device, batch *b, size_t count,
+                             const lipsc_product *product) {
+    const size_t bytes = b->count * sizeof *b->active;
+    memset(b->active, 0, bytes);
+    for (size_t i = 0; i < count; i++) b->active[((const input *)product[i].of)->place] = 1;
+    if (!memcmp(b->active, b->told, bytes)) return LIPSC_OK;
+    const lipsc_status status =
+        tell_active(device, b, count == b->count ? NULL : b->active);
+    if (!status) memcpy(b->told, b->active, bytes);
+    return status;
 }
 
 static lipsc_status multiply(const lipsc_device *device, const batch *b, int trans,
@@ -297,9 +313,7 @@ static lipsc_status together(const lipsc_device *device, int trans, size_t count
                              const lipsc_product *product) {
     batch *b = ((const input *)product[0].of)->of;
     const size_t from = trans ? b->width : b->d, to = trans ? b->d : b->width;
-    memset(b->active, 0, b->count * sizeof *b->active);
-    for (size_t i = 0; i < count; i++) b->active[((const input *)product[i].of)->place] = 1;
-    lipsc_status status = activate(device, b, count == b->count ? NULL : b->active);
+    lipsc_status status = activate(device, b, count, product);
     for (size_t dir = 0; !status && dir < product[0].k; dir += DIRECTIONS) {
         const size_t left = product[0].k - dir,
                      dirs = left < DIRECTIONS ? left : DIRECTIONS;

@@ -12,6 +12,7 @@ extern "C" {
 #include <cuda_runtime.h>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 // Host memory that the GPU copies to and from by itself; done: when it has.
@@ -38,13 +39,14 @@ struct Lane {
     cudaStream_t stream = nullptr;
     cudaStream_t side = nullptr; // beside the stream, for work that leaves the GPU idle
     cudaEvent_t forked = nullptr, joined = nullptr;
-    cublasHandle_t blas = nullptr;
+    cublasHandle_t blas = nullptr; // made when it is first needed: blas_of
     void *workspace = nullptr;
     std::vector<Chosen> chosen;
     void *scratch = nullptr; // of operations on vectors
     size_t scratch_bytes = 0;
-    std::vector<Slot> slots; // free ones
-    char *ring = nullptr;    // of RING_PARTS
+    unsigned waits = cudaEventDisableTiming; // flags of events that somebody waits for
+    std::vector<Slot> slots;                 // free ones
+    char *ring = nullptr;                    // of RING_PARTS
     size_t ring_at = 0;
     cudaEvent_t ring_done[RING_PARTS] = {};
 };
@@ -56,7 +58,12 @@ struct lipsc_cuda_device {
     int index;
     bool pooled; // memory is taken and given back in the order of a stream
     int multiprocessors;
-    void *constants; // 0 and 1 as float, then as double, then as int
+    void *constants;        // 0 and 1 as float, then as double, then as int
+    cublasLtHandle_t light; // of all lanes
+    std::thread early[3];   // asks cublasLt for the first time, of each type
+    bool sleeps;            // whoever waits leaves the core
+    std::mutex chosen_lock;
+    std::vector<Chosen> chosen; // what any lane was told
     cudaEvent_t marks[8];
     Lane lanes[DEVICE_LANES];
     Lane *lane() { return &lanes[lane_of_thread()]; }
@@ -116,6 +123,8 @@ struct Hold {
     Hold(const Hold &) = delete;
     Hold &operator=(const Hold &) = delete;
 };
+
+lipsc_status blas_of(Lane *lane, cublasHandle_t *out, lipsc_error *err);
 
 // What these do is queued; the caller has the Hold.  send: host may change after it.
 // fetch and finish wait.
@@ -199,6 +208,7 @@ struct lipsc_cuda_batch {
     virtual ~lipsc_cuda_batch() {}
     virtual lipsc_status product(int trans, size_t k, const void *x, void *y, int plain,
                                  lipsc_error *err) = 0;
+    virtual lipsc_status core(int trans, size_t k, lipsc_error *err) = 0;
     virtual lipsc_status output(double *y, lipsc_error *err) = 0;
     virtual lipsc_status projections(size_t input, size_t head, double *q, double *key,
                                      double *z, double *q_over, double *k_over,
@@ -208,7 +218,8 @@ struct lipsc_cuda_batch {
     virtual lipsc_status gradient(const void *u, const void *v, void *grad,
                                   void *grad_score, lipsc_error *err) = 0;
 };
-enum { STATISTICS_PAD = 64 }; // an input's rows of statistics are a multiple of this
+// an input's rows of statistics are a multiple of PAD; SLACK stand behind the last
+enum { STATISTICS_PAD = 64, STATISTICS_SLACK = 512 };
 
 struct lipsc_cuda_weights {
     lipsc_cuda_device *device;
@@ -268,6 +279,7 @@ template <class S> struct Batch : lipsc_cuda_batch {
 
     lipsc_status product(int trans, size_t k, const void *x, void *y, int plain,
                          lipsc_error *err) override;
+    lipsc_status core(int trans, size_t k, lipsc_error *err) override;
     lipsc_status output(double *y, lipsc_error *err) override;
     lipsc_status projections(size_t input, size_t head, double *q, double *key, double *z,
                              double *q_over, double *k_over, lipsc_error *err) override;
@@ -284,6 +296,18 @@ template <class S> struct Batch : lipsc_cuda_batch {
     // results are brought back to scale by cuBLAS
     bool single(size_t k) const { return inputs == 1 && k == 1 && !alone(); }
 };
+template <>
+lipsc_status Batch<StoreF64>::projections(size_t, size_t, double *, double *, double *,
+                                          double *, double *, lipsc_error *);
+template <> lipsc_status Batch<StoreF64>::spread(size_t, double *, double *, lipsc_error *);
+template <>
+lipsc_status Batch<StoreF64>::gradient(const void *, const void *, void *, void *,
+                                       lipsc_error *);
+
+// ---- busy.cu: as cuda_api.h says
+// ----------------------------------------------------------------
+lipsc_status busy(lipsc_cuda_device *device, double seconds, double *part,
+                  lipsc_error *err);
 
 // ---- gemm.cu: row-major products with weights
 // ----------------------------------------------
@@ -306,6 +330,8 @@ struct Gemm {
 // alone: the bits of a row depend on that row alone, not on how many there are; rows then
 // lie at multiples of their leading dimensions, and alpha is the host's.
 lipsc_status gemm(lipsc_cuda_device *dev, const Gemm &g, bool alone, lipsc_error *err);
+void ask_early(lipsc_cuda_device *dev); // in threads of its own
+void end_early(lipsc_cuda_device *dev);
 // y (m, n) = alpha x (m, k) W^T, W (n, k), or with trans y = alpha x (m, n_in) W; planes of
 // S.
 template <class S>
@@ -319,7 +345,7 @@ lipsc_status gemm_full(lipsc_cuda_device *dev, bool alone, int trans, size_t m, 
                        const typename S::T *x, size_t ldx, const typename S::T *w,
                        size_t ldw, typename S::Acc *y, size_t ldy, lipsc_error *err);
 
-// ---- stages.cu: row by row around the core
+// ---- stages.cu, turning.cu, row_numbers.cu: row by row around the core
 // ---------------------------------------------------
 template <class S>
 lipsc_status enter(const Batch<S> *b, int trans, size_t k, const typename S::Acc *x,
@@ -353,14 +379,22 @@ template <class S>
 lipsc_status masses(const Batch<S> *b, double factor, double threshold, int *needed,
                     lipsc_error *err);
 
-// ---- batch.cu, for part.cu: what own rows have, how narrow numbers are scaled
-// ---------------------------
+// ---- places.cu
+// --------------------------------------------------------------------------------
+template <class S>
+lipsc_status place_rows(Batch<S> *b, const lipsc_rows *rows, lipsc_error *err);
+template <class S>
+lipsc_status place_weights(Batch<S> *b, const lipsc_rows *rows, lipsc_error *err);
+template <class S>
+lipsc_status place_distances(Batch<S> *b, const lipsc_rows *rows, lipsc_error *err);
 template <class S>
 lipsc_status place_part_rows(Batch<S> *b, const lipsc_rows &rows, lipsc_error *err);
 template <class S>
 lipsc_status place_roots(Batch<S> *b, const double *root, lipsc_error *err);
 template <class S>
 lipsc_status place_angles(Batch<S> *b, const lipsc_rows *rows, lipsc_error *err);
+// ---- batch.cu, for part.cu: what own rows have, how narrow numbers are scaled
+// ---------------------------
 template <class S> lipsc_status place_work(Batch<S> *b, lipsc_error *err);
 template <class S> lipsc_status place_gathered(Batch<S> *b, lipsc_error *err);
 template <class S>
@@ -383,7 +417,7 @@ template <class S> lipsc_status plain_statistics(Batch<S> *b, lipsc_error *err);
 template <class S>
 lipsc_status plain_core(Batch<S> *b, int trans, size_t k, lipsc_error *err);
 
-// batch.cu: dqkv = projections of v, before norms also in direct where that is not NULL;
+// product.cu: dqkv = projections of v, before norms also in direct where that is not NULL;
 // heads = those of u
 lipsc_status directions_in(Batch<StoreF64> *b, const void *u, const void *v, double *direct,
                            lipsc_error *err);
@@ -393,90 +427,6 @@ lipsc_status directions_in(Batch<StoreF64> *b, const void *u, const void *v, dou
 lipsc_status weights_new(lipsc_cuda_device *device, const lipsc_layer *layer,
                          lipsc_cuda_precision precision, lipsc_cuda_weights **out,
                          lipsc_error *err);
-
-// ---- vectors.cu
-// ----------------------------------------------------------------------------------
-lipsc_status gram(lipsc_cuda_batch *b, int side, size_t ka, const void *a, size_t kb,
-                  const void *x, double *c, lipsc_error *err);
-lipsc_status combine(lipsc_cuda_batch *b, int side, size_t ka, const void *a, size_t kb,
-                     const double *c, double beta, void *x, lipsc_error *err);
-lipsc_status scale(lipsc_cuda_batch *b, int side, const double *factor, int invert, void *x,
-                   lipsc_error *err);
-// the same for vectors of any length; c in device memory, partial: scratch of dots
-size_t dots_scratch(size_t len, size_t ka, size_t kb); // doubles
-lipsc_status dots_queued(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
-                         const void *a, size_t kb, const void *b, double *partial,
-                         double *c, lipsc_error *err);
-lipsc_status mix_queued(lipsc_cuda_device *device, int wide, size_t len, size_t ka,
-                        const void *a, size_t kb, const double *c, int add, void *b,
-                        lipsc_error *err);
-// the same for several at once: their table in device memory; partial and c as they say
-struct Sum {
-    const void *a, *b;
-    size_t len, partial, out; // where its pieces and its sums begin
-    int ka, kb;
-};
-struct Mixture {
-    const void *a;
-    void *b;
-    size_t len, c; // where its coefficients begin
-    int ka, kb, add;
-};
-size_t pieces_of(size_t len);
-lipsc_status sums_queued(lipsc_cuda_device *device, int wide, size_t count, size_t pieces,
-                         size_t most, const Sum *sum, double *partial, double *c,
-                         lipsc_error *err);
-lipsc_status mixtures_queued(lipsc_cuda_device *device, int wide, size_t count,
-                             size_t pieces, const Mixture *mixture, const double *c,
-                             lipsc_error *err);
-
-// ---- space.cu, linear.cu, rowwise.cu: as cuda_api.h says
-// -----------------------------------------
-struct Space {
-    static lipsc_status put(lipsc_cuda_device *, int, size_t, const double *, void *,
-                            lipsc_error *);
-    static lipsc_status get(lipsc_cuda_device *, int, size_t, const void *, double *,
-                            lipsc_error *);
-    static lipsc_status copy(lipsc_cuda_device *, size_t, const void *, void *,
-                             lipsc_error *);
-    static lipsc_status copies(lipsc_cuda_device *, size_t, const lipsc_cuda_piece *,
-                               lipsc_error *);
-    static lipsc_status times(lipsc_cuda_device *, int, size_t, double, void *,
-                              lipsc_error *);
-    static lipsc_status random(lipsc_cuda_device *, int, uint64_t, uint64_t, size_t, void *,
-                               lipsc_error *);
-    static lipsc_status dots(lipsc_cuda_device *, int, size_t, size_t, const void *, size_t,
-                             const void *, double *, lipsc_error *);
-    static lipsc_status mix(lipsc_cuda_device *, int, size_t, size_t, const void *, size_t,
-                            const double *, double, void *, lipsc_error *);
-    static lipsc_status dots_of(lipsc_cuda_device *, int, size_t, const lipsc_cuda_gram *,
-                                lipsc_error *);
-    static lipsc_status mix_of(lipsc_cuda_device *, int, size_t,
-                               const lipsc_cuda_combination *, lipsc_error *);
-};
-lipsc_status put_held(lipsc_cuda_device *, int, size_t, const double *, void *,
-                      lipsc_error *); // put; the caller has the Hold
-struct Linear {
-    static lipsc_status make(lipsc_cuda_device *, int, size_t, size_t, const double *, int,
-                             const double *, lipsc_cuda_linear **, lipsc_error *);
-    static void free(lipsc_cuda_linear *);
-    static lipsc_status apply(lipsc_cuda_linear *, size_t, const void *, int, int, void *,
-                              lipsc_error *);
-};
-struct Rowwise {
-    static lipsc_status norm(lipsc_cuda_device *, int, size_t, size_t, int, double,
-                             const void *, const void *, const void *, void *, void *,
-                             void *, lipsc_error *);
-    static lipsc_status norm_derivative(lipsc_cuda_device *, int, size_t, size_t, size_t,
-                                        int, const void *, const void *, const void *, int,
-                                        const void *, void *, lipsc_error *);
-    static lipsc_status activation(lipsc_cuda_device *, int, lipsc_activation, size_t,
-                                   const void *, void *, void *, lipsc_error *);
-    static lipsc_status multiply(lipsc_cuda_device *, int, size_t, size_t, const void *,
-                                 const void *, int, void *, lipsc_error *);
-    static lipsc_status add(lipsc_cuda_device *, int, size_t, const void *, void *,
-                            lipsc_error *);
-};
 
 // A host function for each precision: f(double) or f(float).
 #define BY_WIDTH(wide, call)  \
@@ -489,5 +439,7 @@ struct Rowwise {
             call;             \
         }                     \
     } while (0)
+
+#include "vectors.h"
 
 #endif
