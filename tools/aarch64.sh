@@ -26,6 +26,11 @@ unpack() {
         return 1
     }
     for package in "$apt"/cache/archives/*.deb; do dpkg-deb -x "$package" "$sysroot.new"; done
+    # libm.so and others name the root that they were made for; the linker would take the archive
+    # in their place, which lacks what libc.so does not show
+    find "$sysroot.new" -type l -lname '/*' | while read -r link; do
+        [ ! -e "$sysroot.new$(readlink "$link")" ] || ln -sfr "$sysroot.new$(readlink "$link")" "$link"
+    done
     mv "$sysroot.new" "$sysroot"
 }
 [ -d "$sysroot" ] || unpack

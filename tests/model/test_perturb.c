@@ -234,12 +234,12 @@ static int stop_at_once(void *ctx) {
 }
 
 typedef struct {
-    long asked, last; /* which question is answered by yes; 0: none */
+    long asked, last; /* from which question on the answer is yes; 0: never */
 } patience;
 
 static int count_questions(void *ctx) {
     patience *p = ctx;
-    return ++p->asked == p->last;
+    return ++p->asked >= p->last && p->last;
 }
 
 /* A bound is long: it asks for every head whether to go on, and ends where it should. */
@@ -273,12 +273,17 @@ static void test_stops_in_a_bound(void **state) {
     lipsc_perturbation_free(&rows);
     const long with = p.asked;
     assert_true(with - without >= 2 * heads);
+    long stopped = 0;
     for (long last = without + 1; last <= with; last += heads / 2) {
         p = (patience){0, last};
-        assert_int_equal(lipsc_perturb(model, n, ids, &set, &rows, &err), LIPSC_E_STOPPED);
-        assert_int_equal(rows.count, 0);
+        const lipsc_status status = lipsc_perturb(model, n, ids, &set, &rows, &err);
+        /* one thread asks for all: how often, the others' speed decides */
+        assert_int_equal(status, p.asked >= last ? LIPSC_E_STOPPED : LIPSC_OK);
+        assert_int_equal(rows.count, status ? 0 : 1);
+        stopped += status != LIPSC_OK;
         lipsc_perturbation_free(&rows);
     }
+    assert_true(stopped > 0);
     lipsc_model_free(model);
 }
 

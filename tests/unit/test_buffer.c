@@ -352,7 +352,7 @@ static void tokens(const pair *p, lipsc_dtype dtype, lipsc_dtype type) {
     double *X = (double *)(uintptr_t)t.input.X;
     const lipsc_buffer b = lipsc_space_alloc(space, count);
     lipsc_packed *packed;
-    lipsc_attn *host, *there = NULL, *host_double, far;
+    lipsc_attn *host = NULL, *there = NULL, *host_double = NULL, far;
     lipsc_error err;
     for (size_t i = 0; type == LIPSC_F32 && i < count; i++) X[i] = (double)(float)X[i];
     assert_int_equal(lipsc_space_upload(space, count, X, b), LIPSC_OK);
