@@ -121,7 +121,7 @@ int main(int argc, char **argv) {
     if (lipsc_ranks_count(ranks) < 2) return 77;
     gpu = !strncmp(name, "cuda", 4);
     const char *wanted = getenv("WANT_DIRECT"); /* whether rows travel without the host */
-    if (wanted && lipsc_ranks_direct(ranks) != atoi(wanted)) {
+    if (wanted && lipsc_ranks_direct(ranks) != (*wanted == '1')) {
         fprintf(stderr, "rows travel %s\n", *wanted == '1' ? "by the host" : "directly");
         failures++;
     }
