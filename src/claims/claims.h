@@ -169,6 +169,8 @@ void claims_record_say(claims_work *r, const claims_line *line,
 int claims_leads(const claims_work *r);
 /* Whether rank 0 goes on: all ranks ask together, wherever one of them could have ended. */
 int claims_together(claims_work *r);
+/* What came of a work that all ranks shared, and know. */
+void claims_agree(claims_work *r, lipsc_status status, const lipsc_error *err);
 /* Makes rows by claims_store, for rank 0 to store. */
 typedef void claims_piece(claims_work *r, void *ctx, size_t piece);
 /* Every piece that is not known, by one of the ranks; known is rank 0's. */

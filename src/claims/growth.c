@@ -80,6 +80,15 @@ static void fill_settings(claims_work *r, const claims_curve *c, curve *out) {
     set->ctx = r->set->ctx;
 }
 
+static lipsc_status run_study(claims_work *r, curve *out, lipsc_error *err) {
+    lipsc_status status = lipsc_study_open(&out->set, &out->study, err);
+    if (status) return status;
+    if (r->set->sweep) r->set->sweep(r->set->ctx, out->study);
+    status = lipsc_study_run(out->study, err);
+    if (r->set->doing) r->set->doing(r->set->ctx, NULL);
+    return status;
+}
+
 static void sweep(claims_work *r, const claims_curve *c, curve *out) {
     lipsc_error err = {.text = ""};
     size_t longest;
@@ -90,21 +99,13 @@ static void sweep(claims_work *r, const claims_curve *c, curve *out) {
         fill_settings(r, c, out);
         status = longest_window(r, c, set, &longest, &err);
     }
-    if (!status) {
-        set->lengths =
-            (lipsc_sizes){fill_lengths(r, c, longest, out->lengths), out->lengths};
-        r->agreed = 1; /* whatever comes now, all ranks know */
-        status = lipsc_study_open(set, &out->study, &err);
-    }
-    if (!status) {
-        if (r->set->sweep) r->set->sweep(r->set->ctx, out->study);
-        status = lipsc_study_run(out->study, &err);
-        if (r->set->doing) r->set->doing(r->set->ctx, NULL);
-    }
-    if (status)
+    if (status) {
         claims_fail(r, status, &err);
-    else
-        r->agreed = 0;
+        return;
+    }
+    set->lengths = (lipsc_sizes){fill_lengths(r, c, longest, out->lengths), out->lengths};
+    status = run_study(r, out, &err);
+    claims_agree(r, status, &err);
 }
 
 static void curve_free(claims_work *r, curve *c) {

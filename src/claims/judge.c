@@ -23,9 +23,13 @@ void claims_fail(claims_work *r, lipsc_status status, const lipsc_error *err) {
         lipsc_fail(&r->err, status, "%s", lipsc_strerror(status));
 }
 
+/* Between works that are shared a rank does not leave because it was told to end: rank 0
+ * says for all whether it goes on, and hears of it in the next one. */
 int claims_stopped(claims_work *r) {
     const lipsc_claims_settings *set = r->set;
-    if (!r->status && ((set->stop && set->stop(set->ctx)) || lipsc_deal_over(set->ranks)))
+    const int alone = claims_leads(r) || r->held;
+    if (!r->status &&
+        ((alone && set->stop && set->stop(set->ctx)) || lipsc_deal_over(set->ranks)))
         claims_fail(r, LIPSC_E_STOPPED, NULL);
     return r->status != LIPSC_OK;
 }

@@ -26,6 +26,13 @@ int claims_together(claims_work *r) {
     return !r->status;
 }
 
+void claims_agree(claims_work *r, lipsc_status status, const lipsc_error *err) {
+    if (!status) return;
+    r->agreed = 1;
+    r->lost = claims_leads(r) && lipsc_ranks_awaited(r->set->ranks);
+    claims_fail(r, status, err);
+}
+
 json_t *claims_get(claims_work *r, const char *key) {
     json_t *row = NULL;
     lipsc_error err;
@@ -102,8 +109,5 @@ void claims_deal(claims_work *r, size_t count, const char *known, claims_piece *
     r->dealt = lipsc_seconds();
     const lipsc_status status = lipsc_ranks_deal(r->set->ranks, &deal, &err);
     r->pieces = r->settled = 0;
-    if (!status) return;
-    r->agreed = 1;
-    r->lost = claims_leads(r) && lipsc_ranks_awaited(r->set->ranks);
-    claims_fail(r, status, &err);
+    claims_agree(r, status, &err);
 }

@@ -1,10 +1,7 @@
 /* deal.c - pieces of a work, handed out by rank 0 (dealer.h): WORK is the number of a
  * piece,
  *
- *     DONE  to 0    what came of it
- *
- * and when all have said BYE, rank 0 tells how it ended: nobody begins what comes next
- * while rank 0 still hears of this. */
+ *     DONE  to 0    what came of it */
 #include "ranks/deal.h"
 
 #include <stdio.h>
@@ -147,6 +144,8 @@ static void work_alone(void *ctx) {
     }
 }
 
+static lipsc_status outcome(void *ctx) { return ((const dealing *)ctx)->status; }
+
 static void lead(dealing *d) {
     const lipsc_dealer dealer = {.ranks = d->ranks,
                                  .over = over,
@@ -154,12 +153,9 @@ static void lead(dealing *d) {
                                  .hear = take_done,
                                  .fail = fail,
                                  .work = work_alone,
+                                 .outcome = outcome,
                                  .ctx = d};
-    if (!lipsc_deal_out(&dealer)) return; /* they are awaited still */
-    uint64_t end = d->status ? LIPSC_E_STOPPED : LIPSC_OK;
-    if (lipsc_ranks_tell(d->ranks, sizeof end, &end))
-        fail(d, LIPSC_E_IO, "another rank is out of reach");
-    lipsc_ranks_busy(d->ranks, 0);
+    if (lipsc_deal_out(&dealer)) lipsc_ranks_busy(d->ranks, 0); /* or they are awaited */
 }
 
 /* ---- One that follows -----------------------------------------------------------------
@@ -198,21 +194,13 @@ static size_t piece_of(const dealing *d, const lipsc_message *word) {
 
 static void follow(dealing *d) {
     lipsc_message word;
-    uint64_t end = LIPSC_E_IO;
     int going = 1;
     while (going && lipsc_follower_work(&d->follower, &word)) {
         const size_t piece = piece_of(d, &word);
         lipsc_release(word.at);
         going = piece < d->deal->count && compute_one(d, piece);
     }
-    lipsc_follower_bye(&d->follower, 0, "");
-    while (!lipsc_ranks_hear(d->ranks, &word)) { /* a STOP may be on its way */
-        const int last = word.tag == LIPSC_RANKS_TELL && word.bytes == sizeof end;
-        if (last) memcpy(&end, word.at, sizeof end);
-        lipsc_release(word.at);
-        if (last) break;
-    }
-    if (end) d->status = (lipsc_status)end;
+    d->status = lipsc_follower_bye(&d->follower, 0, "");
     lipsc_ranks_busy(d->ranks, 0);
 }
 

@@ -1,6 +1,8 @@
 /* dealer.c - rank 0 hands work to whoever asks; one that follows asks. */
 #include "ranks/dealer.h"
 
+#include <string.h>
+
 #include "core/clock.h"
 #include "core/mem.h"
 
@@ -80,6 +82,12 @@ static void *serve(void *ctx) {
     return NULL;
 }
 
+static void tell_outcome(serving *s) {
+    const uint64_t end = (uint64_t)s->by->outcome(s->by->ctx);
+    for (size_t rank = 1; rank <= s->others; rank++)
+        send(s, rank, LIPSC_DEAL_END, sizeof end, &end);
+}
+
 int lipsc_deal_out(const lipsc_dealer *dealer) {
     serving s = {dealer, lipsc_ranks_count(dealer->ranks) - 1, 0, NULL};
     pthread_t server;
@@ -98,7 +106,9 @@ int lipsc_deal_out(const lipsc_dealer *dealer) {
         pthread_join(server, NULL);
     }
     lipsc_release(s.told);
-    return s.byes == s.others;
+    if (s.byes < s.others) return 0;
+    tell_outcome(&s);
+    return 1;
 }
 
 /* ---- One that follows -----------------------------------------------------------------
@@ -150,12 +160,20 @@ int lipsc_follower_told(lipsc_follower *f) {
     return over;
 }
 
-void lipsc_follower_bye(lipsc_follower *f, size_t bytes, const void *data) {
+lipsc_status lipsc_follower_bye(lipsc_follower *f, size_t bytes, const void *data) {
     lipsc_message word;
+    uint64_t end = LIPSC_E_IO;
     while (!f->over) {
         if (lipsc_ranks_hear(f->ranks, &word)) break;
         f->over = word.tag == LIPSC_DEAL_STOP;
         lipsc_release(word.at);
     }
-    lipsc_ranks_send(f->ranks, 0, LIPSC_DEAL_BYE, bytes, data);
+    if (lipsc_ranks_send(f->ranks, 0, LIPSC_DEAL_BYE, bytes, data)) return LIPSC_E_IO;
+    while (!lipsc_ranks_hear(f->ranks, &word)) { /* a STOP may be on its way */
+        const int last = word.tag == LIPSC_DEAL_END && word.bytes == sizeof end;
+        if (last) memcpy(&end, word.at, sizeof end);
+        lipsc_release(word.at);
+        if (last) break;
+    }
+    return (lipsc_status)end;
 }

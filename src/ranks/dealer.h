@@ -4,6 +4,8 @@
  *     WORK  from 0  some
  *     STOP  from 0  nothing is left, or it shall end
  *     BYE   to 0    the last of each rank
+ *     END   from 0  what came of it, when all have said BYE: nobody begins what comes next
+ *                   while rank 0 still hears of this
  *
  * What else they tell rank 0 has tags of its own, from LIPSC_DEAL_MORE on. */
 #ifndef LIPSC_RANKS_DEALER_H
@@ -18,6 +20,7 @@ enum {
     LIPSC_DEAL_WORK,
     LIPSC_DEAL_STOP,
     LIPSC_DEAL_BYE,
+    LIPSC_DEAL_END,
     LIPSC_DEAL_MORE
 };
 
@@ -32,11 +35,13 @@ typedef struct {
     void *(*next)(void *ctx, size_t *bytes);
     void (*hear)(void *ctx, const lipsc_message *word); /* all but ASK, BYE among them */
     void (*fail)(void *ctx, lipsc_status status, const char *why); /* it cannot go on */
-    void (*work)(void *ctx); /* rank 0's own, beside the answers; NULL: none */
+    void (*work)(void *ctx);            /* rank 0's own, beside the answers; NULL: none */
+    lipsc_status (*outcome)(void *ctx); /* when all is done, for all to know */
     void *ctx;
 } lipsc_dealer;
 
-/* Whether all have said BYE; once it is over they are not waited for much longer. */
+/* Whether all have said BYE and know the outcome; once it is over they are not waited for
+ * much longer. */
 int lipsc_deal_out(const lipsc_dealer *dealer);
 
 /* ---- The others -----------------------------------------------------------------------
@@ -56,7 +61,8 @@ void lipsc_follower_end(lipsc_follower *f);
 int lipsc_follower_work(lipsc_follower *f, lipsc_message *work);
 /* Whether rank 0 has said STOP; any thread may ask, and does not wait. */
 int lipsc_follower_told(lipsc_follower *f);
-/* Waits for STOP where it has not come, and says BYE with these bytes. */
-void lipsc_follower_bye(lipsc_follower *f, size_t bytes, const void *data);
+/* Waits for STOP where it has not come, says BYE with these bytes, and waits for the
+ * outcome. */
+lipsc_status lipsc_follower_bye(lipsc_follower *f, size_t bytes, const void *data);
 
 #endif

@@ -206,6 +206,11 @@ static void work(void *ctx) {
     }
 }
 
+static lipsc_status outcome(void *ctx) {
+    const lead *l = ctx;
+    return l->sweep ? lipsc_sweep_outcome(l->sweep) : LIPSC_E_STOPPED;
+}
+
 static void deal_out(lead *l, void (*own)(void *ctx)) {
     study_team *team = l->study->team;
     const lipsc_dealer dealer = {.ranks = team->ranks,
@@ -214,6 +219,7 @@ static void deal_out(lead *l, void (*own)(void *ctx)) {
                                  .hear = hear,
                                  .fail = fail,
                                  .work = own,
+                                 .outcome = outcome,
                                  .ctx = l};
     if (!lipsc_deal_out(&dealer)) return;
     team->over = 1;

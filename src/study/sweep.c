@@ -150,6 +150,12 @@ void lipsc_sweep_fail(study_sweep *s, lipsc_status status, const lipsc_error *er
     fail(s, status, err);
 }
 
+lipsc_status lipsc_sweep_outcome(study_sweep *s) {
+    lipsc_error err;
+    if (s->done < s->open) fail(s, lipsc_fail(&err, LIPSC_E_STOPPED, "interrupted"), &err);
+    return (lipsc_status)s->status;
+}
+
 int lipsc_sweep_ended(study_sweep *s) { return ended(s) || lipsc_study_stopped(s->study); }
 
 lipsc_status lipsc_sweep_status(const study_sweep *s, lipsc_error *err) {
@@ -436,8 +442,7 @@ static lipsc_status run_once(lipsc_study *study, lipsc_error *err) {
     const double seconds = lipsc_seconds() - s.begin;
     study->times.wall += seconds;
     study->times.device += device_seconds(study->set.device, seconds);
-    if (s.status == LIPSC_OK && s.done < s.open && lipsc_team_leads(study))
-        s.status = (int)lipsc_fail(&s.err, LIPSC_E_STOPPED, "interrupted");
+    if (lipsc_team_leads(study)) lipsc_sweep_outcome(&s);
     if (s.status) *err = s.err;
     return (lipsc_status)s.status;
 }

@@ -209,15 +209,17 @@ static int ask_for_work(lipsc_study *study) {
     return 1;
 }
 
-/* Says why, where this rank ends before rank 0 does; then rank 0 ends all. */
-static void leave(lipsc_study *study, lipsc_status status, const lipsc_error *err) {
+/* Says why, where this rank ends before rank 0 does; then rank 0 ends all.  What came of it
+ * for all. */
+static lipsc_status leave(lipsc_study *study, lipsc_status status, const lipsc_error *err) {
     study_team *team = study->team;
     study_failure why = {.status = (uint64_t)status};
     snprintf(why.text, sizeof why.text, "%s", status ? err->text : "");
     if (status && !team->follower.over)
         lipsc_ranks_send(team->ranks, 0, TEAM_FAIL, sizeof why, &why);
-    lipsc_follower_bye(&team->follower, sizeof study->times, &study->times);
+    status = lipsc_follower_bye(&team->follower, sizeof study->times, &study->times);
     end_team(team);
+    return status;
 }
 
 void lipsc_team_follow(lipsc_study *study, study_sweep *s) {
@@ -225,7 +227,11 @@ void lipsc_team_follow(lipsc_study *study, study_sweep *s) {
     study->set.remark = send_remark;
     for (size_t i = 0; i < study->cell_count; i++) study->cells[i].elsewhere = 1;
     while (!lipsc_sweep_ended(s) && ask_for_work(study)) lipsc_sweep_run(s);
-    leave(study, lipsc_sweep_status(s, &err), &err);
+    lipsc_status status = lipsc_sweep_status(s, &err);
+    if (!status && !study->team->follower.over && lipsc_study_stopped(study))
+        status = lipsc_fail(&err, LIPSC_E_STOPPED, "interrupted");
+    status = leave(study, status, &err);
+    if (status) lipsc_sweep_fail(s, lipsc_fail(&err, status, "rank 0 has ended it"), &err);
 }
 
 void lipsc_team_part(lipsc_study *study, lipsc_status status, const lipsc_error *err) {

@@ -48,6 +48,8 @@ void lipsc_sweep_run(study_sweep *s);
 /* A row that another rank has found, as JSON. */
 void lipsc_sweep_take(study_sweep *s, study_cell *cell, const char *text);
 void lipsc_sweep_fail(study_sweep *s, lipsc_status status, const lipsc_error *err);
+/* Of who has all rows, at the end: where cells are left, it was interrupted. */
+lipsc_status lipsc_sweep_outcome(study_sweep *s);
 lipsc_status lipsc_sweep_status(const study_sweep *s, lipsc_error *err);
 int lipsc_sweep_ended(study_sweep *s); /* it has failed, or shall stop */
 

@@ -85,6 +85,32 @@ for signal in INT TERM; do
     [ -s after ] && [ "$(lost)" = 0 ] || fail "$(lost) finished rows of reproduce were computed again, or none is there"
     mv after before
 done
+# rank 0 stands still when both are told: the other has nothing to do, and waits for its word
+ticks() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | awk '{ print $12 + $13 }'; } # PID: of the processor
+mpirun -n 2 "$bin" reproduce --out again -q --only text >out 2>err </dev/null &
+job=$!
+set -- $(listening $job)
+for _ in $(seq 400); do
+    stored again/run.db >after
+    cmp -s before after || break
+    sleep 0.05
+done
+kill -s STOP "$1"
+quiet=0 was=0
+for _ in $(seq 100); do
+    now=$(ticks "$2")
+    [ "${now:-0}" -le $((was + 1)) ] && quiet=$((quiet + 1)) || quiet=0
+    [ $quiet = 3 ] && break
+    was=${now:-0}
+    sleep 0.2
+done
+kill -s INT "$@"
+sleep 0.2
+kill -s CONT "$1"
+wait $job && fail "reproduce that was told to end has finished"
+gone "$@" || fail "a rank does not end when it is told to"
+[ "$(grep '^lipscope' err)" = "lipscope reproduce: interrupted; the same command continues from again/run.db" ] ||
+    fail "reproduce whose rank 0 stood still: $(cat err)"
 # a second of work, told to end at its first row, comes to the same end as one that nobody disturbs
 quick="reproduce -q --quick --only text"
 run 0 $quick --out alone
