@@ -148,16 +148,19 @@ fuzz-bounds: configure
 	@$(BUILD)/tests/unit/test_zoo 10000
 	@$(BUILD)/tests/unit/test_enclosure 1000000
 
-fuzz-long: fuzz-programs
+# without the sanitizers: several times as many executions in a second
+fuzz-bare: fuzz-programs
 	@$(CONFIGURE) -B build-fuzz-bare -DCMAKE_C_COMPILER=clang -DLIPSCOPE_TESTS=OFF \
 	    -DLIPSCOPE_FUZZ=ON -DLIPSCOPE_FUZZ_BARE=ON >/dev/null
 	@cmake --build build-fuzz-bare/tests/fuzz -j $(JOBS)
+
+fuzz-long: fuzz-bare
 	@mkdir -p build-fuzz-long
 	@[ -f build-fuzz-long/rounds.tsv ] || cp tests/fuzz/rounds.tsv build-fuzz-long/
 	@tools/fuzz_long.py build-fuzz build-fuzz-bare build-fuzz-long $(FUZZ_LONG) $(JOBS)
 
-fuzz-merge: fuzz-programs
-	@tools/fuzz_merge.sh build-fuzz build-fuzz-long/corpus
+fuzz-merge: fuzz-bare
+	@tools/fuzz_merge.sh build-fuzz build-fuzz-bare build-fuzz-long/corpus
 	@cp build-fuzz-long/rounds.tsv tests/fuzz/
 
 # TRIES=n: n of each kind and command, spread over k; 0: all
@@ -276,5 +279,5 @@ format:
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short asan-ranks faults fault-program kills power load day tsan nightly fuzz fuzz-programs fuzz-api fuzz-afl fuzz-long fuzz-merge fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
+.PHONY: all configure demo test test-ranks test-real test-guard test-long test-aarch64 test-travel asan asan-short asan-ranks faults fault-program kills power load day tsan nightly fuzz fuzz-programs fuzz-bare fuzz-api fuzz-afl fuzz-long fuzz-merge fuzz-bounds coverage intervals bench peers peers-ot study release release-test \
     cuda cuda-release test-cuda bench-cuda wheel test-python install format clean

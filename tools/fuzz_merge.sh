@@ -1,9 +1,10 @@
 #!/bin/sh
 # The fewest of the inputs that long runs kept which reach every edge that they reached, beside
-# the seeds with names: they replace tests/fuzz/corpus/NAME/found-*.
-#     fuzz_merge.sh BUILD_DIR CORPORA
+# the seeds with names: they replace tests/fuzz/corpus/NAME/found-*.  Of the program under the
+# sanitizers, and then of the bare one, which has other edges: neither begins anew.
+#     fuzz_merge.sh BUILD_DIR BARE_BUILD_DIR CORPORA
 set -eu
-build=$1 corpora=$2
+build=$1 bare=$2 corpora=$3
 root=$(cd "$(dirname "$0")/.." && pwd)
 export LSAN_OPTIONS="suppressions=$root/tools/lsan.supp:print_suppressions=0"
 scratch=$(mktemp -d)
@@ -17,9 +18,11 @@ for kept in "$corpora"/*; do
     quiet=0
     [ "$name" != args ] || quiet=3
     # edges, not how often each was passed: a corpus that is read in a second
-    "$build/tests/fuzz/fuzz_$name" -set_cover_merge=1 -use_counters=0 -timeout=600 -rss_limit_mb=2048 -close_fd_mask=$quiet \
-        "$scratch/$name" "$scratch/$name.named" "$kept" "$seeds" >"$build/merge-$name.log" 2>&1 ||
-        { tail -n 20 "$build/merge-$name.log"; exit 1; }
+    for folder in "$build" "$bare"; do
+        "$folder/tests/fuzz/fuzz_$name" -set_cover_merge=1 -use_counters=0 -timeout=600 -rss_limit_mb=2048 -close_fd_mask=$quiet \
+            "$scratch/$name" "$scratch/$name.named" "$kept" "$seeds" >"$folder/merge-$name.log" 2>&1 ||
+            { tail -n 20 "$folder/merge-$name.log"; exit 1; }
+    done
     rm -f "$seeds"/found-*
     number=0
     for input in "$scratch/$name"/*; do

@@ -5,6 +5,7 @@ that a small file can take (make fuzz-merge keeps them beside what it finds).
     tools/make_fuzz_seeds.py tests/fuzz/corpus"""
 import json
 import pathlib
+import sqlite3
 import struct
 import sys
 
@@ -385,6 +386,52 @@ INDICES = {
     "no_object": {"weight_map": ["one"]},
 }
 
+# ---- Run files -------------------------------------------------------------------------
+
+HEAD = {"id": 1, "schema": 1, "version": "0.1.0", "created": "2026-01-01T00:00:00Z", "command": "measure",
+        "command_line": "lipscope measure", "settings": '{"seed":3}'}  # fmt: skip
+
+
+def run_file(*rows, program=0x4C697053, schema=1, more="", **head):
+    """A database as small as one can be, with rows as JSON or as they are.  None: no entry."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.executescript(f"PRAGMA page_size = 512; PRAGMA application_id = {program}; PRAGMA user_version = {schema}; VACUUM;"
+                     f"CREATE TABLE run ({','.join(HEAD)}); CREATE TABLE cells (key, created, version, row); {more}")  # fmt: skip
+    head = {**HEAD, **head}
+    if head["id"]:
+        db.execute(f"INSERT INTO run VALUES ({','.join('?' * len(head))})", list(head.values()))
+    for k, row in enumerate(rows):
+        text = json.dumps(row, separators=(",", ":")) if isinstance(row, dict) else row
+        db.execute("INSERT INTO cells VALUES (?, ?, ?, ?)", (f"n={k}", HEAD["created"], HEAD["version"], text))
+    raw = bytearray(db.serialize())
+    raw[96:100] = bytes(4)  # the SQLite that wrote it: any
+    return bytes(raw)
+
+
+ROW = {"model": "m", "layer": 0, "head": None, "n": 4, "window": 0, "sigma": 1.5, "products": 7, "converged": True, "sigmas": [1.5, None, 1]}
+WRONG = {"text": ("model", 3), "count": ("layer", "0"), "count_negative": ("layer", -1), "whole": ("products", 1.5),
+         "real": ("sigma", "1"), "flag": ("converged", 1), "list": ("sigmas", 1), "list_entry": ("sigmas", ["1"])}  # fmt: skip
+RUN_FILES = {
+    **{f"wrong_{name}": run_file({**ROW, field: value}) for name, (field, value) in WRONG.items()},
+    "three_windows": run_file(*({**ROW, "window": k} for k in range(3))),
+    "windows_of_text": run_file({**ROW, "window": 2}, {"sigma": 1}, "{}", '{"window":"x"}'),
+    "window_no_json": run_file(ROW, "{"),
+    "row_list": run_file("[1]"),
+    "row_null": run_file(None),
+    "row_number": run_file(3),
+    "attacks": run_file({"start": "text", "n": 8, "sigma": 2}, {"start": "text", "n": "8", "sigma": None}),
+    "no_head": run_file(ROW, id=None),
+    "head_numbers": run_file(ROW, command=3),
+    "settings_list": run_file(ROW, settings="[]"),
+    "settings_seed": run_file(ROW, settings='{"seed":"3"}'),
+    "settings_twice": run_file(ROW, settings='{"seed":3,"seed":4}'),
+    "no_utf8": run_file(ROW, command_line=None, more="INSERT INTO run VALUES (1, 1, 'v', 'c', 'x', "
+                        "CAST(x'61ff62c3a9e4b8adf09f9880c080eda080f4908080e28080e228f09f' AS TEXT), '{}')", id=None),
+    "newer": run_file(ROW, schema=99),
+    "another_program": run_file(ROW, program=7),
+    "no_cells": run_file(more="DROP TABLE cells"),
+}  # fmt: skip
+
 
 def write(folder, target, name, raw):
     (folder / target).mkdir(parents=True, exist_ok=True)
@@ -395,7 +442,7 @@ def main(folder):
     for name, (described, text) in TOKENIZERS.items():
         whole = json.dumps({"model": BPE, **described}, separators=(",", ":"), ensure_ascii=False)
         write(folder, "tokenizer", name, whole.encode() + b"\0" + text.encode())
-    raws = (("tokenizer", GGUFS), ("config", GGUF_CONFIGS), ("gguf", FILES), ("measure_file", MEASURES), ("layer_file", LAYERS), ("safetensors", HEADERS))
+    raws = (("tokenizer", GGUFS), ("config", GGUF_CONFIGS), ("gguf", FILES), ("measure_file", MEASURES), ("layer_file", LAYERS), ("safetensors", HEADERS), ("run_file", RUN_FILES))
     for target, files in raws:
         for name, raw in files.items():
             write(folder, target, name, raw)
