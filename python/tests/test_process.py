@@ -51,9 +51,12 @@ def test_gil_is_released(rng):
 
     thread = threading.Thread(target=tick)
     thread.start()
-    start = time.perf_counter()
-    J @ rng.normal(size=(384 * 64, 60))
-    end = time.perf_counter()
+    for _ in range(100):  # on a fast machine one product may be too short for it
+        start = time.perf_counter()
+        J @ rng.normal(size=(384 * 64, 60))
+        end = time.perf_counter()
+        if sum(start < t < end for t in ticks) >= 3:
+            break
     done.set()
     thread.join()
     assert sum(start < t < end for t in ticks) >= 3

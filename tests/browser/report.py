@@ -98,6 +98,19 @@ class Browser:
         time.sleep(0.02)
         self.settle()
 
+    def in_view(self, selector):
+        """The first such thing, in the middle of the window.  The page hears of the scrolling a
+        frame later, and what the pointer tells goes away then."""
+        found = self.run("const found = document.querySelector(arguments[0]);"
+                         "found.scrollIntoView({ block: 'center', behavior: 'instant' }); return found", selector)
+        self.driver.execute_async_script(
+            "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))")
+        return found
+
+    def point_at(self, selector):
+        ActionChains(self.driver).move_to_element(self.in_view(selector)).perform()
+        self.wait("!document.getElementById('tip').hidden")
+
     def marks(self, chart, name):
         return self.count(f"#chart-{chart} .{name}Marks > path")
 
@@ -173,12 +186,7 @@ def test_one_run(browser, report):
         check(abs(shown[str(layer)] - want) <= 0.0005001, "exponent", shown[str(layer)], want)
 
     # the pointer on a mark tells the cell
-    mark = browser.run("""
-        const mark = document.querySelector('#chart-growth .pointsMarks > path');
-        mark.scrollIntoView({ block: 'center', behavior: 'instant' });
-        return mark""")
-    ActionChains(browser.driver).move_to_element(mark).perform()
-    browser.wait("!document.getElementById('tip').hidden")
+    browser.point_at("#chart-growth .pointsMarks > path")
     told = browser.run("""return Object.fromEntries([...document.querySelectorAll('#tip dt')].map(
         dt => [dt.textContent, dt.nextSibling.textContent]))""")
     cell = [row for row in rows if all(str(row[k]) == told.get(k) for k in ("layer", "n"))]
@@ -196,9 +204,7 @@ def test_one_run(browser, report):
     equal(browser.marks("radius", "points"), 45, "radii without layer 2")
     browser.click(".chip[data-key='2']")
     equal(browser.marks("growth", "points"), 60, "windows with layer 2 again")
-    chip = browser.run("const c = document.querySelector(\".chip[data-key='1']\");"
-                       "c.scrollIntoView({ block: 'center', behavior: 'instant' }); return c")
-    ActionChains(browser.driver).double_click(chip).perform()
+    ActionChains(browser.driver).double_click(browser.in_view(".chip[data-key='1']")).perform()
     time.sleep(0.1)
     browser.settle()
     equal(browser.marks("growth", "points"), 15, "windows of layer 1 alone")
@@ -372,9 +378,8 @@ def test_words(browser, report):
 
     # and so does a mark
     for chart, mark in (("heat", "cells"), ("growth", "medians")):
-        mark = browser.run(f"""const mark = document.querySelector('#chart-{chart} .{mark}Marks > path');
-            mark.scrollIntoView({{ block: 'center', behavior: 'instant' }}); return mark""")
-        ActionChains(browser.driver).move_to_element(mark).click().perform()
+        ActionChains(browser.driver).move_to_element(
+            browser.in_view(f"#chart-{chart} .{mark}Marks > path")).click().perform()
         browser.wait("document.getElementById('cell').open")
         check(browser.count("#cell .token") > 0, "a mark of", chart, "opens without words")
         browser.run("document.getElementById('cell').close()")
@@ -638,10 +643,7 @@ def test_perturb(browser, report):
     saved = list(csv.reader(browser.saved("perturb", "csv").splitlines()))
     equal([saved[0][5:8], len(saved) - 1], [["step", "ratio", "first_order"], len(own)], "saved numbers")
     check("was computed by this command" in browser.text("#origin") and "perturb builtin:gpt2-nano" in browser.text("#origin"), "origin")
-    mark = browser.run("""const mark = document.querySelector('#chart-perturb .pointsMarks > path');
-        mark.scrollIntoView({ block: 'center', behavior: 'instant' }); return mark""")
-    ActionChains(browser.driver).move_to_element(mark).perform()
-    browser.wait("!document.getElementById('tip').hidden")
+    browser.point_at("#chart-perturb .pointsMarks > path")
     check("whole model" in browser.text("#tip") and "ratio" in browser.text("#tip"), browser.text("#tip"))
 
 

@@ -114,30 +114,18 @@ if command -v sqlite3 >/dev/null; then
 fi
 
 # Ctrl-C keeps the best so far
-if command -v timeout >/dev/null; then
-    for delay in 2 8 30; do # until it has found something, on a busy machine
-        # --foreground: the signal comes once, a second one would kill
-        timeout --foreground --preserve-status -s INT $delay "$bin" attack multi --num-heads 4 --kv-heads 2 \
-            --length 60 --radius 3 --restarts 1000 --iterations 100000 -o int.st --format tsv >out 2>err
-        code=$?
-        [ ! -e int.st ] || break
-    done
-    [ $code = 1 ] || fail "exit $code after Ctrl-C: $(cat err)"
-    has err "interrupted; the best input so far is kept"
-    run 0 check int.st
-    # before the first value nothing is kept, and nothing else is said; the search of 12000
-    # tokens has none for many seconds, its beginning takes less than one
-    for delay in 0.3 1 3; do # 130: the signal came before the search, on a busy machine
-        timeout --foreground --preserve-status -s INT $delay "$bin" attack builtin:gpt2-nano --layer 1 --heads 0 \
-            --length 12000 --radius 3 -o early.st -q >out 2>err
-        code=$?
-        [ $code = 130 ] || break
-    done
-    [ $code = 1 ] || fail "exit $code after an early Ctrl-C: $(cat err)"
-    has err "interrupted; no input of length 12000 was found before, none is kept"
-    [ ! -e early.st ] || fail "an input that was not found is there"
-    empty out
-fi
+signalled INT 'grep -q "climbing .* best sigma [1-9]" err' attack multi --num-heads 4 --kv-heads 2 \
+    --length 60 --radius 3 --restarts 1000 --iterations 100000 -o int.st --format tsv --progress always
+[ $code = 1 ] || fail "exit $code after Ctrl-C: $(cat err)"
+has err "interrupted; the best input so far is kept"
+run 0 check int.st
+# before the first value nothing is kept, and nothing else is said
+hurried signalled INT 'grep -q "attack: about " err' attack builtin:gpt2-nano --layer 1 --heads 0 \
+    --length 12000 --radius 3 -o early.st --progress always
+[ $code = 1 ] || fail "exit $code after an early Ctrl-C: $(cat err)"
+has err "interrupted; no input of length 12000 was found before, none is kept"
+[ ! -e early.st ] || fail "an input that was not found is there"
+empty out
 
 # edges: right values, no NaN
 run 0 attack G1 --length 1 --radius 2 -q --format tsv

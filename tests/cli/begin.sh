@@ -22,20 +22,37 @@ run() {
     }
 }
 
-# until_said PATTERN ARGS...: the program, killed when it has said that on standard error (./err)
+# hurried COMMAND...: with a clock that goes on whenever it is looked at (hurry.c)
+hurried() { LD_PRELOAD=$HURRY_CLOCK ASAN_OPTIONS=verify_asan_link_order=0 "$@"; }
+
+# signalled SIGNAL CONDITION ARGS...: the program, sent the signal as soon as the condition, a
+# shell command, holds; as `run`, with the exit code in $code.  A minute is enough on any machine.
+signalled() {
+    signal=$1 condition=$2
+    shift 2
+    : >err # what the last one said is not taken for it
+    : >pid
+    {
+        for i in $(seq 3000); do
+            [ -s pid ] && eval "$condition" && break
+            sleep 0.02
+        done
+        kill -s $signal "$(cat pid)"
+    } >/dev/null 2>&1 &
+    watcher=$!
+    # in the foreground: what is started behind a shell would not hear of Ctrl-C
+    sh -c 'echo $$ >pid; exec "$@"' sh "$bin" "$@" >out 2>err
+    code=$?
+    kill $watcher 2>/dev/null
+    wait $watcher 2>/dev/null
+}
+
+# until_said PATTERN ARGS...: the program, killed when it has said that on standard error (./err);
+# all work is long there
 until_said() {
     words=$1
     shift
-    : >err # what the last one said is not taken for it
-    "$bin" "$@" >out 2>err &
-    pid=$!
-    for i in $(seq 600); do
-        grep -q "$words" err && break
-        kill -0 $pid 2>/dev/null || break
-        sleep 0.1
-    done
-    kill -KILL $pid 2>/dev/null
-    wait $pid 2>/dev/null
+    hurried signalled KILL 'grep -q "$words" err' "$@"
     grep -q "$words" err || { fail "'$words' was not said:"; sed 's/^/    /' err; }
 }
 

@@ -1,7 +1,6 @@
 # A run survives: kill -9, Ctrl-C, two processes, other settings, a full and a read-only disk.
 . "$(dirname "$0")/nano.sh"
 . "$(dirname "$0")/begin.sh"
-command -v timeout >/dev/null || { echo "skipped: no timeout(1)"; exit 77; }
 
 sweep() { # ARGS...: a sweep of 210 cells
     "$bin" measure "$nano" --text "$text" --lengths 8:128:x2 --windows 7 --format tsv "$@"
@@ -13,21 +12,17 @@ sweep >whole 2>err || fail "exit $?: $(cat err)"
 values whole >want
 [ "$(wc -l <want)" = 210 ] || fail "$(wc -l <want) cells, not 210"
 
-# killed again and again without warning, the same command comes to the same end
+# killed again and again without warning, each time at least 30 cells further, the same command
+# comes to the same end
+beyond() { tr '\r' '\n' <err | awk -v least=$1 '/^[0-9]+ of 210 cells/ && $1 >= least { found = 1 } END { exit !found }'; }
 tries=0 code=137
-while [ $code = 137 ] && [ $tries -lt 60 ]; do
-    "$bin" measure "$nano" --text "$text" --lengths 8:128:x2 --windows 7 --format tsv --run kill.db >out 2>err &
-    job=$!
-    { sleep $((1 + tries / 8)); kill -s KILL $job; } 2>/dev/null &
-    killer=$!
-    wait $job 2>/dev/null # until it is gone, and its lock with it
-    code=$?
-    kill $killer 2>/dev/null
-    wait $killer 2>/dev/null
+while [ $code = 137 ] && [ $tries -lt 8 ]; do
     tries=$((tries + 1))
+    hurried signalled KILL "beyond $((30 * tries))" measure "$nano" --text "$text" --lengths 8:128:x2 --windows 7 \
+        --format tsv --run kill.db --progress always
 done
 [ $code = 0 ] || fail "exit $code after $tries tries: $(cat err)"
-[ $tries -gt 1 ] || echo "note: the sweep was faster than the first kill"
+[ $tries -gt 1 ] || fail "the sweep was over before the first kill"
 values out | cmp -s - want || fail "a killed and resumed run has other values"
 [ ! -e kill.db-wal ] && [ ! -e kill.db-lock ] || fail "files are left beside the run"
 
@@ -62,9 +57,8 @@ run 0 measure "$nano" --text "$text" --lengths 8,16,32 --tiled --windows 2 --lay
     fail "starts of an old run: $(cut -f21 out)"
 
 # Ctrl-C: what is there is printed, the rest comes later
-timeout --foreground --preserve-status -s INT 4 "$bin" measure "$nano" --text "$text" --lengths 8:512:x2 \
-    --windows 300 --format tsv --run int.db >out 2>err
-code=$?
+hurried signalled INT 'grep -q "[1-9][0-9]* of [0-9]* cells" err' measure "$nano" --text "$text" --lengths 8:512:x2 \
+    --windows 300 --format tsv --run int.db --progress always
 [ $code = 1 ] || fail "exit $code after Ctrl-C: $(cat err)"
 has err "interrupted; "
 has err "cells stored in int.db; the same command continues"
@@ -80,8 +74,7 @@ run 0 measure "$nano" --text "$text" --lengths 8 --windows 1 --layers 0 --run in
 other=$!
 trap 'kill -s KILL $other 2>/dev/null' EXIT
 tries=0
-while [ ! -e two.db ] && [ $tries -lt 100 ]; do sleep 0.1; tries=$((tries + 1)); done
-sleep 0.5
+while [ ! -e two.db ] && [ $tries -lt 600 ]; do sleep 0.1; tries=$((tries + 1)); done # locked from before it is there
 run 1 measure "$nano" --text "$text" --length 8 --windows 1 --run two.db
 has err "two.db: in use by another process"
 empty out

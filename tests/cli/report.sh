@@ -57,8 +57,10 @@ if command -v timeout >/dev/null; then
     other=$!
     trap 'kill -s KILL $other 2>/dev/null' EXIT
     tries=0
-    while [ ! -e on.db ] && [ $tries -lt 100 ]; do sleep 0.1; tries=$((tries + 1)); done
-    sleep 1
+    until "$bin" report on.db -o on.html -q 2>/dev/null || [ $tries -ge 600 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
     run 0 report on.db -o on.html
     has on.html '"command":"measure"'
     kill -s KILL $other 2>/dev/null
