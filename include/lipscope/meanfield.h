@@ -188,8 +188,8 @@ LIPSC_API lipsc_status lipsc_slopes_find(const lipsc_layer *layer, const lipsc_m
                                          lipsc_error *err);
 LIPSC_API void lipsc_slopes_free(lipsc_slopes *slopes);
 
-/* The perturbed measures behind the measured values, at a distance of about step; mu is the
- * measure that slopes were found for. */
+/* The perturbed measures behind move_measured, halves_measured and teleport_measured, at a
+ * distance of about step; mu is the measure that slopes were found for. */
 typedef enum {
     LIPSC_PERTURB_MOVE,    /* atom i at x_i + step h_i                                 */
     LIPSC_PERTURB_SPLIT,   /* split_atom in two halves, step away along +half and -half */
@@ -201,8 +201,9 @@ LIPSC_API lipsc_status lipsc_slopes_perturb(const lipsc_slopes *slopes,
                                             lipsc_perturbation kind, double step,
                                             lipsc_cloud *out, lipsc_error *err);
 
-/* The measure with split_atom in halves, as a file that lipsc_measure_file_read takes, and
- * beside it `move`, `half` and `target`, the directions behind all three constants. */
+/* The measure with split_atom in halves (LIPSC_PERTURB_SPLIT), as a file that
+ * lipsc_measure_file_read takes, and beside it `move`, `half` and `target`, the directions
+ * behind all three constants. */
 LIPSC_API lipsc_status lipsc_slopes_write(const char *path, const lipsc_slopes *slopes,
                                           const lipsc_measure *mu, double step,
                                           lipsc_error *err);

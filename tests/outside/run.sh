@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs a build into a temporary prefix, then builds and runs an outside program, in C
-# and in C++, once by pkg-config and once by find_package(lipscope); then study.c, which does
-# with a model what the commands do.
+# and in C++, once by pkg-config and once by find_package(lipscope); then study.c and clouds.c,
+# which do with models, layer files and measures what the commands do.
 #     run.sh BUILD_DIR CMAKE CC [static]
 set -eu
 build=$1 cmake=$2 cc=$3 kind=${4:-shared}
@@ -29,10 +29,12 @@ for language in c c++; do
 done
 
 if [ "$kind" = static ]; then LIPSCOPE_DATA=$prefix/share/lipscope; export LIPSCOPE_DATA; fi
-# shellcheck disable=SC2086
-"$cc" -Wall -Wextra -Werror $flags "$here/study.c" -o "$tmp/study" $libs
-"$tmp/study" "$tmp" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
-echo "study: $(wc -l <"$here/study.c") lines; $(tail -n 1 "$tmp/log")"
+for program in study clouds; do
+    # shellcheck disable=SC2086
+    "$cc" -Wall -Wextra -Werror $flags "$here/$program.c" -o "$tmp/$program" $libs -lm
+    "$tmp/$program" "$tmp" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
+    echo "$program: $(wc -l <"$here/$program.c") lines; $(tail -n 1 "$tmp/log")"
+done
 test "$(wc -l <"$here/study.c")" -lt 120
 
 unset LD_LIBRARY_PATH PKG_CONFIG_PATH
