@@ -57,6 +57,9 @@ typedef struct {
         .offset = offsetof(settings, member), __VA_ARGS__       \
     }
 
+/* The table of a command, and how many entries it has. */
+#define CLI_TABLE(table) .options = (table), .option_count = sizeof(table) / sizeof *(table)
+
 /* What the ranks of mpirun share of a command: cells of a study and other pieces, or the
  * rows of one input, by the device that cli_parse opens. */
 enum { CLI_SHARES_NOTHING = 0, CLI_SHARES_CELLS, CLI_SHARES_ROWS };

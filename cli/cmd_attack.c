@@ -181,8 +181,7 @@ const cli_command cli_cmd_attack = {
     .example = "  $ lipscope attack gpt2/ --layer 3 --length 32 --radius layernorm\n"
                "  $ lipscope attack layer.safetensors --length 24 --radius 2\n"
                "  $ lipscope layer attack.safetensors\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
     .shares = CLI_SHARES_CELLS,
 };

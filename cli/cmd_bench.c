@@ -143,8 +143,7 @@ const cli_command cli_cmd_bench = {
         "times a small sweep in the same way.",
     .example = "  $ lipscope bench --lengths 64:1024:x2 --mask causal\n"
                "  $ lipscope bench --lengths 8:64:x2 --batch 16\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
     .shares = CLI_SHARES_ROWS,
 };

@@ -157,8 +157,7 @@ const cli_command cli_cmd_bounds = {
     .example = "  $ lipscope bounds layer.safetensors --num-heads 12 --causal\n"
                "  $ lipscope bounds gpt2/ --text alice.txt --layers 3 --length 64\n"
                "  $ lipscope bounds layer.safetensors --around 0.001 --relative\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
     .shares = CLI_SHARES_CELLS,
 };

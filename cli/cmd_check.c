@@ -110,7 +110,6 @@ const cli_command cli_cmd_check = {
     .example = "  $ lipscope layer layer.safetensors --save-direction top.safetensors\n"
                "  $ lipscope check top.safetensors\n"
                "  $ lipscope check block.safetensors --model gpt2/\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

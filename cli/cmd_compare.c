@@ -85,7 +85,6 @@ const cli_command cli_cmd_compare = {
     .example = "  $ lipscope measure before/ --text alice.txt --run before.db\n"
                "  $ lipscope measure after/ --text alice.txt --run after.db\n"
                "  $ lipscope compare before.db after.db --fail-above 1.2\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

@@ -81,7 +81,6 @@ const cli_command cli_cmd_demo = {
         "trained GPT-2, the same before training and a BERT on one text, with what the\n"
         "numbers mean.  Writes the page lipscope-demo.html.  Under a minute.",
     .example = "  $ lipscope demo\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

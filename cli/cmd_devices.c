@@ -73,7 +73,6 @@ const cli_command cli_cmd_devices = {
         "cannot touch by itself, for tests) and GPUs, with their memory (in bytes in tsv\n"
         "and json); what cannot be used says why.",
     .example = "  $ lipscope devices\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

@@ -121,7 +121,6 @@ const cli_command cli_cmd_distance = {
         "cov).  With a layer, also the distance of their images and the ratio of both.",
     .example = "  $ lipscope distance mu.safetensors nu.csv --p 1 --plan plan.safetensors\n"
                "  $ lipscope distance mu.safetensors nu.csv --layer layer.safetensors\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

@@ -98,7 +98,6 @@ const cli_command cli_cmd_export = {
         "read it without options.",
     .example = "  $ lipscope export gpt2/ --layer 3 --text alice.txt --length 64 -o l3.st\n"
                "  $ lipscope layer l3.st\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

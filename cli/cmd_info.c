@@ -65,7 +65,6 @@ const cli_command cli_cmd_info = {
         "safetensors file the tensors are listed.",
     .example = "  $ lipscope info gpt2/\n"
                "  $ lipscope info gpt2/ --tensors\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

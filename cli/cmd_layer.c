@@ -153,8 +153,7 @@ const cli_command cli_cmd_layer = {
                "  #   {\"X\": x, \"Q\": wq, \"K\": wk, \"V\": wv, \"O\": wo}, "
                "\"layer.safetensors\")\n"
                "  $ lipscope layer attack.safetensors\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
     .shares = CLI_SHARES_ROWS,
 };

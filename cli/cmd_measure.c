@@ -171,8 +171,7 @@ const cli_command cli_cmd_measure = {
         "growth law sigma ~ c n^e is fitted for each layer.",
     .example =
         "  $ lipscope measure gpt2/ --text alice.txt --lengths 16:512:x2 --run a.db\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
     .shares = CLI_SHARES_CELLS,
 };

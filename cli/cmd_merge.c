@@ -57,7 +57,6 @@ const cli_command cli_cmd_merge = {
     .example = "  $ lipscope measure gpt2/ --text alice.txt --shard 1/2 --run part1.db\n"
                "  $ lipscope measure gpt2/ --text alice.txt --shard 2/2 --run part2.db\n"
                "  $ lipscope merge part1.db part2.db -o whole.db\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

@@ -143,7 +143,6 @@ const cli_command cli_cmd_perturb = {
     .example = "  $ lipscope perturb builtin:gpt2-nano --text builtin:lighthouse\n"
                "  $ lipscope perturb gpt2/ --text alice.txt --layers 3 --rows\n"
                "  $ lipscope perturb gpt2/ --text alice.txt -o changes.html\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

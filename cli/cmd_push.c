@@ -88,7 +88,6 @@ const cli_command cli_cmd_push = {
         "image is one again, or a mixture (mix), which is sampled.  `exponent` is the\n"
         "observed rate at which samples approach the limit.",
     .example = "  $ lipscope push mu.safetensors --layer layer.safetensors -o image.st\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

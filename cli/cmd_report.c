@@ -40,7 +40,6 @@ const cli_command cli_cmd_report = {
     .example =
         "  $ lipscope measure gpt2/ --text alice.txt --lengths 16:512:x2 --run a.db\n"
         "  $ lipscope report a.db -o alice.html\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

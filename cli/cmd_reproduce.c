@@ -114,8 +114,7 @@ const cli_command cli_cmd_reproduce = {
         "what is built in is used.",
     .example = "  $ lipscope reproduce --quick --out quick\n"
                "  $ lipscope reproduce --quick --gpt2 gpt2 --text alice.txt --out alice\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
     .shares = CLI_SHARES_CELLS,
 };

@@ -111,7 +111,6 @@ const cli_command cli_cmd_split = {
         "  $ lipscope split mu.safetensors --layer layer.safetensors\n"
         "  $ lipscope split mu.safetensors --model gpt2/ --layers 3 --heads 0 -o parts.st\n"
         "  $ lipscope split --search 1,2,3 --layer layer.safetensors\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };

@@ -93,7 +93,6 @@ const cli_command cli_cmd_tokens = {
              "not needed.  FILE is the text, - is standard input.",
     .example = "  $ lipscope tokens gpt2/ alice.txt > alice.ids\n"
                "  $ lipscope tokens gpt2/ --decode alice.ids\n",
-    .option_count = sizeof options / sizeof *options,
-    .options = options,
+    CLI_TABLE(options),
     .run = run,
 };
