@@ -33,8 +33,7 @@ typedef struct {
 } step;
 
 struct lipsc_decoder {
-    step *steps;
-    size_t count, room;
+    lipsc_steps steps; /* of kind step */
     int given;
 };
 
@@ -57,27 +56,22 @@ void lipsc_strings_free(lipsc_strings *list) {
 
 void lipsc_decoder_free(lipsc_decoder *decoder) {
     if (!decoder) return;
-    for (size_t i = 0; i < decoder->count; i++) {
-        lipsc_text_free(&decoder->steps[i].text);
-        lipsc_pattern_free(decoder->steps[i].pattern);
+    step *steps = decoder->steps.at;
+    for (size_t i = 0; i < decoder->steps.count; i++) {
+        lipsc_text_free(&steps[i].text);
+        lipsc_pattern_free(steps[i].pattern);
     }
-    free(decoder->steps);
+    free(steps);
     free(decoder);
 }
 
 /* ---- Reading --------------------------------------------------------------- */
 
-static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
-                              void *context) {
-    lipsc_decoder *decoder = context;
-    void *steps = decoder->steps;
-    int index, split;
-    lipsc_status status = lipsc_field_type(place, object, kind_names, &index);
-    if (status) return status;
-    if (!lipsc_grow(&steps, &decoder->room, decoder->count + 1, sizeof(step)))
-        return lipsc_place_nomem(place);
-    decoder->steps = steps;
-    step *s = &decoder->steps[decoder->count++];
+static lipsc_status read_step(const lipsc_json_place *place, json_t *object, int index,
+                              void *made) {
+    step *s = made;
+    lipsc_status status;
+    int split;
     *s = (step){.kind = (kind)index};
     switch (s->kind) {
     case WORDPIECE:
@@ -102,11 +96,11 @@ static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
 lipsc_status lipsc_decoder_read(const lipsc_json_place *place, json_t *object,
                                 lipsc_decoder **out) {
     lipsc_decoder *decoder = calloc(1, sizeof *decoder);
-    lipsc_status status = LIPSC_OK;
     if (!decoder) return lipsc_place_nomem(place);
+    decoder->steps.size = sizeof(step);
     decoder->given = object && !json_is_null(object);
-    if (decoder->given)
-        status = lipsc_each_part(place, object, "decoders", read_step, decoder);
+    const lipsc_status status =
+        lipsc_steps_read(place, object, "decoders", kind_names, read_step, &decoder->steps);
     if (status)
         lipsc_decoder_free(decoder);
     else
@@ -340,11 +334,12 @@ lipsc_status lipsc_decoder_apply(const lipsc_decoder *decoder, lipsc_strings *to
     lipsc_strings out = {0};
     lipsc_spans spans = {0};
     lipsc_status status = LIPSC_OK;
-    const size_t steps = decoder->given ? decoder->count : 1;
-    for (size_t i = 0; i < steps && !status; i++) {
+    step *steps = decoder->steps.at;
+    const size_t count = decoder->given ? decoder->steps.count : 1;
+    for (size_t i = 0; i < count && !status; i++) {
         out.bytes.len = out.count = 0;
         if (decoder->given)
-            status = apply_step(&decoder->steps[i], tokens, &out, &spans, err);
+            status = apply_step(&steps[i], tokens, &out, &spans, err);
         else
             join_with_spaces(tokens, &out);
         if (!status && (out.failed || out.bytes.failed || spans.failed))

@@ -142,6 +142,34 @@ lipsc_status lipsc_each_part(const lipsc_json_place *place, json_t *object,
     return LIPSC_OK;
 }
 
+typedef struct {
+    const char *const *kinds;
+    lipsc_step_fn read;
+    lipsc_steps *steps;
+} step_reader;
+
+static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
+                              void *context) {
+    const step_reader *reader = context;
+    lipsc_steps *steps = reader->steps;
+    int kind;
+    const lipsc_status status = lipsc_field_type(place, object, reader->kinds, &kind);
+    if (status) return status;
+    if (!lipsc_grow(&steps->at, &steps->room, steps->count + 1, steps->size))
+        return lipsc_place_nomem(place);
+    char *step = (char *)steps->at + steps->count++ * steps->size;
+    memset(step, 0, steps->size);
+    return reader->read(place, object, kind, step);
+}
+
+lipsc_status lipsc_steps_read(const lipsc_json_place *place, json_t *object,
+                              const char *members, const char *const *kinds,
+                              lipsc_step_fn read, lipsc_steps *out) {
+    step_reader reader = {kinds, read, out};
+    if (!object || json_is_null(object)) return LIPSC_OK;
+    return lipsc_each_part(place, object, members, read_step, &reader);
+}
+
 lipsc_status lipsc_field_text(const lipsc_json_place *place, json_t *object,
                               const char *key, lipsc_text *out) {
     const char *value = NULL;

@@ -63,4 +63,20 @@ typedef lipsc_status (*lipsc_part_fn)(const lipsc_json_place *place, json_t *obj
 lipsc_status lipsc_each_part(const lipsc_json_place *place, json_t *object,
                              const char *members, lipsc_part_fn read, void *context);
 
+/* A list of steps, `size` bytes each; free(at) frees it. */
+typedef struct {
+    void *at;
+    size_t count, room, size;
+} lipsc_steps;
+
+/* One step, zeros until now, whose "type" has that index among the kinds. */
+typedef lipsc_status (*lipsc_step_fn)(const lipsc_json_place *place, json_t *object,
+                                      int index, void *step);
+
+/* What object says, in parts as above and none where it is NULL or null: after a failure
+ * the steps so far stand in the list. */
+lipsc_status lipsc_steps_read(const lipsc_json_place *place, json_t *object,
+                              const char *members, const char *const *kinds,
+                              lipsc_step_fn read, lipsc_steps *out);
+
 #endif

@@ -35,17 +35,17 @@ typedef struct {
 } step;
 
 struct lipsc_normalizer {
-    step *steps;
-    size_t count, room;
+    lipsc_steps steps; /* of kind step */
 };
 
 void lipsc_normalizer_free(lipsc_normalizer *normalizer) {
     if (!normalizer) return;
-    for (size_t i = 0; i < normalizer->count; i++) {
-        lipsc_pattern_free(normalizer->steps[i].pattern);
-        lipsc_text_free(&normalizer->steps[i].content);
+    step *steps = normalizer->steps.at;
+    for (size_t i = 0; i < normalizer->steps.count; i++) {
+        lipsc_pattern_free(steps[i].pattern);
+        lipsc_text_free(&steps[i].content);
     }
-    free(normalizer->steps);
+    free(steps);
     free(normalizer);
 }
 
@@ -59,17 +59,10 @@ static lipsc_status read_bert(const lipsc_json_place *place, json_t *object, ste
     return status;
 }
 
-static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
-                              void *context) {
-    lipsc_normalizer *normalizer = context;
-    void *steps = normalizer->steps;
-    int index;
-    lipsc_status status = lipsc_field_type(place, object, kind_names, &index);
-    if (status) return status;
-    if (!lipsc_grow(&steps, &normalizer->room, normalizer->count + 1, sizeof(step)))
-        return lipsc_place_nomem(place);
-    normalizer->steps = steps;
-    step *s = &normalizer->steps[normalizer->count++];
+static lipsc_status read_step(const lipsc_json_place *place, json_t *object, int index,
+                              void *made) {
+    step *s = made;
+    lipsc_status status;
     *s = (step){.kind = (kind)index};
     switch (s->kind) {
     case BERT:
@@ -91,10 +84,10 @@ static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
 lipsc_status lipsc_normalizer_read(const lipsc_json_place *place, json_t *object,
                                    lipsc_normalizer **out) {
     lipsc_normalizer *normalizer = calloc(1, sizeof *normalizer);
-    lipsc_status status = LIPSC_OK;
     if (!normalizer) return lipsc_place_nomem(place);
-    if (object && !json_is_null(object))
-        status = lipsc_each_part(place, object, "normalizers", read_step, normalizer);
+    normalizer->steps.size = sizeof(step);
+    const lipsc_status status = lipsc_steps_read(place, object, "normalizers", kind_names,
+                                                 read_step, &normalizer->steps);
     if (status)
         lipsc_normalizer_free(normalizer);
     else
@@ -264,10 +257,10 @@ static lipsc_status apply_step(step *s, lipsc_text *text, lipsc_text *out, size_
 lipsc_status lipsc_normalizer_apply(lipsc_normalizer *normalizer, lipsc_text *text,
                                     size_t *origin, lipsc_error *err) {
     lipsc_text out = {0};
-    for (size_t i = 0; i < normalizer->count && text->len; i++) {
+    step *steps = normalizer->steps.at;
+    for (size_t i = 0; i < normalizer->steps.count && text->len; i++) {
         out.len = 0;
-        const lipsc_status status =
-            apply_step(&normalizer->steps[i], text, &out, origin, err);
+        const lipsc_status status = apply_step(&steps[i], text, &out, origin, err);
         const lipsc_text swap = *text;
         *text = out;
         out = swap;

@@ -139,15 +139,15 @@ typedef struct {
 } step;
 
 struct lipsc_pretokenizer {
-    step *steps;
-    size_t count, room;
+    lipsc_steps steps; /* of kind step */
 };
 
 void lipsc_pretokenizer_free(lipsc_pretokenizer *pretokenizer) {
     if (!pretokenizer) return;
-    for (size_t i = 0; i < pretokenizer->count; i++)
-        lipsc_pattern_free(pretokenizer->steps[i].pattern);
-    free(pretokenizer->steps);
+    step *steps = pretokenizer->steps.at;
+    for (size_t i = 0; i < pretokenizer->steps.count; i++)
+        lipsc_pattern_free(steps[i].pattern);
+    free(steps);
     free(pretokenizer);
 }
 
@@ -222,17 +222,11 @@ lipsc_status lipsc_metaspace_read(const lipsc_json_place *place, json_t *object,
     return LIPSC_OK;
 }
 
-static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
-                              void *context) {
-    lipsc_pretokenizer *pretokenizer = context;
-    void *steps = pretokenizer->steps;
-    int index, individual;
-    lipsc_status status = lipsc_field_type(place, object, kind_names, &index);
-    if (status) return status;
-    if (!lipsc_grow(&steps, &pretokenizer->room, pretokenizer->count + 1, sizeof(step)))
-        return lipsc_place_nomem(place);
-    pretokenizer->steps = steps;
-    step *s = &pretokenizer->steps[pretokenizer->count++];
+static lipsc_status read_step(const lipsc_json_place *place, json_t *object, int index,
+                              void *made) {
+    step *s = made;
+    lipsc_status status;
+    int individual;
     *s = (step){.kind = (kind)index, .behavior = LIPSC_ISOLATED};
     switch (s->kind) {
     case BYTE_LEVEL:
@@ -261,10 +255,10 @@ static lipsc_status read_step(const lipsc_json_place *place, json_t *object,
 lipsc_status lipsc_pretokenizer_read(const lipsc_json_place *place, json_t *object,
                                      lipsc_pretokenizer **out) {
     lipsc_pretokenizer *pretokenizer = calloc(1, sizeof *pretokenizer);
-    lipsc_status status = LIPSC_OK;
     if (!pretokenizer) return lipsc_place_nomem(place);
-    if (object && !json_is_null(object))
-        status = lipsc_each_part(place, object, "pretokenizers", read_step, pretokenizer);
+    pretokenizer->steps.size = sizeof(step);
+    const lipsc_status status = lipsc_steps_read(place, object, "pretokenizers", kind_names,
+                                                 read_step, &pretokenizer->steps);
     if (status)
         lipsc_pretokenizer_free(pretokenizer);
     else
@@ -458,8 +452,9 @@ static lipsc_status apply_step(step *s, lipsc_pieces *pieces, lipsc_error *err) 
 
 lipsc_status lipsc_pretokenizer_apply(lipsc_pretokenizer *pretokenizer,
                                       lipsc_pieces *pieces, lipsc_error *err) {
-    for (size_t i = 0; i < pretokenizer->count; i++) {
-        const lipsc_status status = apply_step(&pretokenizer->steps[i], pieces, err);
+    step *steps = pretokenizer->steps.at;
+    for (size_t i = 0; i < pretokenizer->steps.count; i++) {
+        const lipsc_status status = apply_step(&steps[i], pieces, err);
         if (status) return status;
     }
     return LIPSC_OK;
