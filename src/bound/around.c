@@ -68,8 +68,7 @@ static lipsc_status sums_new(size_t n, column_sums *sums) {
     return LIPSC_OK;
 }
 
-/* ---- One head ---------------------------------------------------------------------------
- */
+/* ---- One head ----------------------------------------------------------------------- */
 
 static void keep_row(const lipsc_around_row *row, size_t place, column_sums *sums,
                      head_rows *mine, block_sums *block) {
@@ -166,8 +165,7 @@ static lipsc_status head_pass(const lipsc_head_at *head, const lipsc_reach *reac
     return LIPSC_OK;
 }
 
-/* ---- All heads
- * ---------------------------------------------------------------------------- */
+/* ---- All heads ---------------------------------------------------------------------- */
 
 static double root_of_largest(size_t n, const double *x) {
     double largest = 0.0;
@@ -386,8 +384,7 @@ static lipsc_status bound_moved(const lipsc_zoo_case *z, double r, double roundi
     return status;
 }
 
-/* ---- With the bounds over the ball
- * ---------------------------------------------------------- */
+/* ---- With the bounds over the ball -------------------------------------------------- */
 
 /* The smallest bound of sigma over the ball that holds the neighbourhood; NaN: none. */
 static lipsc_status bound_ball(const lipsc_zoo_case *z, double r, double *value) {
@@ -438,14 +435,4 @@ lipsc_status lipsc_around_at(const lipsc_zoo_case *z, double r, lipsc_around *ou
                               : "");
     *out = found;
     return LIPSC_OK;
-}
-
-lipsc_status lipsc_attn_around(lipsc_attn *attn, double radius, lipsc_around *out,
-                               lipsc_error *err) {
-    lipsc_zoo_case zoo;
-    if (!attn || !out) return lipsc_fail(err, LIPSC_E_ARG, "attn or out is NULL");
-    lipsc_status status = lipsc_zoo_case_make(attn, NAN, 2.0, NULL, &zoo, err);
-    if (!status) status = lipsc_around_at(&zoo, radius, out, err);
-    lipsc_zoo_case_free(&zoo);
-    return status;
 }

@@ -58,12 +58,27 @@ lipsc_status lipsc_around_below(const lipsc_zoo_case *z, double limit, lipsc_aro
     return status;
 }
 
-lipsc_status lipsc_attn_below(lipsc_attn *attn, double limit, lipsc_around *out,
-                              lipsc_error *err) {
+/* ---- Both questions about a layer and its input ------------------------------------- */
+
+typedef lipsc_status (*question)(const lipsc_zoo_case *z, double number, lipsc_around *out,
+                                 lipsc_error *err);
+
+static lipsc_status ask(lipsc_attn *attn, question about, double number, lipsc_around *out,
+                        lipsc_error *err) {
     lipsc_zoo_case zoo;
     if (!attn || !out) return lipsc_fail(err, LIPSC_E_ARG, "attn or out is NULL");
     lipsc_status status = lipsc_zoo_case_make(attn, NAN, 2.0, NULL, &zoo, err);
-    if (!status) status = lipsc_around_below(&zoo, limit, out, err);
+    if (!status) status = about(&zoo, number, out, err);
     lipsc_zoo_case_free(&zoo);
     return status;
+}
+
+lipsc_status lipsc_attn_around(lipsc_attn *attn, double radius, lipsc_around *out,
+                               lipsc_error *err) {
+    return ask(attn, lipsc_around_at, radius, out, err);
+}
+
+lipsc_status lipsc_attn_below(lipsc_attn *attn, double limit, lipsc_around *out,
+                              lipsc_error *err) {
+    return ask(attn, lipsc_around_below, limit, out, err);
 }

@@ -19,8 +19,7 @@
 #include "core/extreme.h"
 #include "linalg/dense.h"
 
-/* ---- The row and what is attached to its keys -------------------------------------------
- */
+/* ---- The row and what is attached to its keys --------------------------------------- */
 
 static void softmax(const lipsc_head_at *head, size_t i, lipsc_around_row *row) {
     const size_t k = head->k, lo = head->rows->lo[i], count = head->rows->hi[i] - lo;
@@ -181,8 +180,7 @@ static void key_gradients(const lipsc_head_at *head, const lipsc_reach *reach, s
     }
 }
 
-/* ---- The ends of the weights ------------------------------------------------------------
- */
+/* ---- The ends of the weights -------------------------------------------------------- */
 
 /* Of the numbers that are added to the scores of a row. */
 static double largest_term(const double *x, size_t from, size_t count) {
@@ -211,7 +209,7 @@ static void score_moves(const lipsc_head_at *head, const lipsc_reach *reach, siz
                           (row->all > row->count ? fabs(head->sink) : 0.0);
     const double mean_error =
         lipsc_row_loss(row) *
-        (lipsc_weighted(row->all, row->p, row->g_length) + row->g_length[row->top]);
+        (lipsc_dot(row->all, row->p, row->g_length) + row->g_length[row->top]);
     const double fixed =
         r * r * lipsc_cross_slope(reach, i) +
         query->error[i] * (key->largest_length + key->largest_error) +

@@ -26,8 +26,7 @@
 
 enum { EXACT = 40, LOOSE = 3 }; /* squarings: to the last digit; within a few percent */
 
-/* ---- Sums of matrices over the row
- * -------------------------------------------------------- */
+/* ---- Sums of matrices over the row -------------------------------------------------- */
 
 /* sum_j weight_j a_j b_j^T (width_a, width_b), column-major; squared: weight_j^2 */
 static void outer_sum(lipsc_around_row *row, size_t count, const double *weight,
@@ -122,13 +121,12 @@ static double value_sum(const lipsc_head_at *head, const double *weight, double 
             row->sum[e + c * dv] += mass * head->VVt[e + c * dv] + row->half[e + c * dv] +
                                     row->half[c + e * dv];
     return sum_slack(head, row, 2.0 * size) +
-           4.0 * sqrt(trace) * w_error * lipsc_weighted(count, weight, row->y_length) +
+           4.0 * sqrt(trace) * w_error * lipsc_dot(count, weight, row->y_length) +
            (2.0 * w + w_error) * w_error *
                lipsc_weighted_squares(count, weight, row->y_length);
 }
 
-/* ---- The query term
- * ------------------------------------------------------------------------- */
+/* ---- The query term ----------------------------------------------------------------- */
 
 /* What the part beside B adds to it: |F Y^T diag(P) b_beside| */
 static void query_beside(const lipsc_head_at *head, lipsc_around_row *row, double *norm) {
@@ -198,8 +196,7 @@ static void query_terms(const lipsc_head_at *head, const double *here, const row
     }
 }
 
-/* ---- One token
- * --------------------------------------------------------------------------------- */
+/* ---- One token ---------------------------------------------------------------------- */
 
 /* In L^2(P'), what the moved slopes of a cap do to b: (phi' - phi) Dq'^T k */
 static double bent_queries(const lipsc_around_row *row) {
@@ -244,10 +241,10 @@ static lipsc_status sizes_of(const lipsc_head_at *head, const lipsc_reach *reach
                sqrt(lipsc_weighted_squares(count, row->eps, row->b_beside));
     const double around = lipsc_row_loss(row);
     s->y_mean =
-        around * (lipsc_weighted(count, row->p, row->y_length) + row->y_length[row->top]);
+        around * (lipsc_dot(count, row->p, row->y_length) + row->y_length[row->top]);
     s->b_mean =
-        around * (lipsc_weighted(count, row->p, row->b_length) + row->b_length[row->top]) +
-        slope * reach->factor * lipsc_weighted(count, row->p, row->g_length);
+        around * (lipsc_dot(count, row->p, row->b_length) + row->b_length[row->top]) +
+        slope * reach->factor * lipsc_dot(count, row->p, row->g_length);
     s->y_spread = sqrt(lipsc_weighted_squares(count, row->p, row->y_length));
     s->b_spread = sqrt(lipsc_weighted_squares(count, row->p, row->b_length));
     if (!status) {

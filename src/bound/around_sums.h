@@ -8,12 +8,6 @@
 #include "bound/around.h"
 #include "core/vector.h"
 
-static inline double lipsc_weighted(size_t count, const double *p, const double *x) {
-    double sum = 0.0;
-    for (size_t j = 0; j < count; j++) sum += p[j] * x[j];
-    return sum;
-}
-
 static inline double lipsc_weighted_squares(size_t count, const double *p,
                                             const double *x) {
     double sum = 0.0;

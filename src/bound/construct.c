@@ -124,8 +124,7 @@ lipsc_status lipsc_construct(const lipsc_layer *layer, const lipsc_construct_set
     return status;
 }
 
-/* ---- What they are ---------------------------------------------------------------------
- */
+/* ---- What they are ------------------------------------------------------------------ */
 
 void lipsc_worst_free(lipsc_worst *worst) {
     lipsc_release(worst->X);

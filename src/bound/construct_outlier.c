@@ -26,8 +26,7 @@ lipsc_status lipsc_worst_new(size_t points, size_t d, int timed, lipsc_worst *ou
     return LIPSC_E_NOMEM;
 }
 
-/* ---- The pair -------------------------------------------------------------------------
- */
+/* ---- The pair ----------------------------------------------------------------------- */
 
 lipsc_status lipsc_outlier_new(const lipsc_head_facts *f, lipsc_outlier *o) {
     const size_t d = f->d;
@@ -70,8 +69,7 @@ lipsc_status lipsc_outlier_best(const lipsc_head_facts *f, double R, int sphere,
     return LIPSC_OK;
 }
 
-/* ---- What is promised ------------------------------------------------------------------
- */
+/* ---- What is promised --------------------------------------------------------------- */
 
 static double share(double others, double delta) {
     return 1.0 / (1.0 + others * exp(-delta));
@@ -148,8 +146,7 @@ static lipsc_status no_memory(lipsc_error *err) {
     return lipsc_fail(err, LIPSC_E_NOMEM, "%s", lipsc_strerror(LIPSC_E_NOMEM));
 }
 
-/* ---- The constructions
- * -------------------------------------------------------------------- */
+/* ---- The constructions -------------------------------------------------------------- */
 
 lipsc_status lipsc_construct_outlier(const lipsc_head_facts *f, double R, size_t n,
                                      int masked, int sphere, lipsc_worst *out,

@@ -9,8 +9,7 @@
 #include "core/vector.h"
 #include "linalg/dense.h"
 
-/* ---- Two outliers -----------------------------------------------------------------------
- */
+/* ---- Two outliers ------------------------------------------------------------------- */
 
 /* b: the unit vector orthogonal to w that V stretches most; *gain = |V b|.  The top right
  * singular vector of V (I - w w^T / |w|^2). */
@@ -133,8 +132,7 @@ lipsc_status lipsc_construct_two(const lipsc_head_facts *f, double R, size_t n,
     return status;
 }
 
-/* ---- Linear in a
- * --------------------------------------------------------------------------- */
+/* ---- Linear in a -------------------------------------------------------------------- */
 
 /* The token at 0 sees all alike: its own block is V (C A + I/n), C = (2m/n) R^2 u u^T. */
 lipsc_status lipsc_construct_linear(const lipsc_head_facts *f, double R, size_t n,

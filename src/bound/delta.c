@@ -91,8 +91,7 @@ lipsc_status lipsc_score_eigenvectors(const lipsc_head_facts *f, size_t *count,
     return status;
 }
 
-/* ---- The ascent -----------------------------------------------------------------------
- */
+/* ---- The ascent --------------------------------------------------------------------- */
 
 typedef struct {
     const lipsc_head_facts *f;

@@ -43,8 +43,7 @@ static double unit_of(size_t count, const double *a) {
     return ldexp(1.0, -(exponent < -1000 ? -1000 : exponent));
 }
 
-/* ---- Heads ----------------------------------------------------------------------------
- */
+/* ---- Heads -------------------------------------------------------------------------- */
 
 static size_t place(const lipsc_joint *j, lipsc_joint_head *h, double *base) {
     double **const arrays[] = {&h->q,      &h->key,      &h->y,       &h->kappa,
@@ -157,8 +156,7 @@ static lipsc_status make_heads(lipsc_joint *j, int threads) {
     return status;
 }
 
-/* ---- Weights of the keys, rows
- * ----------------------------------------------------------- */
+/* ---- Weights of the keys, rows ------------------------------------------------------ */
 
 static lipsc_status find_weights(lipsc_joint *j, int threads) {
     const size_t n = j->n, heads = j->heads;
@@ -211,8 +209,7 @@ static lipsc_status all_rows(lipsc_joint *j, int threads) {
     return status;
 }
 
-/* ---- Heads together ---------------------------------------------------------------------
- */
+/* ---- Heads together ----------------------------------------------------------------- */
 
 /* |[c_1 U_1 .. c_H U_H]|^2 from U^T U; c2 NULL: all ones */
 static lipsc_status coupling(const lipsc_joint *j, const double *c2, double *room,

@@ -13,8 +13,7 @@
 #include "core/mem.h"
 #include "value/influence.h"
 
-/* ---- The softmax Jacobian D(p) = diag(p) - p p^T --------------------------------------
- */
+/* ---- The softmax Jacobian D(p) = diag(p) - p p^T ------------------------------------ */
 
 /* The two largest of p. */
 static void two_largest(size_t n, const double *p, size_t *first, double *p1, double *p2) {
@@ -60,8 +59,7 @@ double lipsc_softmax_norm(size_t n, const double *p) {
     return high;
 }
 
-/* ---- One pass over the softmax rows
- * ------------------------------------------------------ */
+/* ---- One pass over the softmax rows ------------------------------------------------- */
 
 /* p (hi - lo) = row i of P; returns 1 - max_j P_ij as the sum of the others.  *spread is
  * raised to the range of the scores. */
@@ -131,8 +129,7 @@ lipsc_status lipsc_local_make(const lipsc_attn *attn, lipsc_local *local) {
     return status;
 }
 
-/* ---- The bounds
- * ---------------------------------------------------------------------------- */
+/* ---- The bounds --------------------------------------------------------------------- */
 
 static lipsc_status data(const lipsc_zoo_case *z, double value, double *log_value,
                          lipsc_error *err) {
@@ -198,8 +195,7 @@ lipsc_status lipsc_single_token(const lipsc_zoo_case *z, double *log_value,
     return LIPSC_OK;
 }
 
-/* ---- Large radius
- * ---------------------------------------------------------------------------- */
+/* ---- Large radius ------------------------------------------------------------------- */
 
 /* The key that row i prefers when X is scaled up; n when two are equal.  The query bias and
  * the weights stay behind: they do not grow with the square of the scale. */

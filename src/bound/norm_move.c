@@ -16,15 +16,10 @@
 #include "bound/psd.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 enum { SQUARINGS = 4 };
-
-static double length_of(size_t count, const double *x) {
-    double sum = 0.0;
-    for (size_t e = 0; e < count; e++) sum += x[e] * x[e];
-    return sqrt(sum);
-}
 
 /* What a sum of m products may have lost of the sum of their sizes, with room to spare. */
 static double loss(size_t m) { return 64.0 * (double)(m + 16) * DBL_EPSILON; }
@@ -42,7 +37,7 @@ static double pulled(const lipsc_factor *F, const double *y, double inverse) {
 }
 
 double lipsc_norm_length(const lipsc_norm_of *of, const lipsc_turn *turn, size_t token) {
-    if (!turn->pull) return length_of(turn->width, turn->raw + token * turn->width);
+    if (!turn->pull) return lipsc_length(turn->width, turn->raw + token * turn->width);
     const double rho = 1.0 / turn->inverse[token];
     return sqrt(lipsc_max(rho * rho * (1.0 - 1e-13) - of->eps, 0.0) *
                 (double)turn->norm_width);
@@ -83,8 +78,7 @@ double lipsc_norm_bend(const lipsc_norm_move *move, double pull, double along,
     return move->twist * (2.0 * move->most * pull + most * move->square);
 }
 
-/* ---- Queries against keys --------------------------------------------------------------
- */
+/* ---- Queries against keys ----------------------------------------------------------- */
 
 /* size_l := |gain_l F_l|, F (rank, k); what little it is, at least 1e-6 of the largest. */
 static void component_sizes(const lipsc_factor *F, const double *gain, size_t half,
@@ -93,7 +87,7 @@ static void component_sizes(const lipsc_factor *F, const double *gain, size_t ha
     double largest = 0.0;
     for (size_t l = 0; l < k; l++)
         size[l] =
-            (gain ? fabs(gain[l]) : 1.0) * length_of(F->rank, F->values + l * F->rank);
+            (gain ? fabs(gain[l]) : 1.0) * lipsc_length(F->rank, F->values + l * F->rank);
     for (size_t l = 0; l < half; l++)
         size[l] = size[l + half] = hypot(size[l], size[l + half]);
     for (size_t l = 0; l < k; l++) largest = lipsc_max(largest, size[l]);
@@ -128,7 +122,7 @@ static double unit_of(const stretched *s, const lipsc_turn *turn, size_t token, 
         u[l] = turn->raw[token * turn->width + l] * factor;
         v[l] = s->stretch[l] * u[l];
     }
-    return length_of(turn->width, v);
+    return lipsc_length(turn->width, v);
 }
 
 /* gram = that of F (I - u u^T) diag(stretch), F diag(stretch) less (F u)(stretch o u)^T;

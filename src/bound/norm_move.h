@@ -39,8 +39,7 @@ void lipsc_norm_move_make(const lipsc_norm_of *of, const lipsc_turn *turn, size_
 double lipsc_norm_bend(const lipsc_norm_move *move, double pull, double along,
                        double length);
 
-/* ---- Queries against keys --------------------------------------------------------------
- */
+/* ---- Queries against keys ----------------------------------------------------------- */
 
 /* balance (k, and room for k more), the same for two components that are turned together,
  * so that |Dk_j^T Dq_i| <= |balance^-1 Dq_i| |balance Dk_j| for any turns: roots of the

@@ -21,12 +21,12 @@
 #include "bound/psd.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 static double length_of(size_t count, const double *x) {
-    double sum = 0.0;
-    for (size_t e = 0; e < count; e++) sum += x[e] * x[e];
-    return sum < INFINITY ? sqrt(sum) : INFINITY; /* a NaN too */
+    const double length = lipsc_length(count, x);
+    return length < INFINITY ? length : INFINITY; /* a NaN too */
 }
 
 /* One projection y = scale Rot Norm(W x + b); W and b of all heads where they share the

@@ -38,6 +38,7 @@
 #include "bound/psd.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "core/vector.h"
 #include "linalg/dense.h"
 
 #include <math.h>
@@ -94,14 +95,7 @@ static void centred(const lipsc_head_row *row, size_t width, const double *y,
     for (size_t c = 0; c < width; c++) to[c] = factor * (y_j[c] - y_top[c] - mean[c]);
 }
 
-static double square_of(size_t width, const double *x) {
-    double square = 0.0;
-    for (size_t c = 0; c < width; c++) square += x[c] * x[c];
-    return square;
-}
-
-/* ---- M and N --------------------------------------------------------------------------
- */
+/* ---- M and N ------------------------------------------------------------------------ */
 
 /* What rounding can have done to |K^T g|. */
 static double factor_slack(const lipsc_head_at *head, const double *g) {
@@ -191,7 +185,8 @@ static sum_scale value_sum(const lipsc_head_at *head, size_t i, int power,
             if (!(length[j] <= longest)) longest = length[j];
             centred(row, dv, head->z, head->z + (first + j) * dv, row->mean_z, root, delta);
             if (head->key_turn.pull)
-                scale.beside += square_of(dv, delta) * row->beside[j] * row->beside[j];
+                scale.beside +=
+                    lipsc_dot(dv, delta, delta) * row->beside[j] * row->beside[j];
             for (size_t c = 0; c < dv; c++) delta[c] *= length[j];
         }
         lipsc_dense_gemm(0, 1, dv, dv, count, 1.0, row->pack_z, dv, row->pack_z, dv, beta,
@@ -212,7 +207,7 @@ static sum_scale value_sum(const lipsc_head_at *head, size_t i, int power,
     if (row->sink > 0.0) {
         centred(row, dv, head->z, row->zero, row->mean_z,
                 longest * (power == 2 ? row->sink : sqrt(row->sink)), row->vec);
-        scale.size += square_of(dv, row->vec);
+        scale.size += lipsc_dot(dv, row->vec, row->vec);
     }
     for (size_t e = 0; e < dv * dv; e++) sum[e] += mass * head->VVt[e];
     if (head->keys_differ)
@@ -248,8 +243,7 @@ static lipsc_status sum_eigenvalues(const lipsc_head_at *head, sum_scale scale,
     return status;
 }
 
-/* ---- The query term
- * ---------------------------------------------------------------------- */
+/* ---- The query term ----------------------------------------------------------------- */
 
 /* trace of Cov_i(y) */
 static double spread(const lipsc_head_at *head, size_t i, const lipsc_head_row *row,
@@ -333,7 +327,7 @@ static lipsc_status raise_to_norm(size_t rows, size_t cols, const double *a, dou
 static double whole_stretch(const lipsc_turn *turn, size_t i) {
     const double inverse = turn->inverse[i];
     return inverse * inverse * turn->pull[i] / (double)turn->norm_width *
-           sqrt(square_of(turn->width, turn->raw + i * turn->width));
+           lipsc_length(turn->width, turn->raw + i * turn->width);
 }
 
 static lipsc_status query_term(const lipsc_head_at *head, size_t i, lipsc_head_row *row) {
@@ -367,8 +361,7 @@ static lipsc_status query_term(const lipsc_head_at *head, size_t i, lipsc_head_r
                          &row->query[1]);
 }
 
-/* ---- One token
- * ------------------------------------------------------------------------------ */
+/* ---- One token ---------------------------------------------------------------------- */
 
 lipsc_status lipsc_head_row_columns(const lipsc_head_at *head, size_t i,
                                     lipsc_head_row *row) {

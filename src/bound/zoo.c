@@ -150,8 +150,7 @@ double lipsc_a2(const lipsc_zoo_case *z, size_t h) { return exp(lipsc_log_a2(z, 
 
 double lipsc_log_root_1_a2(double log_a) { return 0.5 * lipsc_log_add(0.0, 2.0 * log_a); }
 
-/* ---- Hypotheses
- * -------------------------------------------------------------------------- */
+/* ---- Hypotheses --------------------------------------------------------------------- */
 
 const char *lipsc_refuse_turned(const lipsc_zoo_case *z) {
     return lipsc_scores_turned(z->layer);
@@ -179,8 +178,7 @@ const char *lipsc_refuse_unmasked(const lipsc_zoo_case *z) {
     return NULL;
 }
 
-/* ---- The case
- * ---------------------------------------------------------------------------- */
+/* ---- The case ----------------------------------------------------------------------- */
 
 /* |X| from above: its largest singular value, or its Frobenius norm when that is large. */
 static lipsc_status token_norm(size_t n, size_t d, const double *X, double *norm) {
@@ -273,8 +271,7 @@ void lipsc_zoo_case_free(lipsc_zoo_case *z) {
     z->local = NULL;
 }
 
-/* ---- Evaluation
- * ---------------------------------------------------------------------------- */
+/* ---- Evaluation --------------------------------------------------------------------- */
 
 static lipsc_bound_norm norm_of(const lipsc_zoo_case *z, const lipsc_zoo_rule *rule) {
     if (rule->norm != LIPSC_NORM_OF_SIGMA) return rule->norm;
@@ -394,8 +391,7 @@ lipsc_status lipsc_zoo_evaluate_all(const lipsc_zoo_case *z, double sigma,
     return LIPSC_OK;
 }
 
-/* ---- Regime
- * -------------------------------------------------------------------------------- */
+/* ---- Regime ------------------------------------------------------------------------- */
 
 static const char *regime_name(int saturated, size_t n, double log_crossover) {
     if (saturated) return "large_radius";

@@ -154,8 +154,7 @@ const char *lipsc_bound_domain_name(lipsc_bound_domain domain);
 /* LIPSC_E_REFUSED when scores are not of the form (A x_i + c).x_j. */
 lipsc_status lipsc_zoo_regime(const lipsc_zoo_case *z, lipsc_regime *out, lipsc_error *err);
 
-/* ---- All of it at once: table.c -------------------------------------------------------
- */
+/* ---- All of it at once: table.c ----------------------------------------------------- */
 
 /* lipsc_attn_bounds with a norm in front (NULL: none). */
 lipsc_status lipsc_zoo_bounds(lipsc_attn *attn, const lipsc_zoo_norm *norm,
@@ -163,8 +162,7 @@ lipsc_status lipsc_zoo_bounds(lipsc_attn *attn, const lipsc_zoo_norm *norm,
                               lipsc_error *err);
 double lipsc_mean_token(size_t n, size_t d, const double *X); /* mean length */
 
-/* ---- Shared by the files of the bounds
- * --------------------------------------------------- */
+/* ---- Shared by the files of the bounds ---------------------------------------------- */
 
 double lipsc_log_add(double x, double y); /* log(e^x + e^y) */
 double lipsc_log_a1(const lipsc_zoo_case *z, size_t h);

@@ -8,12 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-static lipsc_status no_memory(const lipsc_model *m, lipsc_error *err) {
-    return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for the weights", m->shown);
-}
-
-/* ---- Tensors --------------------------------------------------------------------------
- */
+/* ---- Tensors ------------------------------------------------------------------------ */
 
 /* Where the arrays of one layer's attention go. */
 typedef struct {
@@ -35,7 +30,7 @@ static lipsc_status load_dense(const lipsc_model *m, lipsc_role role, size_t lay
     if (turned) transpose(out, in, *weight, turned);
     lipsc_release(*weight);
     *weight = turned;
-    return turned ? LIPSC_OK : no_memory(m, err);
+    return turned ? LIPSC_OK : lipsc_short_of_weights(m, err);
 }
 
 /* Rows of queries, keys and values taken from one matrix (rows, columns). */
@@ -162,8 +157,7 @@ static size_t place(const lipsc_config *c, double *base, arrays *a) {
     return used;
 }
 
-/* ---- Rotary positions -----------------------------------------------------------------
- */
+/* ---- Rotary positions --------------------------------------------------------------- */
 
 /* Component 2 l goes to l and 2 l + 1 to l + dim / 2, for rows of `columns` numbers: the
  * scores do not change when queries and keys change their order together. */
@@ -191,7 +185,7 @@ static lipsc_status prepare_rotary(const lipsc_model *m, const lipsc_rope *rope,
     const lipsc_config *c = &m->config;
     if (rope->factor == 1 && c->family->rotary == LIPSC_ROTARY_HALVES) return LIPSC_OK;
     double *scratch = lipsc_alloc(rope->dim, c->d * sizeof *scratch);
-    if (!scratch) return no_memory(m, err);
+    if (!scratch) return lipsc_short_of_weights(m, err);
     /* behind a norm the factor belongs to its gain */
     const int whole = c->family->norm_whole;
     prepare_turns(c, rope, c->heads, c->d, !a->q_gain, a->Q, scratch);
@@ -204,8 +198,7 @@ static lipsc_status prepare_rotary(const lipsc_model *m, const lipsc_rope *rope,
     return LIPSC_OK;
 }
 
-/* ---- The layer ------------------------------------------------------------------------
- */
+/* ---- The layer ---------------------------------------------------------------------- */
 
 static void fill_layer(const lipsc_config *c, size_t layer, const arrays *a,
                        lipsc_layer *l) {
@@ -243,7 +236,7 @@ static lipsc_status make_room(const lipsc_model *m, lipsc_block *block, lipsc_er
         block->packed = lipsc_alloc_zero(2 * (heads + 1), sizeof *block->packed);
     if (!block->out_slices)
         block->out_slices = lipsc_alloc_zero(2 * heads, sizeof *block->out_slices);
-    return block->packed && block->out_slices ? LIPSC_OK : no_memory(m, err);
+    return block->packed && block->out_slices ? LIPSC_OK : lipsc_short_of_weights(m, err);
 }
 
 /* The numbers of a layer's attention: *storage, into which *a points. */
@@ -251,7 +244,7 @@ static lipsc_status read_attention(const lipsc_model *m, size_t layer, double **
                                    arrays *a, lipsc_error *err) {
     const lipsc_config *c = &m->config;
     *storage = lipsc_alloc(place(c, NULL, a), sizeof **storage);
-    if (!*storage) return no_memory(m, err);
+    if (!*storage) return lipsc_short_of_weights(m, err);
     place(c, *storage, a);
     lipsc_status status = load_parts(m, layer, a, err);
     if (!status && !c->unturned[layer] && c->rope[c->sliding[layer]].dim)
@@ -303,8 +296,7 @@ void lipsc_attention_warm(lipsc_model *m, size_t layer) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- One head -------------------------------------------------------------------------
- */
+/* ---- One head ----------------------------------------------------------------------- */
 
 /* O of one head: its columns (d, k); among all heads, (rows, H k) with zeros elsewhere, or
  * without an output projection the head's own components (k, H k). */
@@ -315,7 +307,7 @@ static lipsc_status make_slice(const lipsc_model *m, const lipsc_layer *all, siz
     const size_t rows = with_output ? d : k, columns = among ? H * k : k;
     if (*slice) return LIPSC_OK;
     *slice = lipsc_alloc_zero(rows * columns, sizeof **slice);
-    if (!*slice) return no_memory(m, err);
+    if (!*slice) return lipsc_short_of_weights(m, err);
     for (size_t r = 0; r < rows; r++) {
         double *to = *slice + r * columns + (among ? head * k : 0);
         if (with_output)

@@ -29,12 +29,7 @@ static lipsc_status add(const lipsc_block_point *p, size_t k, lipsc_buffer x,
     return row_of(p)->add(p->device, k * p->n * p->model->config.d, x, y);
 }
 
-/* ---- Norms
- * ---------------------------------------------------------------------------------- */
-
-static lipsc_status no_memory(const lipsc_model *m, size_t n, lipsc_error *err) {
-    return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for %zu tokens", m->shown, n);
-}
+/* ---- Norms -------------------------------------------------------------------------- */
 
 lipsc_status lipsc_norm_at(lipsc_model *m, const lipsc_norm *weights, lipsc_dtype dtype,
                            const lipsc_device *device, size_t n, lipsc_buffer x,
@@ -44,7 +39,7 @@ lipsc_status lipsc_norm_at(lipsc_model *m, const lipsc_norm *weights, lipsc_dtyp
     point->weights = weights;
     point->z = lipsc_space_alloc(space, n * d);
     point->over = lipsc_space_alloc(space, n);
-    if (!point->z.at || !point->over.at) return no_memory(m, n, err);
+    if (!point->z.at || !point->over.at) return lipsc_short_of_tokens(m, n, err);
     return lipsc_device_table(device)->rowwise(dtype)->norm(
         device, n, d, !m->config.family->rms, m->config.norm_eps, weights->gain,
         weights->bias, x, y, point->z, point->over);
@@ -97,8 +92,7 @@ static lipsc_status scale(const lipsc_block_point *p, lipsc_branch branch, size_
     return row_of(p)->multiply(p->device, k * p->n * d, d, p->factor[branch], x, 0, x);
 }
 
-/* ---- The MLP
- * ---------------------------------------------------------------------------------- */
+/* ---- The MLP ------------------------------------------------------------------------ */
 
 static lipsc_status get_dense(lipsc_block_point *p, int keep, lipsc_error *err) {
     if (p->model->config.experts) return LIPSC_OK; /* experts.c has its own */
@@ -129,7 +123,7 @@ static lipsc_status times(const lipsc_block_point *p, size_t k, lipsc_buffer fac
 static lipsc_status find_kink(lipsc_block_point *p, size_t count, lipsc_buffer x,
                               lipsc_error *err) {
     double *host = lipsc_alloc(count, sizeof *host);
-    if (!host) return no_memory(p->model, p->n, err);
+    if (!host) return lipsc_short_of_tokens(p->model, p->n, err);
     const lipsc_status status = lipsc_space_download(space_of(p), count, x, host);
     p->kink = INFINITY;
     for (size_t e = 0; !status && e < count; e++)
@@ -161,7 +155,7 @@ static lipsc_status mlp_at(lipsc_block_point *p, int keep, lipsc_buffer x, lipsc
     if (gated) p->gate = lipsc_space_alloc(space, count);
     lipsc_status status = up.at && p->slope.at && (p->gate.at || !gated)
                               ? dense(p, LIPSC_DENSE_UP, p->n, x, 1, 0, up)
-                              : no_memory(p->model, p->n, err);
+                              : lipsc_short_of_tokens(p->model, p->n, err);
     if (!status && gated) status = dense(p, LIPSC_DENSE_GATE, p->n, x, 1, 0, p->gate);
     if (!status && keep && c->activation == LIPSC_ACT_RELU)
         status = find_kink(p, count, gated ? p->gate : up, err);
@@ -200,8 +194,7 @@ static lipsc_status mlp_apply(const lipsc_block_point *p, lipsc_block_work *w, i
     return status;
 }
 
-/* ---- At a point
- * --------------------------------------------------------------------------------- */
+/* ---- At a point --------------------------------------------------------------------- */
 
 /* A copy for who sees it. */
 static lipsc_status show(const lipsc_block_point *p, lipsc_buffer x, lipsc_buffer seen) {
@@ -226,7 +219,7 @@ static lipsc_status attention_at(lipsc_block_point *p, const lipsc_mask *mask_ov
     if (!status) {
         status = lipsc_attn_output_to(p->attn, o);
         if (!status) status = show(p, o, seen->attention_output);
-        if (status) no_memory(p->model, p->n, err);
+        if (status) lipsc_short_of_tokens(p->model, p->n, err);
     }
     return status;
 }
@@ -290,7 +283,8 @@ lipsc_status lipsc_block_at(lipsc_model *m, size_t layer, lipsc_extent extent,
     const lipsc_buffer r[3] = {lipsc_space_alloc(space, count),
                                lipsc_space_alloc(space, count),
                                lipsc_space_alloc(space, count)};
-    lipsc_status status = r[0].at && r[1].at && r[2].at ? LIPSC_OK : no_memory(m, n, err);
+    lipsc_status status =
+        r[0].at && r[1].at && r[2].at ? LIPSC_OK : lipsc_short_of_tokens(m, n, err);
     if (!status && extent == LIPSC_UP_TO_BLOCK) status = get_dense(&p, keep, err);
     if (!status) status = follow(&p, mask_override, x, keep, r, seen, err);
     if (!status && y.at) status = lipsc_space_copy(space, count, r[1], y);
@@ -319,8 +313,7 @@ void lipsc_block_free(lipsc_block_point *p) {
     p->model = NULL;
 }
 
-/* ---- Products
- * -------------------------------------------------------------------------------------- */
+/* ---- Products ----------------------------------------------------------------------- */
 
 /* Backwards through what join does: s becomes the cotangent of the sum, and *out that of
  * the branch, in o or s itself. */

@@ -13,8 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- What changes the computation and is not here -------------------------------------
- */
+/* ---- What changes the computation and is not here ----------------------------------- */
 
 /* Weights in the one quantisation that the family may be published in. */
 static int is_packed(const lipsc_reader *r, const lipsc_family *f) {
@@ -58,8 +57,7 @@ static void refuse_unsupported(lipsc_reader *r, const lipsc_family *f) {
     if (!is_packed(r, f)) refuse_unless(r, plain);
 }
 
-/* ---- Activations ----------------------------------------------------------------------
- */
+/* ---- Activations -------------------------------------------------------------------- */
 
 static void read_activation(lipsc_reader *r, lipsc_config *c) {
     static const struct {
@@ -91,8 +89,7 @@ static void read_activation(lipsc_reader *r, lipsc_config *c) {
     lipsc_read_unsupported(r, key, value);
 }
 
-/* ---- Sizes ----------------------------------------------------------------------------
- */
+/* ---- Sizes -------------------------------------------------------------------------- */
 
 static void read_heads(lipsc_reader *r, lipsc_config *c) {
     const lipsc_family *f = c->family;
@@ -163,8 +160,7 @@ static void read_sizes(lipsc_reader *r, lipsc_config *c) {
     c->initializer_range = lipsc_read_number(r, range);
 }
 
-/* ---- The input ------------------------------------------------------------------------
- */
+/* ---- The input ---------------------------------------------------------------------- */
 
 static void read_text(lipsc_reader *r, lipsc_config *c) {
     const lipsc_family *f = c->family;
@@ -208,8 +204,7 @@ static void read_image(lipsc_reader *r, lipsc_config *c) {
         lipsc_read_wrong(r, "field 'patch_size' makes patches that are too large");
 }
 
-/* ---- The block ------------------------------------------------------------------------
- */
+/* ---- The block ---------------------------------------------------------------------- */
 
 static void read_scale(lipsc_reader *r, lipsc_config *c) {
     const lipsc_family *f = c->family;
@@ -294,8 +289,7 @@ static void check_products(lipsc_reader *r, const lipsc_config *c) {
                          c->head_dim);
 }
 
-/* ---- All of it ------------------------------------------------------------------------
- */
+/* ---- All of it ---------------------------------------------------------------------- */
 
 static int applies(const lipsc_reader *r, const lipsc_family *f, const char *name) {
     if (strcmp(f->name, name)) return 0;

@@ -27,8 +27,7 @@ static void show_value(const json_t *value, char shown[LIPSC_SHOWN_NAME]) {
     if (text) free(text);
 }
 
-/* ---- Spellings ------------------------------------------------------------------------
- */
+/* ---- Spellings ---------------------------------------------------------------------- */
 
 /* The next of the spellings into name; NULL behind the last. */
 static const char *next_name(const char *names, char name[LIPSC_SHOWN_NAME]) {
@@ -62,8 +61,7 @@ int lipsc_read_present(const lipsc_reader *r, const char *names) {
     return 0;
 }
 
-/* ---- What is wrong --------------------------------------------------------------------
- */
+/* ---- What is wrong ------------------------------------------------------------------ */
 
 void lipsc_read_unsupported(lipsc_reader *r, const char *key, const json_t *value) {
     char shown[LIPSC_SHOWN_NAME];
@@ -82,8 +80,7 @@ void lipsc_read_not_a(lipsc_reader *r, const char *key, const json_t *value,
     lipsc_read_wrong(r, "field '%s' is %s, not %s", key, shown, what);
 }
 
-/* ---- Kinds of fields ------------------------------------------------------------------
- */
+/* ---- Kinds of fields ---------------------------------------------------------------- */
 
 static size_t as_size(lipsc_reader *r, const char *key, const json_t *value) {
     if (!json_is_integer(value) || json_integer_value(value) <= 0) {

@@ -53,8 +53,7 @@ static double trained_length(rope_source *s) {
     return length;
 }
 
-/* ---- The ways -------------------------------------------------------------------------
- */
+/* ---- The ways ----------------------------------------------------------------------- */
 
 static void stretch_linear(rope_source *s, lipsc_rope *rope) {
     const double factor = needed_in(s, "factor");
@@ -191,8 +190,7 @@ static void stretch(rope_source *s, lipsc_rope *rope) {
     lipsc_read_unsupported(s->r, s->name, s->object);
 }
 
-/* ---- One kind of layers ---------------------------------------------------------------
- */
+/* ---- One kind of layers ------------------------------------------------------------- */
 
 /* rope_parameters, or rope_scaling of older files; where both stand there they must say
  * the same. */

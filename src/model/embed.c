@@ -21,8 +21,7 @@ static lipsc_status add_row(const lipsc_model *m, lipsc_role role, size_t index,
     return status;
 }
 
-/* ---- Behind the sum: a norm, and a projection to the width of the blocks ---------------
- */
+/* ---- Behind the sum: a norm, and a projection to the width of the blocks ------------ */
 
 static void norm_row(const lipsc_config *c, const double *gain, const double *bias,
                      double *x) {
@@ -62,8 +61,7 @@ static lipsc_status project(const lipsc_model *m, size_t n, const double *e, dou
     return status;
 }
 
-/* ---- Text -----------------------------------------------------------------------------
- */
+/* ---- Text --------------------------------------------------------------------------- */
 
 static lipsc_status check_ids(const lipsc_model *m, size_t n, const uint32_t *ids,
                               lipsc_error *err) {
@@ -168,8 +166,7 @@ lipsc_status lipsc_embed_ids(lipsc_model *m, size_t n, const uint32_t *ids, doub
     return status;
 }
 
-/* ---- Images
- * ------------------------------------------------------------------------------------ */
+/* ---- Images ------------------------------------------------------------------------- */
 
 static lipsc_status check_image(const lipsc_model *m, const size_t shape[3],
                                 lipsc_error *err) {

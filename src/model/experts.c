@@ -13,10 +13,6 @@
 
 #include <math.h>
 
-static lipsc_status no_memory(const lipsc_model *m, size_t n, lipsc_error *err) {
-    return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for %zu tokens", m->shown, n);
-}
-
 /* Row `row` of an array of `width` numbers a row, in device memory. */
 static lipsc_buffer row_at(const lipsc_experts *s, lipsc_buffer array, size_t row,
                            size_t width) {
@@ -68,8 +64,7 @@ lipsc_status lipsc_experts_measure(const lipsc_experts *s, lipsc_experts_size *o
     return status;
 }
 
-/* ---- One expert -----------------------------------------------------------------------
- */
+/* ---- One expert --------------------------------------------------------------------- */
 
 /* The rows of expert e out of k directions x (k n, d): to (k count, d) */
 static lipsc_status gather(const lipsc_experts *s, size_t e, size_t k, lipsc_buffer x,
@@ -233,8 +228,7 @@ static lipsc_status clear(const lipsc_experts *s, size_t count, lipsc_buffer y) 
     return lipsc_space_combine(lipsc_experts_space(s), count, 0, y, 1, &none, 0.0, y);
 }
 
-/* ---- All of them ----------------------------------------------------------------------
- */
+/* ---- All of them -------------------------------------------------------------------- */
 
 static int allocate(lipsc_experts *s) {
     const lipsc_config *c = &s->model->config;
@@ -280,7 +274,8 @@ static lipsc_status follow(lipsc_experts *s, int keep, lipsc_buffer x, lipsc_buf
     const lipsc_space *space = lipsc_experts_space(s);
     double *logits = lipsc_alloc(s->n * c->experts, sizeof *logits);
     double *scale = lipsc_alloc(s->pairs, sizeof *scale);
-    lipsc_status status = logits && scale ? LIPSC_OK : no_memory(s->model, s->n, err);
+    lipsc_status status =
+        logits && scale ? LIPSC_OK : lipsc_short_of_tokens(s->model, s->n, err);
     if (!status) status = load_all(s, keep, err);
     if (!status) status = lipsc_router_logits(s, s->n, x, 1, logits);
     for (size_t e = 0; !status && e < s->n * c->experts; e++)
@@ -306,7 +301,7 @@ lipsc_status lipsc_experts_at(lipsc_model *m, size_t layer, lipsc_dtype dtype,
                               int keep, lipsc_buffer y, lipsc_experts **out,
                               lipsc_error *err) {
     lipsc_experts *s = lipsc_alloc_zero(1, sizeof *s);
-    if (!s) return no_memory(m, n, err);
+    if (!s) return lipsc_short_of_tokens(m, n, err);
     *s = (lipsc_experts){.model = m,
                          .layer = layer,
                          .n = n,
@@ -315,7 +310,7 @@ lipsc_status lipsc_experts_at(lipsc_model *m, size_t layer, lipsc_dtype dtype,
                          .device = device,
                          .kink = m->config.activation == LIPSC_ACT_RELU ? 0 : INFINITY};
     const lipsc_status status =
-        allocate(s) ? follow(s, keep, x, y, err) : no_memory(m, n, err);
+        allocate(s) ? follow(s, keep, x, y, err) : lipsc_short_of_tokens(m, n, err);
     if (status)
         lipsc_experts_free(s);
     else

@@ -8,12 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- The run
- * ------------------------------------------------------------------------------- */
-
-static lipsc_status no_memory(const lipsc_model *m, size_t n, lipsc_error *err) {
-    return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for %zu tokens", m->shown, n);
-}
+/* ---- The run ------------------------------------------------------------------------ */
 
 lipsc_status lipsc_acts_check(const lipsc_model *m, size_t count, const double *output,
                               size_t layer, lipsc_error *err) {
@@ -58,7 +53,7 @@ static lipsc_status pass_block(lipsc_model *m, lipsc_acts *a, const lipsc_device
     const int normed_in = lipsc_config_norm(&m->config, l, LIPSC_NORM_ATTN, &role);
     int room = lipsc_acts_room(a, y) && lipsc_acts_room(a, out);
     if (normed_in && !in->there.at) room = room && lipsc_acts_room(a, in);
-    lipsc_status status = room ? LIPSC_OK : no_memory(m, a->n, err);
+    lipsc_status status = room ? LIPSC_OK : lipsc_short_of_tokens(m, a->n, err);
     const lipsc_block_seen seen = {in->there, out->there};
     if (!status)
         status = lipsc_block_at(m, l, LIPSC_UP_TO_BLOCK, NULL, a->dtype, device, a->n,
@@ -75,7 +70,7 @@ static lipsc_status pass_block(lipsc_model *m, lipsc_acts *a, const lipsc_device
 }
 
 static lipsc_status follow(const lipsc_model *m, lipsc_acts *a, lipsc_error *err) {
-    return lipsc_acts_follow(m, a) ? no_memory(m, a->n, err) : LIPSC_OK;
+    return lipsc_acts_follow(m, a) ? lipsc_short_of_tokens(m, a->n, err) : LIPSC_OK;
 }
 
 lipsc_status lipsc_acts_pass(lipsc_model *m, lipsc_acts *a, int threads, size_t blocks,
@@ -95,7 +90,7 @@ static lipsc_status norm_into(lipsc_model *m, lipsc_acts *a, const lipsc_norm *n
     lipsc_device device;
     lipsc_device_lend(m->home, threads, &device);
     lipsc_status status = follow(m, a, err);
-    if (!status && !lipsc_acts_room(a, to)) status = no_memory(m, a->n, err);
+    if (!status && !lipsc_acts_room(a, to)) status = lipsc_short_of_tokens(m, a->n, err);
     if (!status)
         status = normed(m, norm, a->dtype, &device, a->n, a->inputs[a->passed].there,
                         to->there, err);
@@ -124,7 +119,8 @@ static lipsc_status find_output(lipsc_model *m, lipsc_acts *a, int threads,
     lipsc_status status = lipsc_model_final_norm(m, a->dtype, &final, err);
     if (!status && final) return norm_into(m, a, final, threads, a->output, err);
     if (!status) status = follow(m, a, err);
-    if (!status && !lipsc_acts_room(a, a->output)) status = no_memory(m, a->n, err);
+    if (!status && !lipsc_acts_room(a, a->output))
+        status = lipsc_short_of_tokens(m, a->n, err);
     if (!status)
         status = lipsc_space_copy(a->space, a->count, a->inputs[a->passed].there,
                                   a->output->there);
@@ -132,15 +128,14 @@ static lipsc_status find_output(lipsc_model *m, lipsc_acts *a, int threads,
     return status;
 }
 
-/* ---- Beginnings
- * ------------------------------------------------------------------------------- */
+/* ---- Beginnings --------------------------------------------------------------------- */
 
 /* x0 (n, d): the input of block 0, which is rounded to the precision of the run. */
 static lipsc_status begin(lipsc_model *m, lipsc_dtype dtype, size_t n, const double *x0,
                           lipsc_acts **out, lipsc_error *err) {
     lipsc_acts *a = lipsc_acts_empty(m, dtype, n);
     lipsc_status status =
-        a && lipsc_acts_room(a, a->inputs) ? LIPSC_OK : no_memory(m, n, err);
+        a && lipsc_acts_room(a, a->inputs) ? LIPSC_OK : lipsc_short_of_tokens(m, n, err);
     if (!status) status = lipsc_space_upload(a->space, a->count, x0, a->inputs->there);
     if (status)
         lipsc_acts_free(a);
@@ -168,7 +163,8 @@ static double *room(const lipsc_model *m, size_t n) {
 lipsc_status lipsc_acts_begin(lipsc_model *m, lipsc_dtype dtype, size_t n,
                               const uint32_t *ids, lipsc_acts **out, lipsc_error *err) {
     double *x = room(m, n);
-    lipsc_status status = x ? lipsc_embed_ids(m, n, ids, x, err) : no_memory(m, n, err);
+    lipsc_status status =
+        x ? lipsc_embed_ids(m, n, ids, x, err) : lipsc_short_of_tokens(m, n, err);
     if (!status) status = begin(m, dtype, n, x, out, err);
     lipsc_release(x);
     return status;
@@ -180,14 +176,13 @@ lipsc_status lipsc_acts_begin_pixels(lipsc_model *m, lipsc_dtype dtype,
     const size_t n = m->config.family->pixels ? m->config.positions : 1;
     double *x = room(m, n);
     lipsc_status status =
-        x ? lipsc_embed_pixels(m, shape, pixels, x, err) : no_memory(m, n, err);
+        x ? lipsc_embed_pixels(m, shape, pixels, x, err) : lipsc_short_of_tokens(m, n, err);
     if (!status) status = begin(m, dtype, n, x, out, err);
     lipsc_release(x);
     return status;
 }
 
-/* ---- All at once
- * ------------------------------------------------------------------------------ */
+/* ---- All at once -------------------------------------------------------------------- */
 
 /* Takes over a, which stands before block 0. */
 static lipsc_status run(lipsc_model *m, lipsc_acts *a, const lipsc_device *device,

@@ -106,8 +106,7 @@ lipsc_status lipsc_model_use(lipsc_model *m, const lipsc_device *device, lipsc_e
     return status;
 }
 
-/* ---- How much that is
- * ----------------------------------------------------------------- */
+/* ---- How much that is --------------------------------------------------------------- */
 
 static uint64_t count_numbers(const lipsc_config *c, size_t layer, int first, int end) {
     uint64_t sum = 0;

@@ -16,8 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- The configuration and the files
- * ------------------------------------------------------- */
+/* ---- The configuration and the files ------------------------------------------------ */
 
 static lipsc_status read_config(lipsc_model *m, const char *json, size_t size,
                                 const char *name, lipsc_sha256 *sha, lipsc_error *err) {
@@ -77,8 +76,7 @@ static lipsc_status read_random(lipsc_model *m, const char *rest, lipsc_sha256 *
     return status;
 }
 
-/* ---- Which tensors are there
- * --------------------------------------------------------------- */
+/* ---- Which tensors are there -------------------------------------------------------- */
 
 /* Checks the tensors first .. end-1 of a layer that are there, or with `all` that should
  * be; *complete is whether none is absent. */
@@ -144,9 +142,7 @@ static uint64_t count_parameters(const lipsc_config *c) {
     return sum;
 }
 
-/* ---- Life
- * ---------------------------------------------------------------------------------------
- */
+/* ---- Life ---------------------------------------------------------------------------- */
 
 static void describe(lipsc_model *m) {
     const lipsc_config *c = &m->config;

@@ -23,9 +23,7 @@ static const double small = 1e-3, second_order = 1.1;
 static double rounds(double count) { return count * DBL_EPSILON; }
 
 static double length_of(size_t count, const double *x) {
-    double sum = 0.0;
-    for (size_t e = 0; e < count; e++) sum += x[e] * x[e];
-    return sqrt(sum) * (1.0 + rounds((double)count));
+    return lipsc_length(count, x) * (1.0 + rounds((double)count));
 }
 
 /* Of the longest of n vectors. */

@@ -14,35 +14,41 @@
 
 /* ---- The choice ---------------------------------------------------------------------- */
 
+/* One of the router's two matrices, and room on the device for (rows, experts) numbers. */
+static lipsc_status open_router(const lipsc_experts *s, lipsc_dense which, size_t rows,
+                                const void **router, lipsc_buffer *numbers) {
+    const lipsc_status status =
+        lipsc_model_expert(s->model, s->layer, which, 0, s->dtype, router, NULL);
+    if (status) return status;
+    *numbers = lipsc_space_alloc(lipsc_experts_space(s), rows * s->model->config.experts);
+    return numbers->at ? LIPSC_OK : LIPSC_E_NOMEM;
+}
+
 lipsc_status lipsc_router_logits(const lipsc_experts *s, size_t rows, lipsc_buffer x,
                                  int bias, double *y) {
-    const size_t experts = s->model->config.experts;
+    const lipsc_space *space = lipsc_experts_space(s);
     const void *router;
-    lipsc_status status = lipsc_model_expert(s->model, s->layer, LIPSC_ROUTER_FORTH, 0,
-                                             s->dtype, &router, NULL);
+    lipsc_buffer logits;
+    lipsc_status status = open_router(s, LIPSC_ROUTER_FORTH, rows, &router, &logits);
     if (status) return status;
-    const lipsc_buffer logits = lipsc_space_alloc(lipsc_experts_space(s), rows * experts);
-    if (!logits.at) return LIPSC_E_NOMEM;
     status = lipsc_linear_apply(s->device, router, rows, x, bias, 0, logits);
     if (!status)
-        status = lipsc_space_download(lipsc_experts_space(s), rows * experts, logits, y);
-    lipsc_space_release(lipsc_experts_space(s), logits);
+        status = lipsc_space_download(space, rows * s->model->config.experts, logits, y);
+    lipsc_space_release(space, logits);
     return status;
 }
 
 /* y (rows, d) += R^T t, t (rows, experts) of the host */
 static lipsc_status route_back(const lipsc_experts *s, size_t rows, const double *t,
                                lipsc_buffer y) {
-    const size_t experts = s->model->config.experts;
+    const lipsc_space *space = lipsc_experts_space(s);
     const void *router;
-    lipsc_status status = lipsc_model_expert(s->model, s->layer, LIPSC_ROUTER_BACK, 0,
-                                             s->dtype, &router, NULL);
+    lipsc_buffer there;
+    lipsc_status status = open_router(s, LIPSC_ROUTER_BACK, rows, &router, &there);
     if (status) return status;
-    const lipsc_buffer host = lipsc_space_alloc(lipsc_experts_space(s), rows * experts);
-    if (!host.at) return LIPSC_E_NOMEM;
-    status = lipsc_space_upload(lipsc_experts_space(s), rows * experts, t, host);
-    if (!status) status = lipsc_linear_apply(s->device, router, rows, host, 0, 1, y);
-    lipsc_space_release(lipsc_experts_space(s), host);
+    status = lipsc_space_upload(space, rows * s->model->config.experts, t, there);
+    if (!status) status = lipsc_linear_apply(s->device, router, rows, there, 0, 1, y);
+    lipsc_space_release(space, there);
     return status;
 }
 

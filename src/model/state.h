@@ -106,6 +106,10 @@ void lipsc_attention_warm(lipsc_model *model, size_t layer);
 lipsc_status lipsc_attention_layer(lipsc_model *model, size_t layer, long head,
                                    int with_output, lipsc_layer *out, lipsc_error *err);
 
+/* LIPSC_E_NOMEM, said of the weights and of a window of n tokens. */
+lipsc_status lipsc_short_of_weights(const lipsc_model *model, lipsc_error *err);
+lipsc_status lipsc_short_of_tokens(const lipsc_model *model, size_t n, lipsc_error *err);
+
 /* A whole tensor in double; *out stays NULL when the model has none in that role. */
 lipsc_status lipsc_model_load(const lipsc_model *model, lipsc_role role, size_t layer,
                               double **out, lipsc_error *err);

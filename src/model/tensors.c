@@ -16,8 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Names and shapes
- * --------------------------------------------------------------------- */
+/* ---- Names and shapes --------------------------------------------------------------- */
 
 /* '#' -> layer, '@' -> expert */
 static void make_name(const char *pattern, size_t layer, size_t expert, char *name,
@@ -269,8 +268,7 @@ int lipsc_tensor_describe(const lipsc_config *c, lipsc_role role, size_t layer,
     return lipsc_tensor_expert(c, role, layer, 0, out);
 }
 
-/* ---- From files
- * ----------------------------------------------------------------------------- */
+/* ---- From files --------------------------------------------------------------------- */
 
 /* Under one of the family's prefixes, or as it is. */
 static int find_part(const lipsc_tensors *t, const lipsc_tensor *tensor, const char *suffix,
@@ -403,8 +401,7 @@ static lipsc_status read_stored(const lipsc_tensors *t, const lipsc_tensor *tens
     return LIPSC_OK;
 }
 
-/* ---- At random
- * ---------------------------------------------------------------------------------- */
+/* ---- At random ---------------------------------------------------------------------- */
 
 /* FNV-1a */
 static uint64_t hash_name(const char *name) {

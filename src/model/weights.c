@@ -11,8 +11,12 @@
 
 #include <string.h>
 
-static lipsc_status no_memory(const lipsc_model *m, lipsc_error *err) {
+lipsc_status lipsc_short_of_weights(const lipsc_model *m, lipsc_error *err) {
     return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for the weights", m->shown);
+}
+
+lipsc_status lipsc_short_of_tokens(const lipsc_model *m, size_t n, lipsc_error *err) {
+    return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for %zu tokens", m->shown, n);
 }
 
 lipsc_status lipsc_model_load(const lipsc_model *m, lipsc_role role, size_t layer,
@@ -21,7 +25,7 @@ lipsc_status lipsc_model_load(const lipsc_model *m, lipsc_role role, size_t laye
     *out = NULL;
     if (!lipsc_tensor_describe(&m->config, role, layer, &tensor)) return LIPSC_OK;
     double *values = lipsc_alloc(tensor.count, sizeof *values);
-    if (!values) return no_memory(m, err);
+    if (!values) return lipsc_short_of_weights(m, err);
     const lipsc_status status =
         lipsc_tensors_read(&m->tensors, &tensor, 0, tensor.count, values, err);
     if (status)
@@ -31,8 +35,7 @@ lipsc_status lipsc_model_load(const lipsc_model *m, lipsc_role role, size_t laye
     return status;
 }
 
-/* ---- Attention ------------------------------------------------------------------------
- */
+/* ---- Attention ---------------------------------------------------------------------- */
 
 lipsc_status lipsc_model_layer(lipsc_model *m, size_t layer, long head, lipsc_map_kind map,
                                const lipsc_mask *mask_override, lipsc_layer *out,
@@ -71,8 +74,7 @@ lipsc_status lipsc_model_packed(lipsc_model *m, size_t layer, long head, int wit
     return status;
 }
 
-/* ---- Dense layers
- * --------------------------------------------------------------------------- */
+/* ---- Dense layers ------------------------------------------------------------------- */
 
 /* Up or gate as a part of one matrix: the gate's rows come first. */
 static lipsc_status load_half(const lipsc_model *m, lipsc_role role, size_t layer, int up,
@@ -82,7 +84,7 @@ static lipsc_status load_half(const lipsc_model *m, lipsc_role role, size_t laye
     if (!lipsc_tensor_describe(&m->config, role, layer, &tensor)) return LIPSC_OK;
     const size_t half = tensor.count / 2;
     *out = lipsc_alloc(half, sizeof **out);
-    if (!*out) return no_memory(m, err);
+    if (!*out) return lipsc_short_of_weights(m, err);
     return lipsc_tensors_read(&m->tensors, &tensor, up ? half : 0, half, *out, err);
 }
 
@@ -183,8 +185,7 @@ void lipsc_model_warm(lipsc_model *m, size_t layer, int part, lipsc_dtype dtype,
         warm_dense(m, layer, dense[part - 1], dtype);
 }
 
-/* ---- Experts ---------------------------------------------------------------------------
- */
+/* ---- Experts ------------------------------------------------------------------------ */
 
 /* One expert's numbers out of its own tensor, or out of the one of all experts. */
 static lipsc_status load_expert(const lipsc_model *m, lipsc_role role, size_t layer,
@@ -196,7 +197,7 @@ static lipsc_status load_expert(const lipsc_model *m, lipsc_role role, size_t la
     const int own = lipsc_tensor_is_own(c, role);
     const size_t count = own ? tensor.count : tensor.count / c->experts;
     *out = lipsc_alloc(count, sizeof **out);
-    if (!*out) return no_memory(m, err);
+    if (!*out) return lipsc_short_of_weights(m, err);
     const lipsc_status status = lipsc_tensors_read(
         &m->tensors, &tensor, own ? 0 : expert * count, count, *out, err);
     if (status) {
@@ -269,7 +270,7 @@ lipsc_status lipsc_model_expert(lipsc_model *m, size_t layer, lipsc_dense which,
             lipsc_alloc_zero(m->config.experts * LIPSC_DENSE_OF_EXPERT, sizeof **slots);
     void **slot = *slots ? *slots + expert * LIPSC_DENSE_OF_EXPERT + which : NULL;
     if (!slot)
-        status = no_memory(m, err);
+        status = lipsc_short_of_weights(m, err);
     else if (!*slot && which >= LIPSC_ROUTER_FORTH)
         status = make_router(m, layer, which == LIPSC_ROUTER_BACK, dtype, slot, err);
     else if (!*slot)
@@ -279,8 +280,7 @@ lipsc_status lipsc_model_expert(lipsc_model *m, size_t layer, lipsc_dense which,
     return status;
 }
 
-/* ---- Norms
- * ------------------------------------------------------------------------------------ */
+/* ---- Norms -------------------------------------------------------------------------- */
 
 /* The bias is the role after the gain's. */
 static lipsc_status make_norm(lipsc_model *m, lipsc_role gain, size_t layer,
@@ -294,7 +294,7 @@ static lipsc_status make_norm(lipsc_model *m, lipsc_role gain, size_t layer,
     if (!status) {
         norm.gain = lipsc_space_alloc(space, d);
         if (b) norm.bias = lipsc_space_alloc(space, d);
-        if (!norm.gain.at || (b && !norm.bias.at)) status = no_memory(m, err);
+        if (!norm.gain.at || (b && !norm.bias.at)) status = lipsc_short_of_weights(m, err);
     }
     if (!status) status = lipsc_space_upload(space, d, g, norm.gain);
     if (!status && b) status = lipsc_space_upload(space, d, b, norm.bias);
@@ -337,13 +337,14 @@ static lipsc_status make_factor(lipsc_model *m, size_t layer, lipsc_role role,
     lipsc_status status = lipsc_model_load(m, role, layer, &values, err);
     if (!status && !values) {
         values = lipsc_alloc(d, sizeof *values);
-        if (!values) return no_memory(m, err);
+        if (!values) return lipsc_short_of_weights(m, err);
         for (size_t c = 0; c < d; c++) values[c] = 1;
     }
     if (!status) {
         for (size_t c = 0; c < d; c++) values[c] *= m->config.residual_factor;
         *out = lipsc_space_alloc(space, d);
-        status = out->at ? lipsc_space_upload(space, d, values, *out) : no_memory(m, err);
+        status = out->at ? lipsc_space_upload(space, d, values, *out)
+                         : lipsc_short_of_weights(m, err);
     }
     lipsc_release(values);
     return status;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/vector.h"
 #include "core/rng.h"
 #include "svd/solver.h"
 
@@ -79,12 +80,6 @@ static lipsc_status apply(work *w, int trans, size_t k) {
     return status ? status : apply_there(w, trans, k);
 }
 
-static double square_sum(size_t count, const double *x) {
-    double sum = 0.0;
-    for (size_t e = 0; e < count; e++) sum += x[e] * x[e];
-    return sum;
-}
-
 static lipsc_status column_strengths(work *w, uint64_t seed) {
     const size_t n = w->op->n, m = w->op->m;
     lipsc_status status = LIPSC_OK;
@@ -94,10 +89,11 @@ static lipsc_status column_strengths(work *w, uint64_t seed) {
                                       BLOCK_PROBES, w->y);
         if (!status) status = apply_there(w, 1, BLOCK_PROBES);
         for (size_t p = 0; p < BLOCK_PROBES && !status; p++)
-            for (size_t j = 0; j < w->tokens; j++)
+            for (size_t j = 0; j < w->tokens; j++) {
+                const double *token = w->in + p * n + j * w->width_in;
                 w->columns[j].square +=
-                    square_sum(w->width_in, w->in + p * n + j * w->width_in) /
-                    (double)w->effort.probes;
+                    lipsc_dot(w->width_in, token, token) / (double)w->effort.probes;
+            }
     }
     if (!status) qsort(w->columns, w->tokens, sizeof *w->columns, by_strength);
     return status;
@@ -218,9 +214,10 @@ static lipsc_status visit(work *w, size_t j, uint64_t seed, block best[CANDIDATE
     const lipsc_status status = apply(w, 0, BLOCK_PROBES);
     for (size_t i = 0; i < w->tokens && !status; i++) {
         block found = {.to = i, .from = j};
-        for (size_t p = 0; p < BLOCK_PROBES; p++)
-            found.square +=
-                square_sum(w->width_out, w->out + p * m + i * w->width_out) / BLOCK_PROBES;
+        for (size_t p = 0; p < BLOCK_PROBES; p++) {
+            const double *token = w->out + p * m + i * w->width_out;
+            found.square += lipsc_dot(w->width_out, token, token) / BLOCK_PROBES;
+        }
         remember(best, found);
     }
     return status;
