@@ -10,8 +10,7 @@ void measure_defaults(measure_settings *s) {
     lipsc_study_defaults(&s->study);
 }
 
-/* ---- What they must not contradict ----------------------------------------------------
- */
+/* ---- What they must not contradict -------------------------------------------------- */
 
 static int check(const cli_command *self, const measure_settings *s) {
     const lipsc_study_settings *set = &s->study;
@@ -34,8 +33,7 @@ static int check(const cli_command *self, const measure_settings *s) {
     return CLI_RUN;
 }
 
-/* ---- Lists -----------------------------------------------------------------------------
- */
+/* ---- Lists -------------------------------------------------------------------------- */
 
 enum { LARGEST = 100000000 };
 
@@ -80,8 +78,7 @@ static int parse_shard(const cli_command *self, const char *text, size_t *part,
                          text);
 }
 
-/* ---- Together --------------------------------------------------------------------------
- */
+/* ---- Together ----------------------------------------------------------------------- */
 
 static lipsc_sizes list_of(const cli_sizes *sizes) {
     return (lipsc_sizes){sizes->count, sizes->items};

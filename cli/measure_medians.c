@@ -52,8 +52,7 @@ static size_t width_at(const measure_collector *c, size_t n) {
                             : SIGMA + 1;
 }
 
-/* ---- Places in sorted lists -----------------------------------------------------------
- */
+/* ---- Places in sorted lists --------------------------------------------------------- */
 
 /* The first of count items, as long as size, whose key is not below: keys ascend. */
 static size_t place_of(size_t key, size_t count, const void *keys, size_t size) {
@@ -95,8 +94,7 @@ static int find_lengths(measure_medians *of, const lipsc_study *study) {
     return 1;
 }
 
-/* ---- Lines ------------------------------------------------------------------------------
- */
+/* ---- Lines -------------------------------------------------------------------------- */
 
 static int fill_line(const measure_collector *c, const lipsc_row *row, size_t window,
                      measure_line *l) {
@@ -146,8 +144,7 @@ static int find_line(measure_collector *c, const lipsc_row *row, size_t *line) {
     return 0;
 }
 
-/* ---- Rows -------------------------------------------------------------------------------
- */
+/* ---- Rows --------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;

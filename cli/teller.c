@@ -74,8 +74,7 @@ void cli_teller_plan(const cli_teller *t, lipsc_study *study, lipsc_device *devi
              needs.bytes / 1e9);
 }
 
-/* ---- Claims ---------------------------------------------------------------------------
- */
+/* ---- Claims ------------------------------------------------------------------------- */
 
 static void say_plan(void *ctx, double seconds) {
     cli_teller *t = ctx;

@@ -208,8 +208,7 @@ void lipsc_walk_begin(lipsc_search *s, lipsc_walk *w, lipsc_climb *climb, size_t
         go_on(s, w);
 }
 
-/* ---- What was seen --------------------------------------------------------------------
- */
+/* ---- What was seen ------------------------------------------------------------------ */
 
 /* Nowhere to go. */
 static void give_up(lipsc_search *s, lipsc_walk *w) {

@@ -261,8 +261,7 @@ static head_rounding cover_head(const work *w) {
     return out;
 }
 
-/* ---- All heads ------------------------------------------------------------------------
- */
+/* ---- All heads ---------------------------------------------------------------------- */
 
 static lipsc_status one_head(lipsc_attn *attn, size_t h, const double *sizes,
                              const lipsc_head_norms *norms, lipsc_precision in, int quick,

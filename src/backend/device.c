@@ -24,8 +24,7 @@ static void make_cpu(int threads, lipsc_device *device) {
     device->cpu = device;
 }
 
-/* ---- Kinds ----------------------------------------------------------------------------
- */
+/* ---- Kinds -------------------------------------------------------------------------- */
 
 static lipsc_status open_cpu(int index, int threads, lipsc_device *device,
                              lipsc_error *err) {

@@ -34,8 +34,7 @@ static double outside(const lipsc_fit *f, double exponent) {
                          : lipsc_max(0.0, lipsc_max(f->low - exponent, exponent - f->high));
 }
 
-/* ---- Words ----------------------------------------------------------------------------
- */
+/* ---- Words -------------------------------------------------------------------------- */
 
 static void describe_law(const claims_drawn *drawn, const char *for_whom, char *text,
                          size_t room) {
@@ -105,8 +104,7 @@ static void tell(const claims_curve *c, size_t layer, const claims_drawn *drawn,
              meaning(defined, released));
 }
 
-/* ---- Lines ----------------------------------------------------------------------------
- */
+/* ---- Lines -------------------------------------------------------------------------- */
 
 /* The line of one value of a curve, with its interval against what is drawn. */
 static void law_line(claims_work *r, const claims_curve *c, size_t layer,

@@ -68,8 +68,7 @@ static lipsc_status add_file(lipsc_checkpoint *c, const char *dir, const char *n
     return add_path(c, lipsc_path_join(dir, name), err);
 }
 
-/* ---- Shards
- * ------------------------------------------------------------------------------ */
+/* ---- Shards ------------------------------------------------------------------------- */
 
 static lipsc_status index_fail(const lipsc_checkpoint *c, lipsc_error *err,
                                const char *reason) {
@@ -138,8 +137,7 @@ static lipsc_status open_shards(lipsc_checkpoint *c, const char *dir, const char
     return status;
 }
 
-/* ---- Life
- * ----------------------------------------------------------------------------------- */
+/* ---- Life --------------------------------------------------------------------------- */
 
 static int exists(const char *dir, const char *name) {
     char *path = lipsc_path_join(dir, name);
@@ -239,8 +237,7 @@ const lipsc_gguf *lipsc_checkpoint_gguf(const lipsc_checkpoint *c) {
     return c->count ? c->files[0].gguf : NULL;
 }
 
-/* ---- Tensors
- * --------------------------------------------------------------------------------- */
+/* ---- Tensors ------------------------------------------------------------------------ */
 
 static int in_safetensors(const lipsc_st *st, const lipsc_st_tensor *t, lipsc_stored *out) {
     if (!t) return 0;

@@ -164,8 +164,7 @@ lipsc_status lipsc_gauss_map(const lipsc_layer *layer, const lipsc_gauss *gauss,
     return status ? status : map(&resolved, gauss, 0, count, x, y, err);
 }
 
-/* ---- The image of one Gaussian
- * ------------------------------------------------------------ */
+/* ---- The image of one Gaussian ------------------------------------------------------ */
 
 /* G (width, d), column-major: the linear part of Gamma, column by column. */
 static lipsc_status slope_matrix(const lipsc_layer *resolved, const lipsc_gauss *g,
@@ -267,8 +266,7 @@ lipsc_status lipsc_gauss_distance(const lipsc_gauss *a, const lipsc_gauss *b,
     return LIPSC_OK;
 }
 
-/* ---- Samples
- * ------------------------------------------------------------------------------ */
+/* ---- Samples ------------------------------------------------------------------------ */
 
 lipsc_status lipsc_gauss_sample(const lipsc_gauss *gauss, size_t n, uint64_t seed,
                                 double *X, lipsc_error *err) {

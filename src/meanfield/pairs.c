@@ -76,8 +76,7 @@ static lipsc_status keep(const lipsc_measure *mu, double split, lipsc_pairs *out
     return LIPSC_OK;
 }
 
-/* ---- Moving about
- * ------------------------------------------------------------------------- */
+/* ---- Moving about ------------------------------------------------------------------- */
 
 /* Points into the ball, log masses up to 0; weights that sum to one. */
 static void repair(search *s, double *x) {
@@ -130,8 +129,7 @@ static void random_start(search *s) {
     for (size_t i = 0; i < s->k; i++) s->best[s->k * s->d + i] = 3.0 * normal(s);
 }
 
-/* ---- Known worst cases
- * ---------------------------------------------------------------------- */
+/* ---- Known worst cases -------------------------------------------------------------- */
 
 /* 5.3: the two Diracs, and further atoms of little mass; 5.4 as it stands. */
 static lipsc_status from_head(search *s, const lipsc_head_facts *f, lipsc_error *err) {
@@ -187,8 +185,7 @@ static const lipsc_zoo_rule *rule_of(int masked) {
     return NULL;
 }
 
-/* ---- Together
- * ------------------------------------------------------------------------------ */
+/* ---- Together ----------------------------------------------------------------------- */
 
 static lipsc_status run(search *s, const lipsc_zoo_case *z, lipsc_error *err) {
     const int masked = s->layer->mask != LIPSC_MASK_NONE;

@@ -102,8 +102,7 @@ static lipsc_status find_duplicate(const lipsc_acting *acting,
     return status;
 }
 
-/* ---- Splitting and teleporting
- * ------------------------------------------------------------ */
+/* ---- Splitting and teleporting ------------------------------------------------------ */
 
 static lipsc_status find_parts(lipsc_packed *paths, const lipsc_atom_field *field,
                                const lipsc_slope_settings *set, double tol, lipsc_slopes *s,
@@ -142,8 +141,7 @@ static lipsc_status find_parts(lipsc_packed *paths, const lipsc_atom_field *fiel
     return status ? status : outcome;
 }
 
-/* ---- Finite perturbations
- * ------------------------------------------------------------------ */
+/* ---- Finite perturbations ----------------------------------------------------------- */
 
 static lipsc_status measure(const lipsc_atom_field *field, const lipsc_device *device,
                             const lipsc_slopes *s, lipsc_perturbation kind, double step,
@@ -195,8 +193,7 @@ static lipsc_status measure_all(const lipsc_atom_field *field,
     return status;
 }
 
-/* ---- Together
- * ---------------------------------------------------------------------------- */
+/* ---- Together ----------------------------------------------------------------------- */
 
 static lipsc_status slopes_new(size_t n, size_t d, lipsc_slopes *s) {
     *s = (lipsc_slopes){.n = n, .d = d, .duplicate = NAN, .teleport_cover = NAN};

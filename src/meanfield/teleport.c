@@ -246,8 +246,7 @@ lipsc_status lipsc_teleport_find(const lipsc_atom_field *field, lipsc_packed *pa
     return status;
 }
 
-/* ---- From above
- * -------------------------------------------------------------------------- */
+/* ---- From above --------------------------------------------------------------------- */
 
 /* The square of the radius of a ball that holds all atoms: around 0, or around the middle
  * of their box.  Covariances do not see where the middle is. */

@@ -40,8 +40,7 @@ void lipsc_perturbation_free(lipsc_perturbation_rows *rows) {
     *rows = (lipsc_perturbation_rows){0};
 }
 
-/* ---- Windows: the original and the changed ones ---------------------------------------
- */
+/* ---- Windows: the original and the changed ones ------------------------------------- */
 
 typedef struct {
     lipsc_change_kind kind;
@@ -120,8 +119,7 @@ static lipsc_status add_windows(work *w) {
     return status;
 }
 
-/* ---- Rows ------------------------------------------------------------------------------
- */
+/* ---- Rows --------------------------------------------------------------------------- */
 
 static double longest_of(size_t n, size_t d, const double *x) {
     double longest = 0;
@@ -399,8 +397,7 @@ static lipsc_status see_whole(work *w) {
     return status ? status : see_logits(w, first);
 }
 
-/* ---- Together --------------------------------------------------------------------------
- */
+/* ---- Together ----------------------------------------------------------------------- */
 
 static lipsc_status reserve(work *w) {
     const lipsc_perturb_settings *s = w->set;

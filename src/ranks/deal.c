@@ -29,8 +29,7 @@ typedef struct lipsc_dealing {
     lipsc_follower follower; /* of a rank that follows */
 } dealing;
 
-/* ---- The order ------------------------------------------------------------------------
- */
+/* ---- The order ---------------------------------------------------------------------- */
 
 /* Large first; equal ones stay as they are. */
 static void sort_pieces(const lipsc_deal *deal, size_t *order) {
@@ -54,8 +53,7 @@ static int next_piece(dealing *d, size_t *piece) {
     return some;
 }
 
-/* ---- How it goes on -------------------------------------------------------------------
- */
+/* ---- How it goes on ----------------------------------------------------------------- */
 
 static void fail_locked(dealing *d, lipsc_status status, const lipsc_error *err) {
     d->over = 1;
@@ -98,8 +96,7 @@ static int over(void *ctx) {
     return yes;
 }
 
-/* ---- Rank 0 ---------------------------------------------------------------------------
- */
+/* ---- Rank 0 ------------------------------------------------------------------------- */
 
 static void *next_work(void *ctx, size_t *bytes) {
     size_t piece;
@@ -158,8 +155,7 @@ static void lead(dealing *d) {
     if (lipsc_deal_out(&dealer)) lipsc_ranks_busy(d->ranks, 0); /* or they are awaited */
 }
 
-/* ---- One that follows -----------------------------------------------------------------
- */
+/* ---- One that follows --------------------------------------------------------------- */
 
 static int send_done(dealing *d, size_t piece, const lipsc_yield *out, lipsc_status status,
                      const lipsc_error *err) {
@@ -214,8 +210,7 @@ int lipsc_deal_over(lipsc_ranks *ranks) {
     return yes;
 }
 
-/* ---- Together -------------------------------------------------------------------------
- */
+/* ---- Together ----------------------------------------------------------------------- */
 
 static void run(dealing *d) {
     const int shared = lipsc_ranks_count(d->ranks) > 1;
@@ -252,8 +247,7 @@ lipsc_status lipsc_ranks_deal(lipsc_ranks *ranks, const lipsc_deal *deal,
     return d.status ? lipsc_fail(err, d.status, "%s", d.err.text) : LIPSC_OK;
 }
 
-/* ---- All meet -------------------------------------------------------------------------
- */
+/* ---- All meet ----------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t status;

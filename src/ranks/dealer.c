@@ -12,8 +12,7 @@ static const double patience = 0.6;
 /* How often one that computes looks for a word, in seconds. */
 static const double between_looks = 0.02;
 
-/* ---- Rank 0 ---------------------------------------------------------------------------
- */
+/* ---- Rank 0 ------------------------------------------------------------------------- */
 
 typedef struct {
     const lipsc_dealer *by;
@@ -111,8 +110,7 @@ int lipsc_deal_out(const lipsc_dealer *dealer) {
     return 1;
 }
 
-/* ---- One that follows -----------------------------------------------------------------
- */
+/* ---- One that follows --------------------------------------------------------------- */
 
 void lipsc_follower_new(lipsc_follower *f, lipsc_ranks *ranks) {
     *f = (lipsc_follower){.ranks = ranks};

@@ -24,8 +24,7 @@ enum {
     LIPSC_DEAL_MORE
 };
 
-/* ---- Rank 0 ---------------------------------------------------------------------------
- */
+/* ---- Rank 0 ------------------------------------------------------------------------- */
 
 /* All but work are called by one thread, which mostly sleeps. */
 typedef struct {
@@ -44,8 +43,7 @@ typedef struct {
  * much longer. */
 int lipsc_deal_out(const lipsc_dealer *dealer);
 
-/* ---- The others -----------------------------------------------------------------------
- */
+/* ---- The others --------------------------------------------------------------------- */
 
 typedef struct {
     lipsc_ranks *ranks;

@@ -6,8 +6,7 @@
 
 #include "core/mem.h"
 
-/* ---- To bytes -------------------------------------------------------------------------
- */
+/* ---- To bytes ----------------------------------------------------------------------- */
 
 static int make_room(lipsc_packet *to, size_t bytes) {
     if (to->bad || bytes <= to->room - to->bytes) return !to->bad;
@@ -72,8 +71,7 @@ void lipsc_pack_record(lipsc_packet *to, lipsc_fields fields, const void *record
     }
 }
 
-/* ---- And back -------------------------------------------------------------------------
- */
+/* ---- And back ----------------------------------------------------------------------- */
 
 void lipsc_unpack(lipsc_unpacking *from, size_t bytes, void *to) {
     if (from->bad || bytes > (size_t)(from->end - from->at)) {

@@ -14,8 +14,7 @@
 
 enum { MOST_FIELDS = 256 };
 
-/* ---- What the inputs say of themselves ------------------------------------------------
- */
+/* ---- What the inputs say of themselves ---------------------------------------------- */
 
 static lipsc_status check_path(size_t count, const char *const *paths, const char *out,
                                lipsc_error *err) {
@@ -111,8 +110,7 @@ static lipsc_status check_origin(const char *path, const json_t *first,
     return status;
 }
 
-/* ---- Cells ----------------------------------------------------------------------------
- */
+/* ---- Cells -------------------------------------------------------------------------- */
 
 /* Times and versions differ from machine to machine. */
 static int same_row(json_t *a, json_t *b) {
@@ -179,8 +177,7 @@ static lipsc_status add_file(lipsc_run *out, const char *path, const json_t *hea
     return status;
 }
 
-/* ---- Together -------------------------------------------------------------------------
- */
+/* ---- Together ----------------------------------------------------------------------- */
 
 static void remove_run(const char *path) {
     static const char *const ends[] = {"", "-wal", "-shm"};

@@ -26,8 +26,7 @@ int lipsc_bench_stops(const lipsc_bench_settings *s) {
     return lipsc_device_largest(s->device, s->stop && s->stop(s->ctx)) > 0.0;
 }
 
-/* ---- A rank alone ---------------------------------------------------------------------
- */
+/* ---- A rank alone ------------------------------------------------------------------- */
 
 /* An input of so many tokens on the device of this rank. */
 typedef struct {
@@ -83,8 +82,7 @@ static lipsc_status time_length(const lipsc_bench_settings *s, size_t n, double 
     return status;
 }
 
-/* ---- The model ------------------------------------------------------------------------
- */
+/* ---- The model ---------------------------------------------------------------------- */
 
 /* Noise may not make a part of the work less than nothing. */
 static void solve(double few, double many, lipsc_rank_cost *out) {

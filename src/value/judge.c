@@ -131,8 +131,7 @@ static double operator_difference(const lipsc_space *in, size_t m, const double 
     return norm(in, m, in_f64) / t;
 }
 
-/* ---- Solve, then evaluate -------------------------------------------------------------
- */
+/* ---- Solve, then evaluate ----------------------------------------------------------- */
 
 /* Values and vectors found: nothing of the caller's is written before success.  One vector
  * more than asked for, for the probe: a random vector whose product in the precision of the

@@ -53,8 +53,7 @@ static void sharpen(lipsc_attn *attn, const lipsc_svd_settings *set,
     task->status = again;
 }
 
-/* ---- The precision of the products ----------------------------------------------------
- */
+/* ---- The precision of the products -------------------------------------------------- */
 
 /* A residual that products in f16 reach, one that f16 x 3 does (docs/cuda.md). */
 static const double half_tol = 1e-3, single_tol = 1e-5;
@@ -175,8 +174,7 @@ static lipsc_status climb(lipsc_attn *attn, const lipsc_svd_settings *set,
     return status;
 }
 
-/* ---- One end for all ------------------------------------------------------------------
- */
+/* ---- One end for all ---------------------------------------------------------------- */
 
 /* The caller's settings on ranks that share an input: who is told to end says it to the
  * others, and all end after the same step. */

@@ -98,8 +98,7 @@ static void check_real(const char *model, const char *reference, double toleranc
     close_real(&r);
 }
 
-/* ---- What the model would write -------------------------------------------------------
- */
+/* ---- What the model would write ----------------------------------------------------- */
 
 /* The id whose row of the head is largest on h (d). */
 static uint32_t best_id(const lipsc_checkpoint *files, size_t d, const double *h) {

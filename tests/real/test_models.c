@@ -22,8 +22,7 @@ static lipsc_model *open_model(const char *name) {
     return model;
 }
 
-/* ---- sigma of every layer, by transformers
- * ------------------------------------------------ */
+/* ---- sigma of every layer, by transformers ------------------------------------------ */
 
 /* The models lie beside the repository. */
 static void check_model(const char *name) {
@@ -46,8 +45,7 @@ static void test_minilm(void **state) {
     check_model("all-MiniLM-L6-v2");
 }
 
-/* ---- Greedy decoding
- * ------------------------------------------------------------------------ */
+/* ---- Greedy decoding ---------------------------------------------------------------- */
 
 /* The embedding is tied: the next token is the row of largest product with the last hidden
  * state.  The ids are those of ../shared/models/README.md. */
@@ -93,8 +91,7 @@ static void test_stories(void **state) {
     lipsc_model_free(model);
 }
 
-/* ---- A part of a checkpoint
- * ------------------------------------------------------------------ */
+/* ---- A part of a checkpoint --------------------------------------------------------- */
 
 static void test_attention_only(void **state) {
     (void)state;

@@ -14,8 +14,7 @@
 enum { MP_BITS = 512 };
 #define MP_NEAR MPFR_RNDN
 
-/* ---- Arrays ----------------------------------------------------------------------------
- */
+/* ---- Arrays ------------------------------------------------------------------------- */
 
 static mpfr_t *mp_new(size_t count) {
     mpfr_t *a = malloc((count ? count : 1) * sizeof *a);
@@ -47,8 +46,7 @@ static void mp_add_d(mpfr_t r, double a, mpfr_t b, mpfr_t t) {
     mpfr_add(r, r, t, MP_NEAR);
 }
 
-/* ---- The operator at an input
- * ------------------------------------------------------------ */
+/* ---- The operator at an input ------------------------------------------------------- */
 
 /* Queries or keys: y = Norm(W x + b) of all heads, the norm over one head or over all. */
 typedef struct {
@@ -328,8 +326,7 @@ static void mp_close(mp_attention *m) {
     for (int i = 0; i < 6; i++) mpfr_clear(m->t[i]);
 }
 
-/* ---- J v
- * --------------------------------------------------------------------------------- */
+/* ---- J v ---------------------------------------------------------------------------- */
 
 static void mp_directions(mp_attention *m, size_t h, const double *v) {
     const lipsc_layer *l = m->l;
@@ -396,8 +393,7 @@ static void mp_jvp(mp_attention *m, const double *v, mpfr_t *y) {
     }
 }
 
-/* ---- J^T w
- * ------------------------------------------------------------------------------- */
+/* ---- J^T w -------------------------------------------------------------------------- */
 
 /* Adds row i of one head to dq, dk, dz; value is the gradient of its output. */
 static void mp_row_back(mp_attention *m, size_t h, size_t i) {
@@ -460,8 +456,7 @@ static void mp_vjp(mp_attention *m, const double *w, mpfr_t *x) {
             mpfr_div(x[i * d + c], x[i * d + c], m->root[i], MP_NEAR);
 }
 
-/* ---- Lengths
- * ----------------------------------------------------------------------------- */
+/* ---- Lengths ------------------------------------------------------------------------ */
 
 /* r = |x - y|; y NULL: |x| */
 static void mp_distance(mpfr_t r, size_t count, mpfr_t *x, const double *y) {

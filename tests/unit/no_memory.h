@@ -113,8 +113,7 @@ void __wrap_free(void *p) {
     __real_free(p);
 }
 
-/* ---- A call, and what it answers ------------------------------------------------------
- */
+/* ---- A call, and what it answers ---------------------------------------------------- */
 
 typedef struct {
     const uint8_t *bytes;
@@ -171,8 +170,7 @@ static void sweep(const char *name, call *what, const given *g, long most) {
         }
     assert_int_equal(wrong, 0);
 }
-/* ---- Seeds of the fuzzers
- * ---------------------------------------------------------------- */
+/* ---- Seeds of the fuzzers ----------------------------------------------------------- */
 
 static inline size_t read_whole(const char *path, uint8_t *room, size_t most) {
     FILE *from = fopen(path, "rb");

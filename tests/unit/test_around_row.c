@@ -54,8 +54,7 @@ static void enter(bench *b, size_t h, double r) {
     assert_int_equal(lipsc_reach_make(b->attn, h, &b->head, r, &b->reach), LIPSC_OK);
 }
 
-/* ---- Inputs that go far ---------------------------------------------------------------
- */
+/* ---- Inputs that go far ------------------------------------------------------------- */
 
 /* to += size times v, brought to length 1 */
 static void step(size_t d, double size, const double *v, double *to) {
@@ -110,8 +109,7 @@ static void weights_at(const bench *b, size_t h, size_t i, const double *X, doub
     free(s);
 }
 
-/* ---- Weights, and the mean -------------------------------------------------------------
- */
+/* ---- Weights, and the mean ---------------------------------------------------------- */
 
 /* Every weight of the row within its ends, and the mean within its drift.  *reached: how
  * much of eps_j the weight j has moved by. */
@@ -211,8 +209,7 @@ static void rows(void **state) {
     assert_true(least > 0.95);
 }
 
-/* ---- The column of a sink --------------------------------------------------------------
- */
+/* ---- The column of a sink ----------------------------------------------------------- */
 
 /* Blocks (i, s) of J, i not s: (n - 1, width, d) */
 static double *column_of(const test_layer *t, const double *X, size_t s) {

@@ -61,8 +61,7 @@ static lipsc_attack_result attack(const lipsc_layer *layer,
     return r;
 }
 
-/* ---- Values found by search (docs/maths.md 4 and 5) ------------------------------------
- */
+/* ---- Values found by search (docs/maths.md 4 and 5) --------------------------------- */
 
 static double identity_attack(size_t d, double factor, const lipsc_attack_settings *set) {
     small_layer s;
@@ -130,8 +129,7 @@ static void test_sphere(void **state) {
     }
 }
 
-/* ---- Domains --------------------------------------------------------------------------
- */
+/* ---- Domains ------------------------------------------------------------------------ */
 
 /* Small random layers: with and without a mask, several heads, biases. */
 static void test_domains(void **state) {
@@ -203,8 +201,7 @@ static void test_around(void **state) {
     lipsc_head_facts_free(&s.facts);
 }
 
-/* ---- Ends -----------------------------------------------------------------------------
- */
+/* ---- Ends --------------------------------------------------------------------------- */
 
 static void test_ends(void **state) {
     (void)state;
@@ -455,8 +452,7 @@ static void test_climbs(void **state) {
     lipsc_head_facts_free(&layer.facts);
 }
 
-/* ---- A solve begun near an older answer -------------------------------------------------
- */
+/* ---- A solve begun near an older answer --------------------------------------------- */
 
 enum { ORDER = 50 };
 

@@ -75,8 +75,7 @@ static void refuses(const operation *of, const lipsc_device *other) {
     for (size_t i = 0; i < of->count; i++) lipsc_space_release(space, b[i]);
 }
 
-/* ---- Vectors --------------------------------------------------------------------------
- */
+/* ---- Vectors ------------------------------------------------------------------------ */
 
 enum { LEN = 7, KA = 3, KB = 2, BLOCK = KA * LEN };
 
@@ -197,8 +196,7 @@ static void test_lent(void **state) {
     lipsc_space_release(lipsc_device_space(p->own, LIPSC_F64), b);
 }
 
-/* ---- Attention ------------------------------------------------------------------------
- */
+/* ---- Attention ---------------------------------------------------------------------- */
 
 enum { PAIRS = 2 };
 
@@ -297,8 +295,7 @@ static void test_attention(void **state) {
     }
 }
 
-/* ---- Tokens ---------------------------------------------------------------------------
- */
+/* ---- Tokens ------------------------------------------------------------------------- */
 
 /* J v and f(X) of a handle, one behind the other. */
 static double *seen_of(lipsc_attn *attn) {
@@ -391,8 +388,7 @@ static void test_tokens(void **state) {
             tokens(*state, (lipsc_dtype)dtype, (lipsc_dtype)type);
 }
 
-/* ---- Around it ------------------------------------------------------------------------
- */
+/* ---- Around it ---------------------------------------------------------------------- */
 
 enum { ROWS = 3, DIRS = 2, IN = 5, OUT = 4 };
 

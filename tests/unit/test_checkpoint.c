@@ -62,8 +62,7 @@ static const char *const configs[] = {
     "\"layer_norm_eps\":0.01,\"initializer_range\":0.4}"};
 enum { FAMILIES = sizeof configs / sizeof configs[0] };
 
-/* ---- Folders
- * -------------------------------------------------------------------------------- */
+/* ---- Folders ------------------------------------------------------------------------ */
 
 static int remove_entry(const char *path, const struct stat *info, int kind,
                         struct FTW *at) {
@@ -176,8 +175,7 @@ static void write_shards(const char *dir, const contents *c) {
     free(index);
 }
 
-/* ---- Running
- * ---------------------------------------------------------------------------------- */
+/* ---- Running ------------------------------------------------------------------------ */
 
 static lipsc_acts *run(lipsc_model *model) {
     lipsc_acts *acts;
@@ -272,8 +270,7 @@ static void test_old_names(void **state) {
     remove_folder(dir);
 }
 
-/* ---- Odd options: J against central differences of the forward pass
- * --------------------------- */
+/* ---- Odd options: J against central differences of the forward pass ----------------- */
 
 static void evaluate(lipsc_model *model, size_t n, const double *x, double *y) {
     lipsc_acts *acts;
@@ -376,8 +373,7 @@ static void test_padding(void **state) {
     remove_folder(dir);
 }
 
-/* ---- Random weights
- * ----------------------------------------------------------------------------- */
+/* ---- Random weights ----------------------------------------------------------------- */
 
 static void moments(const lipsc_model *model, lipsc_role role, size_t layer,
                     double deviation) {
@@ -492,8 +488,7 @@ static void test_threads(void **state) {
     remove_folder(dir);
 }
 
-/* ---- What is wrong
- * -------------------------------------------------------------------------------- */
+/* ---- What is wrong ------------------------------------------------------------------ */
 
 static void expect(const char *dir, lipsc_status status, const char *first,
                    const char *second) {

@@ -54,8 +54,7 @@ static double reached(const small_layer *s, lipsc_worst *worst, int causal) {
     return sigma;
 }
 
-/* ---- 5.1 ------------------------------------------------------------------------------
- */
+/* ---- 5.1 ---------------------------------------------------------------------------- */
 
 /* A = lambda (d = 1), R, n: exact, formula, finite-n, paper-finite-n */
 static const double one_outlier[][7] = {
@@ -226,8 +225,7 @@ static void any_score_matrix(void **state) {
     }
 }
 
-/* ---- 5.2 ------------------------------------------------------------------------------
- */
+/* ---- 5.2 ---------------------------------------------------------------------------- */
 
 /* A = -I (d = 2), R, n: exact, formula, exact / finite-n, exact / paper */
 static const double two_outliers[][6] = {
@@ -298,8 +296,7 @@ static void linear_in_a(void **state) {
     }
 }
 
-/* ---- 5.3, 4 ---------------------------------------------------------------------------
- */
+/* ---- 5.3, 4 ------------------------------------------------------------------------- */
 
 static void two_diracs(void **state) {
     (void)state;
@@ -375,8 +372,7 @@ static void plateau(void **state) {
     lipsc_head_facts_free(&s.facts);
 }
 
-/* ---- 5.4 ------------------------------------------------------------------------------
- */
+/* ---- 5.4 ---------------------------------------------------------------------------- */
 
 /* A = -1 (d = 1), a, n: exact, formula, masked-finite-n, masked-uniform, paper, outlier
  * last */
@@ -440,8 +436,7 @@ static void masked(void **state) {
     lipsc_head_facts_free(&s.facts);
 }
 
-/* ---- The public call ------------------------------------------------------------------
- */
+/* ---- The public call ---------------------------------------------------------------- */
 
 /* A = factor I and V = I of width d, as anybody writes it. */
 static void plain_layer(size_t d, double factor, double *numbers, lipsc_layer *layer) {
@@ -572,8 +567,7 @@ static void public_refusals(void **state) {
     assert_int_equal(lipsc_worst_reach(&layer, &worst, NULL, &sigma, NULL), LIPSC_E_ARG);
 }
 
-/* ---- 5.5, 6 ---------------------------------------------------------------------------
- */
+/* ---- 5.5, 6 ------------------------------------------------------------------------- */
 
 static void sphere(void **state) {
     (void)state;

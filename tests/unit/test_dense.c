@@ -159,8 +159,7 @@ static void test_sgemm_rate(void **state) {
     assert_true(rate > 0.01 && rate < 1e5);
 }
 
-/* ---- The process is not ours ----------------------------------------------------------
- */
+/* ---- The process is not ours -------------------------------------------------------- */
 
 /* Absent when another BLAS, or a door that does not export it, is linked. */
 extern int openblas_get_num_threads(void) __attribute__((weak));

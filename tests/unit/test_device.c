@@ -63,9 +63,7 @@ static void test_list(void **state) {
     assert_int_equal(lipsc_device_describe(count, &info), LIPSC_E_ARG);
 }
 
-/* ---- What ends the program: buffers that lie about their memory
- * ------------------------------------------------------------
- */
+/* ---- What ends the program: buffers that lie about their memory ---------------------- */
 
 #if !defined(__SANITIZE_ADDRESS__) /* which reports the signal in its own way */
 static void touch(const lipsc_space *s, lipsc_buffer x) {
@@ -127,8 +125,7 @@ static void test_guarded(void **state) {
     assert_int_equal(signal_of(beyond_host), SIGABRT);
 }
 
-/* ---- What it computes -----------------------------------------------------------------
- */
+/* ---- What it computes --------------------------------------------------------------- */
 
 static void test_new_memory(void **state) {
     (void)state;

@@ -49,8 +49,7 @@ static void at_most(tally *t, uint64_t seed, const char *what, double found, dou
         *closest = found / bound;
 }
 
-/* ---- Products
- * ---------------------------------------------------------------------------- */
+/* ---- Products ----------------------------------------------------------------------- */
 
 /* |y - exact|, rounded up to a double */
 static double error_of(size_t count, mpfr_t *exact, const double *y) {
@@ -122,8 +121,7 @@ static void judge_products(tally *t, const extreme_layer *c, const lipsc_layer *
     free(y);
 }
 
-/* ---- The enclosure
- * ------------------------------------------------------------------------- */
+/* ---- The enclosure ------------------------------------------------------------------ */
 
 /* |J v| / |v| by the judge, rounded as asked */
 static double stretch_of(mp_attention *m, const double *v, mpfr_rnd_t round) {
@@ -257,8 +255,7 @@ static void judge_around(tally *t, const extreme_layer *c, const lipsc_layer *la
     free(X);
 }
 
-/* ---- The fuzz
- * ------------------------------------------------------------------------------ */
+/* ---- The fuzz ----------------------------------------------------------------------- */
 
 static void judge_layer(uint64_t seed, tally *t) {
     extreme_layer c;

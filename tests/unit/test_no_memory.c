@@ -5,8 +5,7 @@
 #include "io/layer_file.h"
 #include "io/measure_file.h"
 
-/* ---- Files: the seeds of the fuzzers --------------------------------------------------
- */
+/* ---- Files: the seeds of the fuzzers ------------------------------------------------ */
 
 static void layer_file(const given *g, answer *a) {
     lipsc_st *st = NULL;
@@ -47,8 +46,7 @@ static void test_files(void **state) {
     sweep_seeds("gauss_file", gauss_file);
 }
 
-/* ---- Layers ----------------------------------------------------------------------------
- */
+/* ---- Layers ------------------------------------------------------------------------- */
 
 static lipsc_attn *open_layer(const given *g, lipsc_dtype dtype, answer *a) {
     lipsc_attn *attn = NULL;

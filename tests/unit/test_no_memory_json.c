@@ -56,8 +56,7 @@ static void sweep(call *made) {
     assert_true(refused > 0 && k > refused);
 }
 
-/* ---- Words of windows ------------------------------------------------------------------
- */
+/* ---- Words of windows --------------------------------------------------------------- */
 
 static json_t *wanted_windows;
 
@@ -92,8 +91,7 @@ static void test_words(void **state) {
     json_decref(wanted_windows);
 }
 
-/* ---- The part of a model ---------------------------------------------------------------
- */
+/* ---- The part of a model ------------------------------------------------------------ */
 
 static lipsc_status part(char *answer, size_t room, lipsc_error *err) {
     static const char json[] =
@@ -116,8 +114,7 @@ static void test_part(void **state) {
     sweep(part);
 }
 
-/* ---- The tokenizer of a GGUF file
- * -------------------------------------------------------- */
+/* ---- The tokenizer of a GGUF file --------------------------------------------------- */
 
 static lipsc_status gguf_words(char *answer, size_t room, lipsc_error *err) {
     lipsc_tokenizer *tokenizer = NULL;
@@ -149,8 +146,7 @@ static void test_gguf_words(void **state) {
     sweep(gguf_words);
 }
 
-/* ---- Settings of a run ------------------------------------------------------------------
- */
+/* ---- Settings of a run -------------------------------------------------------------- */
 
 static lipsc_status settings(char *answer, size_t room, lipsc_error *err) {
     lipsc_run *run = NULL;

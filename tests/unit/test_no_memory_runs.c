@@ -6,8 +6,7 @@
 
 static const uint32_t ids[] = {5, 3, 5, 90, 17, 2};
 
-/* ---- Models ----------------------------------------------------------------------------
- */
+/* ---- Models ------------------------------------------------------------------------- */
 
 static lipsc_model *open_model(answer *a) {
     lipsc_model *model = NULL;
@@ -67,8 +66,7 @@ static void test_models(void **state) {
     sweep("nearest words of a model", nearest, &nothing, 8);
 }
 
-/* ---- A study: windows and cells side by side -------------------------------------------
- */
+/* ---- A study: windows and cells side by side ---------------------------------------- */
 
 static lipsc_model *studied; /* open: what the model's own memory does is swept above */
 
@@ -105,8 +103,7 @@ static void test_study(void **state) {
     lipsc_model_free(studied);
 }
 
-/* ---- Run files
- * --------------------------------------------------------------------------- */
+/* ---- Run files ---------------------------------------------------------------------- */
 
 static void rows_of_run(const given *g, answer *a) {
     (void)g;
@@ -132,8 +129,7 @@ static void test_runs(void **state) {
     sweep("two run files", compared, &nothing, 100);
 }
 
-/* ---- Tables: the whole text that is printed
- * ---------------------------------------------- */
+/* ---- Tables: the whole text that is printed ----------------------------------------- */
 
 static char printed[1 << 14]; /* memory that is not counted */
 
@@ -189,8 +185,7 @@ static void test_tables(void **state) {
     sweep("JSON", json, &nothing, 300);
 }
 
-/* ---- Fits
- * ---------------------------------------------------------------------------------- */
+/* ---- Fits --------------------------------------------------------------------------- */
 
 static void fitted(const given *g, answer *a) {
     (void)g;

@@ -395,8 +395,7 @@ static void saturated_rows(void **state) {
     print_message("saturated rows: worst relative error %.1e\n", largest_error);
 }
 
-/* ---- Special cases with closed forms --------------------------------------------------
- */
+/* ---- Special cases with closed forms ------------------------------------------------ */
 
 /* A token that sees itself alone: f_i = O V x_i + ..., so J is O V, whatever Q and K. */
 static void one_visible_token(void **state) {

@@ -334,8 +334,7 @@ static void attacks(void **state) {
     lipsc_place_close(place);
 }
 
-/* ---- Files and figures ----------------------------------------------------------------
- */
+/* ---- Files and figures -------------------------------------------------------------- */
 
 static void files(void **state) {
     (void)state;

@@ -219,8 +219,7 @@ static void maths_bounds(const lipsc_layer *l, const lipsc_input *input, double 
     brute_free(&b);
 }
 
-/* ---- One layer -------------------------------------------------------------------------
- */
+/* ---- One layer ---------------------------------------------------------------------- */
 
 /* Every inequality, however many tokens. */
 static lipsc_upper upper_of(const lipsc_layer *layer, const lipsc_input *input,
@@ -289,8 +288,7 @@ static void check_layer(const lipsc_layer *l, const lipsc_input *input, const ch
     seen.compared++;
 }
 
-/* ---- Random layers ----------------------------------------------------------------------
- */
+/* ---- Random layers ------------------------------------------------------------------ */
 
 enum { KINDS = 5 };
 static const char *const kinds[KINDS] = {"gaussian", "positive", "negative", "skew",
@@ -531,8 +529,7 @@ static void saturated_layers(void **state) {
     }
 }
 
-/* ---- Closed forms
- * ------------------------------------------------------------------------- */
+/* ---- Closed forms ------------------------------------------------------------------- */
 
 static lipsc_layer a_layer(size_t d, const double *A, const double *V) {
     lipsc_layer layer;
@@ -580,8 +577,7 @@ static void one_hot_rows(void **state) {
     assert_true(fabs(up.value - 3 * sqrt(5.0)) < 1e-8);
 }
 
-/* ---- Precision, threads, sizes
- * -------------------------------------------------------------- */
+/* ---- Precision, threads, sizes ------------------------------------------------------ */
 
 static void same_whatever_precision_and_threads(void **state) {
     (void)state;

@@ -60,8 +60,7 @@ static void test_sentences(void **state) {
     assert_int_equal(lipsc_window_word(&none, 0, 1, 0, &word, &err), LIPSC_E_REFUSED);
 }
 
-/* ---- What a study keeps ---------------------------------------------------------------
- */
+/* ---- What a study keeps ------------------------------------------------------------- */
 
 static const size_t lengths[] = {4, 8}, layers[] = {0};
 
@@ -148,8 +147,7 @@ static void test_ids(void **state) {
     json_decref(windows);
 }
 
-/* ---- The table -------------------------------------------------------------------------
- */
+/* ---- The table ---------------------------------------------------------------------- */
 
 static lipsc_run *begin(const char *path) {
     lipsc_run *run;

@@ -18,8 +18,7 @@
 static size_t fuzz_layers = 300;
 static const double slack = 1e-12; /* relative: rounding of the judge itself */
 
-/* ---- Random layers --------------------------------------------------------------------
- */
+/* ---- Random layers ------------------------------------------------------------------ */
 
 enum { TOKENS = 33, WIDTH = 5, HEADS = 3, SIZE = TOKENS * WIDTH * HEADS };
 
@@ -128,8 +127,7 @@ static void draw(uint64_t seed, draw_case *c) {
     }
 }
 
-/* ---- What is known of the Jacobian
- * -------------------------------------------------------- */
+/* ---- What is known of the Jacobian -------------------------------------------------- */
 
 typedef struct {
     size_t n, d, width;
@@ -203,8 +201,7 @@ static double reached_in(const jacobian *j, double p, uint64_t seed) {
     return best;
 }
 
-/* ---- The fuzz
- * ------------------------------------------------------------------------------- */
+/* ---- The fuzz ----------------------------------------------------------------------- */
 
 static double worst_ratio[64];
 static uint64_t worst_seed[64];
@@ -319,8 +316,7 @@ static void no_bound_is_broken(void **state) {
     }
 }
 
-/* ---- Single facts
- * ------------------------------------------------------------------------------ */
+/* ---- Single facts ------------------------------------------------------------------- */
 
 /* docs/maths.md 3.12: the formula of the released toolbox is no bound here; all of ours
  * are. */

@@ -104,8 +104,7 @@ void lipsc_cpu_projections(const void *input, size_t head, double *q, double *ke
                            k_over);
 }
 
-/* ---- What the inputs bring ------------------------------------------------------------
- */
+/* ---- What the inputs bring ---------------------------------------------------------- */
 
 /* a * b elements of the precision in use, added to the tally of bytes */
 static void *array(lipsc_cpu_batch *b, size_t rows, size_t width) {
@@ -209,8 +208,7 @@ static int upload_angles(lipsc_cpu_batch *b, const lipsc_rows *rows) {
     return b->cosine && b->sine;
 }
 
-/* ---- Queries, keys and values ---------------------------------------------------------
- */
+/* ---- Queries, keys and values ------------------------------------------------------- */
 
 /* Each head alone, or all of them together. */
 static void norm_heads(const lipsc_cpu_batch *b, size_t heads, const void *gain, void *x,
@@ -331,8 +329,7 @@ static int all_statistics(lipsc_cpu_batch *b) {
     return finite;
 }
 
-/* ---- Life of a batch ------------------------------------------------------------------
- */
+/* ---- Life of a batch ---------------------------------------------------------------- */
 
 lipsc_status lipsc_cpu_reserve(lipsc_cpu_batch *b, size_t rows, size_t dirs, int staged) {
     if (rows <= b->rows && dirs <= b->dirs && staged <= b->staged) return LIPSC_OK;

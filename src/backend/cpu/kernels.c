@@ -18,8 +18,7 @@
 
 #include <math.h>
 
-/* ---- row statistics
-   ----------------------------------------------------------------------- */
+/* ---- row statistics ------------------------------------------------------------------ */
 
 /* Scores of a block into tile, -infinity where masked; 0 when a visible one is not finite.
  */
@@ -195,8 +194,7 @@ static void head_output(const lipsc_head *h, size_t i0, size_t i1, void *out) {
             o[i * h->vw + c] = z[h->top[i] * h->vw + c] + excess[i * h->vw + c];
 }
 
-/* ---- J: out_i = sum_j P_ij dS'_ij (z_j - o_i) + sum_j P_ij dz_j
- * ------------------------------ */
+/* ---- J: out_i = sum_j P_ij dS'_ij (z_j - o_i) + sum_j P_ij dz_j --------------------- */
 
 /* acc times the derivatives of the cap, where there is one */
 INLINE void apply_slopes(const int mr, const lipsc_head *h, const T *slope, V acc[MR][NV]) {
@@ -343,9 +341,10 @@ static void forward(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0, si
         }
 }
 
-/* ---- J^T: dS_ij = P_ij ((g_i.z_j - g_i.z_top) - g_i.excess_i)
- * -------------------------------- * gq_i += sum_j dS_ij k_j,   gk_j += sum_i dS_ij q_i,
- * gz_j += sum_i P_ij g_i            */
+/* ---- J^T ----------------------------------------------------------------------------- */
+
+/* dS_ij = P_ij ((g_i.z_j - g_i.z_top) - g_i.excess_i),
+ * gq_i += sum_j dS_ij k_j,  gk_j += sum_i dS_ij q_i,  gz_j += sum_i P_ij g_i */
 
 static void adjoint_rows(const lipsc_head *h, const lipsc_head_dirs *d, size_t i0,
                          size_t i1) {

@@ -18,8 +18,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* ---- norms and rotations ---------------------------------------------------------------
- */
+/* ---- norms and rotations ------------------------------------------------------------ */
 
 /* Those of one norm in one piece; x: its heads, rows of the whole pass apart. */
 static void turn_piece(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,
@@ -58,8 +57,7 @@ void lipsc_cpu_turn(const lipsc_cpu_pass *pass, int trans, void *dq, void *dk) {
     }
 }
 
-/* ---- the core --------------------------------------------------------------------------
- */
+/* ---- the core ----------------------------------------------------------------------- */
 
 lipsc_head_dirs lipsc_cpu_head_dirs(const lipsc_cpu_batch *b, size_t rows, size_t base,
                                     size_t dirs, size_t h) {
@@ -190,8 +188,7 @@ static void core_adjoint(lipsc_cpu_pass *pass) {
         }
 }
 
-/* ---- products --------------------------------------------------------------------------
- */
+/* ---- products ----------------------------------------------------------------------- */
 
 void lipsc_cpu_stage_rows(const lipsc_cpu_batch *b, const lipsc_cpu_member *of, int trans,
                           int outgoing, size_t dirs, size_t width, const void *src,

@@ -21,8 +21,7 @@ static int holds(lipsc_buffer b, size_t k, size_t len) {
     return lipsc_buffer_fits(b, NULL, type, k, len);
 }
 
-/* ---- norms ----------------------------------------------------------------------------
- */
+/* ---- norms -------------------------------------------------------------------------- */
 
 static double mean_of(size_t d, const T *x) {
     double sum = 0;
@@ -88,8 +87,7 @@ static lipsc_status norm_derivative(const lipsc_device *device, size_t rows, siz
     return LIPSC_OK;
 }
 
-/* ---- activations ------------------------------------------------------------------------
- */
+/* ---- activations -------------------------------------------------------------------- */
 
 typedef struct {
     double value, slope;

@@ -185,8 +185,7 @@ static lipsc_status output(const lipsc_device *device, void *made, lipsc_buffer 
     return lipsc_cpu_ops.output(device->cpu, in->cpu, to);
 }
 
-/* ---- Rows of an input that ranks share ------------------------------------------------
- */
+/* ---- Rows of an input that ranks share ---------------------------------------------- */
 
 static lipsc_status part_make(const lipsc_device *device, const void *made,
                               const lipsc_rows *rows, const lipsc_share *share, void **out,

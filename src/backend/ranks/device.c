@@ -156,8 +156,7 @@ static const lipsc_space_ops space_ops = {.alloc = alloc,
                                           .gram = gram,
                                           .combine = combine};
 
-/* ---- Attention ------------------------------------------------------------------------
- */
+/* ---- Attention ---------------------------------------------------------------------- */
 
 /* What the rank's device has made. */
 typedef struct {
@@ -299,8 +298,7 @@ static double total(const lipsc_device *device, double own) {
     return sum;
 }
 
-/* ---- What the ranks cost and bring ----------------------------------------------------
- */
+/* ---- What the ranks cost and bring -------------------------------------------------- */
 
 static lipsc_status alone(const lipsc_device *device, lipsc_status (*work)(void *ctx),
                           void *ctx) {

@@ -80,8 +80,7 @@ static int lay_out(lipsc_rank_part *p) {
            array(p, p->some * w->vw, n, &p->all_dz);
 }
 
-/* ---- What the input brings ------------------------------------------------------------
- */
+/* ---- What the input brings ---------------------------------------------------------- */
 
 /* The place among all rows of own row r. */
 static size_t place_of(const lipsc_rank_part *p, size_t r) {
@@ -212,8 +211,7 @@ void lipsc_part_turn(const lipsc_rank_part *p, int trans, void *dq, void *dk) {
     }
 }
 
-/* ---- Keys and values of everybody -----------------------------------------------------
- */
+/* ---- Keys and values of everybody --------------------------------------------------- */
 
 lipsc_status lipsc_part_gather(const lipsc_rank_part *p, size_t count, size_t width,
                                const void *own, void *all) {
@@ -229,8 +227,7 @@ lipsc_status lipsc_part_fetch(lipsc_rank_part *p, size_t g, size_t count) {
                   : lipsc_part_gather(p, count, w->vw, (char *)p->z + at * w->vw, p->all_z);
 }
 
-/* ---- The kernels' view ----------------------------------------------------------------
- */
+/* ---- The kernels' view -------------------------------------------------------------- */
 
 /* Where row 0 of head h would be, if the rows of a block stood among all: kernels count
  * rows from there, and touch own ones only. */
@@ -300,8 +297,7 @@ int lipsc_part_cut(const lipsc_rank_part *p, size_t size, size_t c, size_t *i0,
     return block;
 }
 
-/* ---- Statistics -----------------------------------------------------------------------
- */
+/* ---- Statistics --------------------------------------------------------------------- */
 
 static int head_statistics(const lipsc_rank_part *p, size_t g0, size_t h, size_t cut) {
     size_t i0, i1;
@@ -337,8 +333,7 @@ static lipsc_status statistics(lipsc_rank_part *p, lipsc_error *err) {
                                f32 ? "f32" : "f64", f32 ? "; f64 reaches further" : "");
 }
 
-/* ---- Life -----------------------------------------------------------------------------
- */
+/* ---- Life --------------------------------------------------------------------------- */
 
 static int prepare(lipsc_rank_part *p, const lipsc_rows *rows) {
     return lay_out(p) && copy_ranges(p, rows) && copy_weights(p, rows) &&
@@ -366,8 +361,7 @@ lipsc_status lipsc_part_new(lipsc_row_split *split, const lipsc_cpu_weights *w,
     return status;
 }
 
-/* ---- Told to the host -----------------------------------------------------------------
- */
+/* ---- Told to the host --------------------------------------------------------------- */
 
 /* to (own, dim) = the first dim columns of own rows, from (own, width). */
 static void tell(const lipsc_rank_part *p, size_t width, size_t dim, const void *from,
@@ -402,8 +396,7 @@ static lipsc_status projections(const lipsc_device *device, const void *part, si
     return LIPSC_OK;
 }
 
-/* ---- In the table of devices ----------------------------------------------------------
- */
+/* ---- In the table of devices -------------------------------------------------------- */
 
 static lipsc_status make(const lipsc_device *device, const void *weights,
                          const lipsc_rows *rows, const lipsc_share *share, void **part,

@@ -38,8 +38,7 @@ static void count_bytes(const lipsc_row_split *split, size_t count, size_t row,
     }
 }
 
-/* ---- As a device sees it --------------------------------------------------------------
- */
+/* ---- As a device sees it ------------------------------------------------------------ */
 
 static lipsc_status gather_for(void *ctx, size_t row, const void *own, void *all) {
     lipsc_row_split *split = ctx;
@@ -80,8 +79,7 @@ static void fill_share(lipsc_row_split *split) {
         lipsc_split_own(split->rows.rows, split->rows.ranks, r, split->block[r]);
 }
 
-/* ---- Life ------------------------------------------------------------------------------
- */
+/* ---- Life --------------------------------------------------------------------------- */
 
 lipsc_status lipsc_split_begin(lipsc_row_split *split, size_t n, const size_t *order) {
     const size_t ranks = lipsc_ranks_count(split->ranks);
