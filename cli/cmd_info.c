@@ -61,8 +61,9 @@ const cli_command cli_cmd_info = {
     .summary = "what is in a checkpoint",
     .about =
         "Architecture, sizes and hash of a model, or with --tensors its tensors.  MODEL\n"
-        "is a Hugging Face folder, a GGUF file, random:FAMILY or random:DIR; of a\n"
-        "safetensors file the tensors are listed.",
+        "is a Hugging Face folder, a GGUF file, a hub name that the local cache has,\n"
+        "builtin:gpt2-nano, random:FAMILY or random:DIR; of a safetensors file the\n"
+        "tensors are listed.",
     .example = "  $ lipscope info gpt2/\n"
                "  $ lipscope info gpt2/ --tensors\n",
     CLI_TABLE(options),

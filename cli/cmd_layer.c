@@ -68,7 +68,7 @@ static void complete(settings *s, lipsc_layer_file *file, const char *path,
 static int verdict(const cli_command *self, const settings *s, lipsc_status status,
                    const lipsc_row *row) {
     if (row->sigma > s->max_sigma) {
-        cli_failure(self, "%s: sigma %.17g exceeds --max-sigma %.17g", row->model,
+        cli_failure(self, "%s: sigma %.17g exceeds --max-sigma %.15g", row->model,
                     row->sigma, s->max_sigma);
         return CLI_ABOVE_LIMIT;
     }

@@ -167,7 +167,8 @@ const cli_command cli_cmd_measure = {
     .about =
         "The largest singular value of the Jacobian of each layer of a model, at windows\n"
         "of a text: how far a small change of its input can be stretched.  MODEL is a\n"
-        "Hugging Face folder, random:FAMILY or random:DIR.  With three lengths or more a\n"
+        "Hugging Face folder, a GGUF file, a hub name that the local cache has,\n"
+        "builtin:gpt2-nano, random:FAMILY or random:DIR.  With three lengths or more a\n"
         "growth law sigma ~ c n^e is fitted for each layer.",
     .example =
         "  $ lipscope measure gpt2/ --text alice.txt --lengths 16:512:x2 --run a.db\n",

@@ -142,7 +142,7 @@ static void say_above(const cli_command *self, const measure_settings *s, const 
                       const lipsc_study *study, const measure_tally *t) {
     char key[LIPSC_CELL_KEY];
     lipsc_study_key(study, t->worst, key);
-    cli_failure(self, "%s: sigma %.17g exceeds --max-sigma %.17g (%s; %zu of %zu cells do)",
+    cli_failure(self, "%s: sigma %.17g exceeds --max-sigma %.15g (%s; %zu of %zu cells do)",
                 model, t->worst_sigma, s->max_sigma, key, t->above,
                 lipsc_study_count(study));
 }

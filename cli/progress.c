@@ -57,13 +57,14 @@ void cli_progress_begin_parts(cli_progress *p, const cli_command *self,
 
 void cli_progress_part(void *ctx, size_t done, size_t total) {
     cli_progress *p = ctx;
-    const double trial = 2.0;            /* seconds */
-    if (!done) p->begin = cli_seconds(); /* what came before told its own time */
+    const double trial = 2.0, patience = 60.0; /* seconds */
+    if (!done) p->begin = cli_seconds();       /* what came before told its own time */
     const double spent = cli_seconds() - p->begin;
     char text[CLI_NUMBER];
     if (!done || done > total) return;
     const double left = spent * (double)(total - done) / (double)done;
-    if (!p->estimated && spent > trial) {
+    /* the first part may have done what the next ones share */
+    if (!p->estimated && spent > trial && (8 * done >= total || spent > patience)) {
         p->estimated = 1;
         cli_progress_end(p);
         if (!p->quiet && spent + left > long_work)

@@ -104,6 +104,12 @@ FAMILIES = {
     "gemma2": decoder("Gemma2Model", text(24, 4, 36, num_key_value_heads=2, head_dim=10, attn_logit_softcapping=3.0,
                                           query_pre_attn_scalar=12, sliding_window=4,
                                           layer_types=["sliding_attention", "full_attention"], **rope(10000.0))),
+    "olmo3": decoder("Olmo3Model", text(24, 3, 36, layers=3, num_key_value_heads=1, sliding_window=5,
+                                        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                                        rope_parameters={
+                                            "sliding_attention": {"rope_type": "default", "rope_theta": 9000.0},
+                                            "full_attention": {"rope_type": "yarn", "rope_theta": 9000.0, "factor": 4.0,
+                                                               "original_max_position_embeddings": 8}})),
     "gemma3_text": decoder("Gemma3TextModel", text(24, 2, 36, layers=3, num_key_value_heads=1, head_dim=12,
                                                    query_pre_attn_scalar=18, sliding_window=5,
                                                    layer_types=["sliding_attention", "full_attention", "sliding_attention"],

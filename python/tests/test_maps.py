@@ -21,7 +21,7 @@ DESCRIBED = made.load_families()
 BEHIND = [(name, "in") for name in ("pre_feedforward_layernorm", "post_attention_layernorm", "ln_2", "layernorm_after", "layer_norm2",
                                     "norm2", "mlp_norm", "layer.1.layer_norm", "final_layer_norm", "LayerNorm")]
 BEHIND += [(name, "out") for name in ("attention.output", "sa_layer_norm", "attention")]
-OTHERWISE = {"opt_post": ("self_attn_layer_norm", "out"), "olmo2": ("mlp", "in")}
+OTHERWISE = {"opt_post": ("self_attn_layer_norm", "out"), "olmo2": ("mlp", "in"), "olmo3": ("mlp", "in")}
 PARALLEL = {"cohere", "falcon", "gptj", "phi", "gpt_neox"}  # the sum is never made: attention and MLP are added at the end
 INNER = {"bloom": "self_attention.dense", "bloom12": "self_attention.dense"}  # its attention adds the input
 

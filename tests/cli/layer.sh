@@ -77,6 +77,9 @@ run 0 layer G1 --max-sigma 3
 run 4 layer G1 --max-sigma 2.5
 has err "sigma 2.99371624863"
 has err "exceeds --max-sigma 2.5"
+run 4 layer G1 --max-sigma 0.1 # as it was typed
+has err "exceeds --max-sigma 0.1"
+! grep -q "0.1000" err || fail "digits that nobody typed: $(cat err)"
 has out "sigma" # the row is printed all the same
 
 # one estimate before the solve, where it is long; none of a short one
