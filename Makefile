@@ -39,8 +39,9 @@
 #   make wheel      the Python package with all libraries inside, in build-wheel/dist;
 #                   make test-python: and its tests, in an environment of their own
 #   make release    into RELEASE (default build-release): source, Debian packages, wheel,
-#                   what is inside, checksums (signed with KEY); the ABI is that of the last (tools/abi.sh);  make release-test: twice,
-#                   the same bytes, then installed into clean Debian roots
+#                   what is inside, checksums (signed with KEY); the ABI is that of the last
+#                   (tools/abi.sh);  make release-test: twice, the same bytes, then installed
+#                   into clean Debian roots
 #   make install    to PREFIX (default /usr/local), below DESTDIR where given
 #   make format     lay out every C file as .clang-format says
 # CC=clang chooses the compiler, WERROR=1 makes warnings errors, OPTS goes to cmake.

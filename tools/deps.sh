@@ -31,6 +31,7 @@ packages() {
     ci)
         echo clang                  command clang
         echo ccache                 optional ccache
+        echo abigail-tools          optional abidiff
         echo libclang-rt-dev        package -
         echo libomp-dev             package - ;;
     afl)

@@ -3,7 +3,6 @@
 # inside (SPDX), checksums, and their signature where a key is given.
 # Two runs of one commit give the same bytes.
 #     release.sh FOLDER [deb|wheel|all]      KEY=id of a gpg key
-#                                            ABI=take: its ABI is kept from now on (tools/abi.sh)
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=$1 what=${2:-all}
@@ -44,12 +43,12 @@ debs() {
     abi
 }
 
-# What a program was linked with before must still be there, and mean the same.
-# ABI=take: this release is the last one from now on, and its description is to be committed.
+# What a program was linked with before must still be there, and mean the same: in the library as
+# it is packaged.  tools/abi.sh take keeps what a release promises.
 abi() {
     mkdir "$work/abi"
     for deb in "$out"/liblipscope0_*.deb "$out"/liblipscope0-dbgsym_*.deb; do dpkg-deb -x "$deb" "$work/abi"; done
-    "$root/tools/abi.sh" "${ABI:-check}" "$(ls "$work"/abi/usr/lib/*/liblipscope.so.0)" "$work/abi/usr/lib/debug"
+    "$root/tools/abi.sh" check "$(ls "$work"/abi/usr/lib/*/liblipscope.so.0)" "$work/abi/usr/lib/debug"
 }
 
 wheel() {
