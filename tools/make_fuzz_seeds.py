@@ -329,6 +329,7 @@ CONFIGS = {
     "rope_part_negative": {**LLAMA, "model_type": "stablelm", "num_key_value_heads": 1, "layer_norm_eps": 1e-5, "partial_rotary_factor": -1e300},
     "rope_length_huge": {**LLAMA, "rope_scaling": {**LONGROPE, "original_max_position_embeddings": 1e300}},
     "rope_length_negative": {**LLAMA, "rope_scaling": {**LONGROPE, "original_max_position_embeddings": -3}},
+    "rope_head_huge": {**LLAMA, "hidden_size": 1 << 28, "num_attention_heads": 1},
     "image_pairs": VIT,
     "image_triple": {**VIT, "image_size": [8, 8, 8]},
     "image_of_too_many": {**VIT, "image_size": 1 << 28, "patch_size": 1},

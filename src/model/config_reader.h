@@ -11,7 +11,12 @@
 
 #include <jansson.h>
 
-enum { LIPSC_LARGEST_SIZE = 1 << 28, LIPSC_MOST_LAYERS = 1 << 16 };
+/* MOST_TURNED: dimensions of a head with rotary positions; each pair has a frequency. */
+enum {
+    LIPSC_LARGEST_SIZE = 1 << 28,
+    LIPSC_MOST_LAYERS = 1 << 16,
+    LIPSC_MOST_TURNED = 1 << 16
+};
 
 typedef struct {
     char file[LIPSC_SHOWN_PATH];

@@ -229,6 +229,11 @@ static size_t turning(rope_source *s) {
     else if (dim % 2)
         lipsc_read_wrong(s->r, "a head of %zu components cannot have rotary positions",
                          dim);
+    else if (dim > LIPSC_MOST_TURNED)
+        lipsc_read_wrong(
+            s->r,
+            "rotary positions of %zu components of a head are not supported, at most %d",
+            dim, LIPSC_MOST_TURNED);
     return dim;
 }
 

@@ -168,6 +168,8 @@ static void test_wrong_values(void **state) {
     refused(LLAMA ",\"num_key_value_heads\":3", "num_key_value_heads = 3",
             "does not divide");
     refused(LLAMA ",\"head_dim\":5", "head of 5", "rotary");
+    /* its frequencies would be gigabytes of a file of 200 bytes */
+    refused(LLAMA ",\"head_dim\":67108864", "67108864 components of a head", "most");
     refused("\"model_type\":\"llama\",\"num_hidden_layers\":2,\"hidden_size\":2,"
             "\"num_attention_heads\":6,\"intermediate_size\":8,\"vocab_size\":9",
             "hidden_size = 2", "num_attention_heads = 6");
