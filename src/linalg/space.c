@@ -20,6 +20,14 @@ lipsc_status lipsc_space_combines(const lipsc_space *s, size_t count,
     return s->ops->combines(s, count, combination);
 }
 
+lipsc_status lipsc_space_widen(const lipsc_space *s, size_t elements, lipsc_buffer src,
+                               lipsc_buffer dst) {
+    if (s->dtype != LIPSC_F64 || !lipsc_space_fits(s, dst, 1, elements) ||
+        !lipsc_buffer_fits(src, s->home, LIPSC_F32, 1, elements))
+        return LIPSC_E_ARG;
+    return s->ops->widen(s, elements, src, dst);
+}
+
 lipsc_status lipsc_vectors_upload(const lipsc_space *s, size_t len, size_t k,
                                   const double *host, lipsc_buffer dst) {
     lipsc_status status = LIPSC_OK;

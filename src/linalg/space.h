@@ -49,9 +49,10 @@ typedef struct {
     lipsc_buffer b;
 } lipsc_combination;
 
-/* What a device does with its vectors; all but the last two, which are both or none, are
- * required.  self is the space asked.  They are called by the functions below, which have
- * looked at the buffers: what comes here is of this device and type, and long enough. */
+/* What a device does with its vectors; all but the last three, of which grams and combines
+ * are both or none, are required.  self is the space asked.  They are called by the
+ * functions below, which have looked at the buffers: what comes here is of this device and
+ * type, and long enough. */
 typedef struct {
     void *(*alloc)(const lipsc_space *self, size_t elements);
     void (*release)(const lipsc_space *self, lipsc_buffer b);
@@ -72,6 +73,8 @@ typedef struct {
     lipsc_status (*grams)(const lipsc_space *self, size_t count, const lipsc_gram *gram);
     lipsc_status (*combines)(const lipsc_space *self, size_t count,
                              const lipsc_combination *combination);
+    lipsc_status (*widen)(const lipsc_space *self, size_t elements, lipsc_buffer src,
+                          lipsc_buffer dst); /* self: of doubles */
 } lipsc_space_ops;
 
 /* Vectors that several ranks share, each with `own` of `rows` rows (backend/ranks): lengths
@@ -231,6 +234,11 @@ LIPSC_CHECKED lipsc_status lipsc_space_combine(const lipsc_space *s, size_t len,
 lipsc_status lipsc_space_grams(const lipsc_space *s, size_t count, const lipsc_gram *gram);
 lipsc_status lipsc_space_combines(const lipsc_space *s, size_t count,
                                   const lipsc_combination *combination);
+
+/* dst (doubles) = src (floats) of one device, where the space can: ops->widen is not NULL.
+ */
+lipsc_status lipsc_space_widen(const lipsc_space *s, size_t elements, lipsc_buffer src,
+                               lipsc_buffer dst);
 
 /* An operator on such vectors: what a solver sees.
  * trans 0: y (k vectors of m) = A x (k vectors of n); trans 1: the other way. */

@@ -75,7 +75,7 @@ lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set, doub
     if (!status && map->count == 1) status = find_rounding(twin, &map->rounding);
     if (status) return status;
     const lipsc_judge judge = {judge_apply, isinf(map->rounding) ? NULL : judge_rounding,
-                               map, 0};
+                               map, 0, NULL};
     return lipsc_linop_sigma(&op, &judge, set, sigma, u, v, info);
 }
 

@@ -6,9 +6,10 @@
  * of this one are computed.
  *
  * Whoever has run windows takes their cells first, so that values come early; then it helps
- * another; then it begins windows.  So no more windows are under way than threads. OpenMP's
- * tasks would be the words for this, but LLVM's runtime (14) aborts when several threads of
- * a caller have teams that make tasks; hence a list under a lock. */
+ * another; then it begins windows.  So no more windows are under way than threads.  Where a
+ * device would have to wait for windows, some begin before there are no more cells.
+ * OpenMP's tasks would be the words for this, but LLVM's runtime (14) aborts when several
+ * threads of a caller have teams that make tasks; hence a list under a lock. */
 #define _POSIX_C_SOURCE 200809L /* pthread_mutex_t */
 #include <omp.h>
 #include <pthread.h>
@@ -122,6 +123,8 @@ typedef struct {
     size_t through;
     size_t open, begun; /* all before are through; none from here on has begun */
     bundle *bundles;
+    size_t led; /* windows that begin otherwise than those before them in their bundle */
+    study_group **leaders;
     int queued;
     warmth warm;
     pthread_mutex_t lock; /* of all that changes here, not held while computing */
@@ -154,8 +157,13 @@ static void pass_window(const side *q, bundle *b, size_t g, size_t leader) {
     }
 }
 
+/* The longest of the windows before g that g may begin like; g itself: none. */
+static size_t leader_of(const side *q, const bundle *b, size_t g, size_t leader) {
+    return lipsc_sweep_follows(q->sweep, &b->groups[g], &b->groups[leader]) ? leader : g;
+}
+
 static void pass_windows(const side *q, bundle *b) {
-    size_t leader = 0, room = 0; /* leader: the longest that begins where the next may */
+    size_t leader = 0, room = 0;
     b->acts = lipsc_alloc_zero(b->windows, sizeof *b->acts);
     for (size_t g = 0; g < b->windows; g++) room += b->groups[g].count;
     b->job = lipsc_alloc(room, sizeof *b->job);
@@ -166,7 +174,7 @@ static void pass_windows(const side *q, bundle *b) {
     for (size_t g = 0; g < b->windows; g++) {
         if (b->groups[g].last < b->at.from) continue; /* it is at its end */
         pass_window(q, b, g, leader);
-        if (!lipsc_sweep_follows(q->sweep, &b->groups[g], &b->groups[leader])) leader = g;
+        leader = leader_of(q, b, g, leader);
     }
 }
 
@@ -204,6 +212,17 @@ static bundle *to_begin(side *q) {
     return NULL;
 }
 
+/* Under the lock: whether a device may soon have no cells to compute, since few windows are
+ * under way; others then begin first. */
+static int runs_dry(const side *q) {
+    size_t in_sight = 0;
+    for (size_t i = q->open; q->queued && i < q->begun; i++) {
+        const bundle *b = &q->bundles[i];
+        in_sight += b->begun && (!b->passed || b->taken < b->cells);
+    }
+    return q->queued && 2 * in_sight < (size_t)q->sweep->study->threads;
+}
+
 /* Under the lock, behind what a thread did for b: the last one ends it. */
 static void leave(side *q, bundle *b) {
     b->busy--;
@@ -216,10 +235,18 @@ static void leave(side *q, bundle *b) {
     if (q->through == q->row * q->stretches) pthread_cond_broadcast(&q->news);
 }
 
+/* In the beginning and at the end of a device's work there are few bundles: their batches
+ * are halved, so that there are enough of them. */
+static limit limit_of(const side *q, const bundle *b) {
+    limit most = q->most;
+    if (q->queued && (b->at.from == q->at.from || is_last(q, b))) most.tokens /= 2;
+    return most;
+}
+
 /* Under the lock, which is open while it computes. */
 static void compute_cells(side *q, bundle *b) {
     study_job *job = &b->job[b->taken];
-    const size_t together = same_place(b->cells - b->taken, job, q->most);
+    const size_t together = same_place(b->cells - b->taken, job, limit_of(q, b));
     b->taken += together;
     b->busy++;
     pthread_mutex_unlock(&q->lock);
@@ -277,13 +304,23 @@ static void wake(const side *q) {
 
 /* ---- Together ------------------------------------------------------------------------ */
 
+/* By the threads of the team: the device waits for the first layers and for these. */
+static void begin_leaders(const side *q) {
+#pragma omp for schedule(dynamic, 1) nowait
+    for (size_t i = 0; i < q->led; i++) lipsc_sweep_begin(q->sweep, q->leaders[i]);
+}
+
 static void work(side *q) {
     bundle *own = NULL, *b;
     wake(q);
+    begin_leaders(q);
     pthread_mutex_lock(&q->lock);
     while (q->through < q->row * q->stretches) {
         if (is_cold(q, 1)) {
             warm_part(q);
+        } else if (runs_dry(q) && (b = to_begin(q))) {
+            begin_windows(q, b);
+            leave(q, b);
         } else if ((b = with_cells(q, own))) {
             compute_cells(q, b);
         } else if ((own = to_begin(q))) {
@@ -310,6 +347,18 @@ static size_t bundle_up(const sweep *s, size_t count, study_group *groups, limit
         bundles[found++] = (bundle){.windows = together, .groups = groups + i};
     }
     return found;
+}
+
+/* Those that pass the layers themselves, of the first stretch. */
+static void find_leaders(side *q) {
+    for (size_t i = 0; q->queued && i < q->row; i++) {
+        const bundle *b = &q->bundles[i];
+        for (size_t g = 0, leader = 0; g < b->windows; g++) {
+            const size_t before = leader;
+            leader = leader_of(q, b, g, leader);
+            if (!g || leader != before) q->leaders[q->led++] = &b->groups[g];
+        }
+    }
 }
 
 /* The same windows in every stretch. */
@@ -340,8 +389,10 @@ void lipsc_sweep_side_by_side(sweep *s, size_t count, study_group *groups, size_
     q.stretches = (at.to - at.from + q.step - 1) / q.step;
     q.bundles = lipsc_alloc(count * q.stretches, sizeof *q.bundles);
     q.warm.done = lipsc_alloc_zero(q.stretches, sizeof *q.warm.done);
-    if (q.bundles && q.warm.done) {
+    q.leaders = lipsc_alloc(count, sizeof *q.leaders);
+    if (q.bundles && q.warm.done && q.leaders) {
         q.row = bundle_up(s, count, groups, q.most, q.bundles);
+        find_leaders(&q);
         stretch_out(&q);
 #pragma omp parallel num_threads(s->study->threads)
         {
@@ -353,6 +404,7 @@ void lipsc_sweep_side_by_side(sweep *s, size_t count, study_group *groups, size_
     }
     pthread_cond_destroy(&q.news);
     pthread_mutex_destroy(&q.lock);
+    lipsc_release(q.leaders);
     lipsc_release(q.warm.done);
     lipsc_release(q.bundles);
 }

@@ -168,21 +168,35 @@ int lipsc_sweep_follows(const sweep *s, const study_group *g, const study_group 
            g->last <= leader->last;
 }
 
+static lipsc_status begin_window(sweep *s, study_group *g, lipsc_error *err) {
+    lipsc_study *study = s->study;
+    const study_cell *first = &study->cells[g->first];
+    if (g->acts) return LIPSC_OK;
+    return lipsc_window_begin(&study->source, first->start, first->n, study->model,
+                              study->set.dtype, &g->acts, err);
+}
+
 /* Runs the window through the layers of the span, or as far as a cell needs it. */
 static lipsc_status pass_span(sweep *s, study_group *g, study_span at, int threads,
                               lipsc_error *err) {
     lipsc_study *study = s->study;
-    const study_cell *first = &study->cells[g->first];
-    lipsc_status status = LIPSC_OK;
-    if (!g->acts)
-        status = lipsc_window_begin(&study->source, first->start, first->n, study->model,
-                                    study->set.dtype, &g->acts, err);
+    lipsc_status status = begin_window(s, g, err);
     if (!status && study->set.map != LIPSC_MAP_MODEL)
         status = lipsc_acts_pass(study->model, g->acts, threads,
                                  g->last < at.to ? g->last : at.to, err);
     if (!status && g->last < at.to)
         status = lipsc_acts_attend(study->model, g->acts, threads, err);
     return status;
+}
+
+void lipsc_sweep_begin(sweep *s, study_group *g) {
+    lipsc_error err;
+    if (ended(s) || lipsc_study_stopped(s->study)) return;
+    const double begin = lipsc_seconds();
+    const lipsc_status status = begin_window(s, g, &err);
+    if (status) fail(s, status, &err);
+#pragma omp atomic
+    s->study->times.forward += lipsc_seconds() - begin;
 }
 
 void lipsc_sweep_window(sweep *s, study_group *g, study_span at, int threads) {

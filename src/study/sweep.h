@@ -19,6 +19,8 @@ struct study_sweep {
 /* Whether what g needs is the beginning of what the leader does. */
 int lipsc_sweep_follows(const study_sweep *s, const study_group *g,
                         const study_group *leader);
+/* Reads the window's tokens; it has passed no layer then. */
+void lipsc_sweep_begin(study_sweep *s, study_group *g);
 /* Runs the window through a span. */
 void lipsc_sweep_window(study_sweep *s, study_group *g, study_span at, int threads);
 /* What g saw, from what its leader did; NULL: the sweep has ended. */

@@ -67,10 +67,22 @@ static lipsc_status carry(const lipsc_space *space, size_t elements, const doubl
               : lipsc_space_download(part, here, own, down);
 }
 
+/* Whether the operator can work with the vectors where they are. */
+static int is_there(const lipsc_space *space, const lipsc_linop *op,
+                    const lipsc_product *product) {
+    return !space->split && lipsc_space_fits(space, product->x, product->k, op->n) &&
+           lipsc_space_fits(space, product->y, product->k, op->m);
+}
+
 /* What is here of vectors that ranks share is theirs already, where it is the host's. */
 static lipsc_status send(const lipsc_product *product, passage *p) {
     const lipsc_space *space = p->op.space;
     size_t from, to;
+    if (is_there(space, &p->op, product)) {
+        p->x = product->x;
+        p->y = product->y;
+        return LIPSC_OK;
+    }
     if (space->split && space->part == lipsc_space_host(space->dtype)) {
         p->x = lipsc_space_view(space, product->x.count, product->x.at);
         p->y = lipsc_space_view(space, product->y.count, product->y.at);

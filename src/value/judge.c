@@ -123,12 +123,26 @@ static lipsc_status enclose(const lipsc_judge *judge, const lipsc_space *in, siz
  * first direction, and Prob(|g| < t) <= t sqrt(2 / pi).  Half of the risk goes here. */
 static const double risk_share = 0.5;
 
-static double operator_difference(const lipsc_space *in, size_t m, const double *in_f32,
-                                  double *in_f64, double probability) {
-    const double t = risk_share * (1.0 - probability) * sqrt(acos(-1.0) / 2.0);
+static double operator_difference(double length, double probability) {
+    return length / (risk_share * (1.0 - probability) * sqrt(acos(-1.0) / 2.0));
+}
+
+static double length_of_difference(const lipsc_space *in, size_t m, const double *in_f32,
+                                   double *in_f64) {
     const size_t here = lipsc_space_here(in, m);
     for (size_t e = 0; e < here; e++) in_f64[e] -= in_f32[e];
-    return norm(in, m, in_f64) / t;
+    return norm(in, m, in_f64);
+}
+
+/* The same of vectors of a device, with the first one lost; NaN where squares overflow. */
+static lipsc_status length_there(const lipsc_space *wide, size_t m, lipsc_buffer in_f32,
+                                 lipsc_buffer in_f64, double *length) {
+    const double minus = -1.0;
+    double square = NAN;
+    lipsc_status status = lipsc_space_combine(wide, m, 1, in_f32, 1, &minus, 1.0, in_f64);
+    if (!status) status = lipsc_space_gram(wide, m, 1, in_f64, 1, in_f64, &square);
+    *length = isfinite(square) ? sqrt(square) : NAN;
+    return status;
 }
 
 /* ---- Solve, then evaluate ----------------------------------------------------------- */
@@ -140,6 +154,9 @@ typedef struct {
     const lipsc_space *in; /* of u, v and image, whose vectors are host doubles */
     double *sigma, *u, *v, *image;
     lipsc_buffer found_v, w, w_image; /* on the device */
+    /* the probe in double, where it need not come to the host: NULL space if it must */
+    const lipsc_space *wide;
+    lipsc_buffer wide_w, wide_image, wide_exact;
     int judged, probed;
     lipsc_svd_info found;
 } answer;
@@ -152,6 +169,10 @@ static void answer_free(const lipsc_space *space, answer *a) {
     lipsc_space_release(space, a->found_v);
     lipsc_space_release(space, a->w);
     lipsc_space_release(space, a->w_image);
+    if (!a->wide) return;
+    lipsc_space_release(a->wide, a->wide_w);
+    lipsc_space_release(a->wide, a->wide_image);
+    lipsc_space_release(a->wide, a->wide_exact);
 }
 
 /* Vectors that ranks share stay where they are, if the judge can do with that. */
@@ -225,15 +246,29 @@ static lipsc_status fetch(const lipsc_sigma_task *task, const lipsc_svd_settings
     a->probed = coarse && !task->unprobed && !isnan(a->found.upper_prob);
     if (coarse && task->unprobed) a->found.upper_prob = NAN;
     if (status || !a->probed) return status;
-    a->image = lipsc_alloc(lipsc_space_here(a->in, op->m), sizeof *a->image);
+    a->wide = space->split ? NULL : task->judge->wide;
+    if (!a->wide) {
+        a->image = lipsc_alloc(lipsc_space_here(a->in, op->m), sizeof *a->image);
+        if (!a->image) return LIPSC_E_NOMEM;
+    }
     a->w = lipsc_space_alloc(space, op->n);
     a->w_image = lipsc_space_alloc(space, op->m);
-    if (!a->image || !a->w.at || !a->w_image.at) return LIPSC_E_NOMEM;
+    if (!a->w.at || !a->w_image.at) return LIPSC_E_NOMEM;
     return lipsc_space_random(space, set->seed + 0x9e3779b97f4a7c15u, 0, op->n, a->w);
+}
+
+static lipsc_status widen_probe(const lipsc_linop *op, answer *a) {
+    a->wide_w = lipsc_space_alloc(a->wide, op->n);
+    a->wide_image = lipsc_space_alloc(a->wide, op->m);
+    a->wide_exact = lipsc_space_alloc(a->wide, op->m);
+    if (!a->wide_w.at || !a->wide_image.at || !a->wide_exact.at) return LIPSC_E_NOMEM;
+    const lipsc_status status = lipsc_space_widen(a->wide, op->n, a->w, a->wide_w);
+    return status ? status : lipsc_space_widen(a->wide, op->m, a->w_image, a->wide_image);
 }
 
 static lipsc_status fetch_probe(const lipsc_linop *op, size_t count, answer *a) {
     const lipsc_space *space = op->space;
+    if (a->wide) return widen_probe(op, a);
     lipsc_status status =
         to_double(space, a->in, op->n, 1, a->w, vector_at(a, a->v, op->n, count));
     if (!status) status = to_double(space, a->in, op->m, 1, a->w_image, a->image);
@@ -261,6 +296,18 @@ static lipsc_status probe(court *b) {
     return status;
 }
 
+/* The products in double of the probes that stay on the device. */
+static lipsc_status evaluate_there(court *b) {
+    size_t made = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const answer *a = &b->a[i];
+        if (a->judged && a->probed && a->wide)
+            b->product[made++] = (lipsc_product){
+                .of = b->task[i].judge->ctx, .k = 1, .x = a->wide_w, .y = a->wide_exact};
+    }
+    return made ? b->task->judge->apply(made, b->product) : LIPSC_OK;
+}
+
 /* The products in double of all directions and probes. */
 static lipsc_status evaluate(court *b) {
     const lipsc_judge *judge = b->task->judge;
@@ -268,7 +315,7 @@ static lipsc_status evaluate(court *b) {
     for (size_t i = 0; i < b->count; i++) {
         const lipsc_linop *op = b->task[i].op;
         const answer *a = &b->a[i];
-        const size_t k = b->used->count + (size_t)a->probed;
+        const size_t k = b->used->count + (size_t)(a->probed && !a->wide);
         if (a->judged)
             b->product[made++] =
                 (lipsc_product){.of = b->task[i].judge->ctx,
@@ -277,7 +324,8 @@ static lipsc_status evaluate(court *b) {
                                 .y = lipsc_space_view(a->in, k * op->m, a->u)};
     }
     const double start = lipsc_seconds();
-    const lipsc_status status = made ? judge->apply(made, b->product) : LIPSC_OK;
+    lipsc_status status = made ? judge->apply(made, b->product) : LIPSC_OK;
+    if (!status) status = evaluate_there(b);
     share_time(b, lipsc_seconds() - start);
     return status;
 }
@@ -286,14 +334,19 @@ static lipsc_status evaluate(court *b) {
 static lipsc_status judge_answer(const lipsc_sigma_task *task, size_t count, answer *a) {
     const size_t m = task->op->m, n = task->op->n;
     lipsc_svd_info *found = &a->found;
-    if (a->probed)
-        found->upper_prob += operator_difference(
-            a->in, m, a->image, vector_at(a, a->u, m, count), found->probability);
+    double length = 0.0;
+    if (a->probed && !a->wide)
+        length = length_of_difference(a->in, m, a->image, vector_at(a, a->u, m, count));
+    lipsc_status status = LIPSC_OK;
+    if (a->probed && a->wide)
+        status = length_there(a->wide, m, a->wide_image, a->wide_exact, &length);
+    if (status) return status;
+    if (a->probed) found->upper_prob += operator_difference(length, found->probability);
     for (size_t i = 0; i < count; i++)
         a->sigma[i] = normalise(a->in, m, vector_at(a, a->u, m, i));
     sort_values(count, lipsc_space_here(a->in, m), lipsc_space_here(a->in, n), a->sigma,
                 a->u, a->v);
-    const lipsc_status status = enclose(task->judge, a->in, m, n, a->sigma[0], a->v, found);
+    status = enclose(task->judge, a->in, m, n, a->sigma[0], a->v, found);
     if (!status && !a->probed && task->judge->rounding)
         found->upper_prob += found->rounding;
     if (found->unknown[0]) found->upper_prob = NAN;

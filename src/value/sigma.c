@@ -28,8 +28,15 @@ static lipsc_status attn_rounding(void *ctx, double enough, double *eps, char *w
     return LIPSC_OK;
 }
 
+/* The space of the operator in double, where that is on the same device. */
+static const lipsc_space *wide_of(const lipsc_attn *attn) {
+    const lipsc_space *wide = lipsc_device_space(attn->device, LIPSC_F64);
+    const int same = lipsc_device_proved(attn->device) == attn->device;
+    return same && wide->ops->widen && !wide->split ? wide : NULL;
+}
+
 static lipsc_judge judge_of(lipsc_attn *attn) {
-    return (lipsc_judge){lipsc_exact_products, attn_rounding, attn, 1};
+    return (lipsc_judge){lipsc_exact_products, attn_rounding, attn, 1, wide_of(attn)};
 }
 
 /* Once more with projections in twice the precision, where the plain ones leave too much

@@ -24,9 +24,9 @@ lipsc_status lipsc_exact_output(lipsc_exact *exact, double *y);
 void lipsc_exact_close(lipsc_exact *exact);
 
 /* y = J x in double for handles of one batch, the `of` of at most one product each: their
- * operators in double are opened and multiplied together.  x and y are host vectors; those
- * that ranks share, what is here of them.  What is found for a handle does not depend on
- * the others. */
+ * operators in double are opened and multiplied together.  x and y are host vectors, or of
+ * the operators' own space; those that ranks share, what is here of them.  What is found
+ * for a handle does not depend on the others. */
 lipsc_status lipsc_exact_products(size_t count, const lipsc_product *product);
 
 /* What re-evaluates the directions that a solve found. */
@@ -41,6 +41,9 @@ typedef struct {
     lipsc_status (*rounding)(void *ctx, double enough, double *eps, char *why, size_t size);
     void *ctx;
     int parts; /* of vectors that ranks share apply takes what is here; 0: whole ones */
+    /* doubles that apply takes as well as host vectors, and that can be made of an
+     * operator's floats where these are; or NULL */
+    const lipsc_space *wide;
 } lipsc_judge;
 
 /* lipsc_attn_sigma for any operator: solved with op, re-evaluated by judge. */

@@ -276,7 +276,7 @@ int main(int argc, char **argv) {
         about.name, about.driver, (size_t)D, HEADS, W);
     bench_layer b = layer_make();
     if (!strcmp(what, "core")) {
-        for (size_t n = 4096; n <= 16384; n *= 4) core(&b, n);
+        for (size_t n = 1024; n <= 16384; n *= 2) core(&b, n);
         return 0;
     }
     if (!strcmp(what, "million")) {

@@ -176,6 +176,14 @@ static lipsc_status copy(lipsc_cuda_device *device, size_t bytes, const void *fr
                                   view(device, 0, bytes / 4, to)),
                  err);
 }
+static lipsc_status widen(lipsc_cuda_device *device, size_t elements, const void *from,
+                          void *to, lipsc_error *err) {
+    USABLE(lost(err));
+    return plain(lipsc_space_widen(space(device, 1), elements,
+                                   view(device, 0, elements, from),
+                                   view(device, 1, elements, to)),
+                 err);
+}
 static lipsc_status copies(lipsc_cuda_device *device, size_t pieces,
                            const lipsc_cuda_piece *piece, lipsc_error *err) {
     lipsc_status status = lost(err);
@@ -602,6 +610,7 @@ __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cuda_plugin(v
                                  .put = put,
                                  .get = get,
                                  .copy = copy,
+                                 .widen = widen,
                                  .copies = copies,
                                  .times = times,
                                  .random = random_numbers,

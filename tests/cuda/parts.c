@@ -97,6 +97,12 @@ static void test_sums(int wide, size_t len, size_t ka, size_t kb) {
     double *again = malloc(ka * kb * sizeof *again);
     if (!c || !again) abort();
     must(api->dots(device, wide, len, ka, a.there, kb, b.there, c, &err), &err);
+    if (!wide) { /* exact */
+        pair doubles = pair_of(1, 6, ka * len);
+        must(api->widen(device, ka * len, a.there, doubles.there, &err), &err);
+        expect(1, "widen", doubles.there, ka * len, a.host, 0.0, 0.0);
+        pair_free(&doubles);
+    }
     must(api->dots(device, wide, len, ka, a.there, kb, b.there, again, &err), &err);
     check(memcmp(c, again, ka * kb * sizeof *c) == 0, "dots", "same bits", 1, 0);
     double one[2] = {NAN, NAN};

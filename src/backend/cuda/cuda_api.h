@@ -18,7 +18,7 @@
 
 #include "backend/backend.h"
 
-#define LIPSC_CUDA_ABI    11
+#define LIPSC_CUDA_ABI    12
 #define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
 
 /* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
@@ -188,6 +188,9 @@ typedef struct {
                         double *host, lipsc_error *err);
     lipsc_status (*copy)(lipsc_cuda_device *device, size_t bytes, const void *from,
                          void *to, lipsc_error *err);
+    /* doubles of floats */
+    lipsc_status (*widen)(lipsc_cuda_device *device, size_t count, const void *from,
+                          void *to, lipsc_error *err);
     /* count pieces, none of which overlaps another one's place */
     lipsc_status (*copies)(lipsc_cuda_device *device, size_t count,
                            const lipsc_cuda_piece *piece, lipsc_error *err);

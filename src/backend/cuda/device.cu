@@ -64,11 +64,16 @@ static lipsc_status make_lane(lipsc_cuda_device *device, Lane *lane, lipsc_error
     TRY(cudaStreamCreateWithFlags(&lane->side, cudaStreamNonBlocking), "a stream");
     TRY(cudaEventCreateWithFlags(&lane->forked, cudaEventDisableTiming), "an event");
     TRY(cudaEventCreateWithFlags(&lane->joined, cudaEventDisableTiming), "an event");
-    TRY(cudaHostAlloc((void **)&lane->ring, (size_t)RING_PARTS * RING_PART,
-                      cudaHostAllocPortable),
-        "copies to the GPU");
+    const size_t ring = (size_t)RING_PARTS * RING_PART;
+    TRY(cudaHostAlloc((void **)&lane->ring, ring + 2 * SLOT_HALF, cudaHostAllocPortable),
+        "copies to and from the GPU");
     for (cudaEvent_t &done : lane->ring_done)
         TRY(cudaEventCreateWithFlags(&done, lane->waits), "an event");
+    Slot slot;
+    slot.host = lane->ring + ring;
+    for (cudaEvent_t &done : slot.done)
+        TRY(cudaEventCreateWithFlags(&done, lane->waits), "an event");
+    lane->slots.push_back(slot);
     return LIPSC_OK;
 }
 
@@ -87,14 +92,15 @@ lipsc_status blas_of(Lane *lane, cublasHandle_t *out, lipsc_error *err) {
     return e == CUBLAS_STATUS_SUCCESS ? LIPSC_OK : fail_blas(err, e, "starting");
 }
 
-static void close_lane(Lane *lane) {
+static void close_lane(lipsc_cuda_device *device, Lane *lane) {
+    if (lane->stream) give_spare(device, lane);
     if (lane->stream) cudaStreamSynchronize(lane->stream);
     if (lane->blas) cublasDestroy(lane->blas);
     cudaFree(lane->workspace);
     cudaFree(lane->scratch);
     for (Slot &slot : lane->slots) {
-        cudaEventDestroy(slot.done);
-        cudaFreeHost(slot.host);
+        for (cudaEvent_t &done : slot.done) cudaEventDestroy(done);
+        if (slot.own) cudaFreeHost(slot.host);
     }
     for (cudaEvent_t &done : lane->ring_done)
         if (done) cudaEventDestroy(done);
@@ -121,7 +127,7 @@ static void close_device(lipsc_cuda_device *device) {
     for (cudaEvent_t &mark : device->marks)
         if (mark) cudaEventDestroy(mark);
     for (Lane &lane : device->lanes)
-        if (lane.made) close_lane(&lane);
+        if (lane.made) close_lane(device, &lane);
     if (device->light) cublasLtDestroy(device->light);
     cudaFree(device->constants);
     delete device;
@@ -297,6 +303,7 @@ static lipsc_status part_new(lipsc_cuda_weights *weights, const lipsc_rows *rows
 // into its pieces.
 static void trim(lipsc_cuda_device *device) {
     cudaMemPool_t pool;
+    give_spare(device, device->lane());
     if (cudaStreamSynchronize(device->stream()) == cudaSuccess &&
         cudaDeviceGetDefaultMemPool(&pool, device->index) == cudaSuccess)
         cudaMemPoolTrimTo(pool, 0);
@@ -416,6 +423,7 @@ extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cu
                                        Space::put,
                                        Space::get,
                                        Space::copy,
+                                       Space::widen,
                                        Space::copies,
                                        Space::times,
                                        Space::random,

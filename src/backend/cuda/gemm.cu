@@ -176,6 +176,7 @@ static struct Asking {
             if (devices[i] == dev) devices.erase(devices.begin() + (long)i--);
         for (std::thread &t : dev->early)
             if (t.joinable()) t.join();
+        dev->asks = false;
     }
     ~Asking() {
         while (!devices.empty()) forget(devices.back());
@@ -188,7 +189,8 @@ void end_early(lipsc_cuda_device *dev) {
 }
 
 // The first question of each type takes cublasLt 50 to 80 ms: it is asked before anybody
-// waits for the answer, which is not kept.
+// waits for the answer, which is not kept.  Who makes weights waits for the end, so that
+// the GPU begins when it can go on.
 void ask_early(lipsc_cuda_device *dev) {
     static const struct {
         cudaDataType_t type, result;
@@ -196,6 +198,7 @@ void ask_early(lipsc_cuda_device *dev) {
         {CUDA_R_64F, CUDA_R_64F}, {CUDA_R_16F, CUDA_R_32F}, {CUDA_R_32F, CUDA_R_32F}};
     const std::lock_guard<std::mutex> held(asking.lock);
     asking.devices.push_back(dev);
+    dev->asks = true;
     for (int i = 0; i < 3; i++) {
         const size_t size = 512;
         const Gemm g = {kind[i].type, kind[i].result, 0,    size,    size,

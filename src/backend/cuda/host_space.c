@@ -106,6 +106,12 @@ static lipsc_status combines(const lipsc_space *self, size_t count,
     return status;
 }
 
+static lipsc_status widen(const lipsc_space *self, size_t elements, lipsc_buffer src,
+                          lipsc_buffer dst) {
+    HERE;
+    LIPSC_GPU_CALL(widen, there, elements, src.at, dst.at);
+}
+
 const lipsc_space_ops lipsc_gpu_space = {.alloc = alloc,
                                          .release = release,
                                          .upload = upload,
@@ -116,4 +122,5 @@ const lipsc_space_ops lipsc_gpu_space = {.alloc = alloc,
                                          .gram = gram,
                                          .combine = combine,
                                          .grams = grams,
-                                         .combines = combines};
+                                         .combines = combines,
+                                         .widen = widen};

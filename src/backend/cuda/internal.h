@@ -10,19 +10,24 @@ extern "C" {
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
-// Host memory that the GPU copies to and from by itself; done: when it has.
+// Two halves of host memory that the GPU copies to by itself; done: when it has.  A call
+// that takes such memory keeps all other threads' calls waiting for a millisecond and more,
+// so that a lane has all that it mostly needs from the beginning.
 struct Slot {
-    void *host = nullptr;
-    size_t bytes = 0;
-    cudaEvent_t done = nullptr;
+    char *host = nullptr;
+    cudaEvent_t done[2] = {};
+    bool own = false; // it is not the lane's first
 };
+enum { SLOT_HALF = 512 << 10 };
 
-enum { RING_PARTS = 4, RING_PART = 2 << 20 }; // bytes on their way to the GPU
+enum { RING_PARTS = 4, RING_PART = 512 << 10 }; // bytes on their way to the GPU
 
 // How products of one kind with weights are summed, whatever the number of rows: gemm.cu.
 struct Chosen {
@@ -46,7 +51,10 @@ struct Lane {
     size_t scratch_bytes = 0;
     unsigned waits = cudaEventDisableTiming; // flags of events that somebody waits for
     std::vector<Slot> slots;                 // free ones
-    char *ring = nullptr;                    // of RING_PARTS
+    // small memory that was given back, by its bytes: taken again in the stream's order
+    std::unordered_map<size_t, std::vector<void *>> spare;
+    size_t spare_bytes = 0;
+    char *ring = nullptr; // of RING_PARTS, then the first slot
     size_t ring_at = 0;
     cudaEvent_t ring_done[RING_PARTS] = {};
 };
@@ -58,10 +66,13 @@ struct lipsc_cuda_device {
     int index;
     bool pooled; // memory is taken and given back in the order of a stream
     int multiprocessors;
-    void *constants;        // 0 and 1 as float, then as double, then as int
-    cublasLtHandle_t light; // of all lanes
-    std::thread early[3];   // asks cublasLt for the first time, of each type
-    bool sleeps;            // whoever waits leaves the core
+    void *constants;               // 0 and 1 as float, then as double, then as int
+    cublasLtHandle_t light;        // of all lanes
+    std::thread early[3];          // asks cublasLt for the first time, of each type
+    std::atomic<bool> asks{false}; // they do
+    bool sleeps;                   // whoever waits leaves the core
+    std::mutex sizes_lock;
+    std::unordered_map<void *, size_t> sizes; // of memory that may become spare
     std::mutex chosen_lock;
     std::vector<Chosen> chosen; // what any lane was told
     cudaEvent_t marks[8];
@@ -131,6 +142,7 @@ lipsc_status blas_of(Lane *lane, cublasHandle_t *out, lipsc_error *err);
 lipsc_status take_memory(lipsc_cuda_device *device, size_t bytes, void **out,
                          const char *what, lipsc_error *err);
 void give_memory(lipsc_cuda_device *device, void *p);
+void give_spare(lipsc_cuda_device *device, Lane *lane); // back to the device
 lipsc_status send(lipsc_cuda_device *device, size_t bytes, const void *host, void *to,
                   lipsc_error *err);
 lipsc_status fetch(lipsc_cuda_device *device, size_t bytes, const void *from, void *host,

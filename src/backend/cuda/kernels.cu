@@ -61,4 +61,5 @@ const Kernels<S> JOIN(kernels_, LIPSC_P, LIPSC_W) = {
     StatisticsShape<P>::ROWS,
     splits_keys(P::KIND, P::W),
     launch,
-    launch_statistics};
+    launch_statistics,
+    nullptr};

@@ -13,6 +13,8 @@ template <class S> struct Kernels {
     cudaError_t (*statistics)(const Args<S> &args,
                               const StatisticsArgs<typename S::Acc> &more,
                               cudaStream_t stream);
+    // GKV and GQ in one launch, for few blocks; NULL: there is none
+    cudaError_t (*both)(const Args<S> &keys, const Args<S> &queries, cudaStream_t stream);
 };
 
 // Chosen by LIPSCOPE_CUDA_KERNELS=portable, or because there is nothing better: the kernels

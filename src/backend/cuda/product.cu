@@ -59,6 +59,11 @@ static lipsc_status core_of(Batch<S> *b, int trans, size_t k, lipsc_error *err) 
     const Lane *lane = b->device->lane();
     const size_t blocks = (size_t)b->ntasks[GQ] * b->w->dims.heads * k;
     const bool beside = blocks < 4 * (size_t)b->device->multiprocessors;
+    // one launch for both is faster but where the blocks are fewer than multiprocessors
+    if (beside && kernels->both && blocks >= (size_t)b->device->multiprocessors) {
+        TRY(kernels->both(b->args(GKV, k), b->args(GQ, k), stream), "the core of J^T");
+        return LIPSC_OK;
+    }
     if (beside) {
         TRY(cudaEventRecord(lane->forked, stream), "the core of J^T");
         TRY(cudaStreamWaitEvent(lane->side, lane->forked, 0), "the core of J^T");
@@ -237,8 +242,9 @@ lipsc_status Batch<StoreF64>::projections(size_t input, size_t head, double *q, 
     template lipsc_status Batch<S>::core(int, size_t, lipsc_error *);               \
     template lipsc_status Batch<S>::output(double *, lipsc_error *);
 INSTANCE(StoreF16)
-INSTANCE(StoreF16x3) INSTANCE(StoreF64)
+INSTANCE(StoreF16x3)
+INSTANCE(StoreF64)
 #define TELLS(S)                                 \
     template lipsc_status Batch<S>::projections( \
         size_t, size_t, double *, double *, double *, double *, double *, lipsc_error *);
-    TELLS(StoreF16) TELLS(StoreF16x3)
+TELLS(StoreF16) TELLS(StoreF16x3)

@@ -35,7 +35,7 @@ static lipsc_status scratch(lipsc_cuda_device *device, size_t bytes, void **out,
 static __global__ void narrow(size_t count, const double *from, float *to) {
     EACH(i, count) to[i] = (float)from[i];
 }
-static __global__ void widen(size_t count, const float *from, double *to) {
+static __global__ void to_double(size_t count, const float *from, double *to) {
     EACH(i, count) to[i] = (double)from[i];
 }
 
@@ -73,8 +73,8 @@ lipsc_status Space::get(lipsc_cuda_device *device, int wide, size_t count, const
     PASS(temporary.get(&room, count < STAGE ? count : STAGE, err));
     for (size_t at = 0; at < count; at += STAGE) {
         const size_t now = count - at < STAGE ? count - at : STAGE;
-        widen<<<blocks(now), THREADS, 0, device->stream()>>>(now, (const float *)from + at,
-                                                             room);
+        to_double<<<blocks(now), THREADS, 0, device->stream()>>>(
+            now, (const float *)from + at, room);
         TRY(cudaGetLastError(), "copying from the GPU");
         PASS(fetch(device, now * sizeof *host, room, host + at, err));
     }
@@ -86,6 +86,15 @@ lipsc_status Space::copy(lipsc_cuda_device *device, size_t bytes, const void *fr
     const Hold hold(device);
     TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, device->stream()),
         "copying on the GPU");
+    return LIPSC_OK;
+}
+
+lipsc_status Space::widen(lipsc_cuda_device *device, size_t count, const void *from,
+                          void *to, lipsc_error *err) {
+    const Hold hold(device);
+    to_double<<<blocks(count), THREADS, 0, device->stream()>>>(count, (const float *)from,
+                                                               (double *)to);
+    TRY(cudaGetLastError(), "making doubles on the GPU");
     return LIPSC_OK;
 }
 

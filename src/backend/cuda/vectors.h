@@ -50,6 +50,8 @@ struct Space {
                             lipsc_error *);
     static lipsc_status copy(lipsc_cuda_device *, size_t, const void *, void *,
                              lipsc_error *);
+    static lipsc_status widen(lipsc_cuda_device *, size_t, const void *, void *,
+                              lipsc_error *);
     static lipsc_status copies(lipsc_cuda_device *, size_t, const lipsc_cuda_piece *,
                                lipsc_error *);
     static lipsc_status times(lipsc_cuda_device *, int, size_t, double, void *,

@@ -20,53 +20,66 @@ enum { TILE_BYTES = 64 * 64 * 2 };
 // ---- The kernel
 // ------------------------------------------------------------------------------
 
-// STAGES of tiles; GROUPS of 64 rows, one warpgroup each; BLOCKS per multiprocessor; STILL:
+// STAGES of tiles; BLOCKS of one warpgroup, which has 64 rows, per multiprocessor; STILL:
 // the stationary operands (bit 0 the first, bit 1 the second) stay in shared memory, else
-// in registers; OVERLAP: scores of the next tile are issued before the update of this one,
-// and two warpgroups then issue in turn.  (ptxas 13.0.88 miscompiles STILL = 0 without
-// OVERLAP: it keeps packed P in the registers of the stationary operand.)
-template <int MODE_> struct Plan;
-template <> struct Plan<JVP> {
-    static constexpr int STAGES = 2, GROUPS = 1, BLOCKS = 3, STILL = 2, OVERLAP = 0;
+// in registers.  (ptxas 13.0.88 miscompiles STILL = 0: it keeps packed P in the registers
+// of the stationary operand.)  FULL: there are blocks enough for four on a multiprocessor.
+template <int MODE_, bool FULL> struct Plan;
+template <bool FULL> struct Plan<JVP, FULL> {
+    static constexpr int STAGES = 2, BLOCKS = 3, STILL = 2;
 };
-template <> struct Plan<GQ> {
-    static constexpr int STAGES = 3, GROUPS = 1, BLOCKS = 3, STILL = 3, OVERLAP = 0;
+template <> struct Plan<GQ, false> {
+    static constexpr int STAGES = 3, BLOCKS = 3, STILL = 3;
 };
-template <> struct Plan<GKV> {
-    static constexpr int STAGES = 2, GROUPS = 1, BLOCKS = 3, STILL = 3, OVERLAP = 0;
+template <> struct Plan<GQ, true> {
+    static constexpr int STAGES = 2, BLOCKS = 4, STILL = 3;
 };
-template <int MODE> struct Sizes : Plan<MODE> {
-    typedef Plan<MODE> B;
+template <bool FULL> struct Plan<GKV, FULL> {
+    static constexpr int STAGES = 2, BLOCKS = 3, STILL = 3;
+};
+enum { ROWS = 64, THREADS = 128 };
+template <int MODE, bool FULL> struct Sizes : Plan<MODE, FULL> {
+    typedef Plan<MODE, FULL> B;
     static constexpr int STREAMS = MODE == JVP ? 4 : 2, STAGE = STREAMS * TILE_BYTES,
-                         ROWS = 64 * B::GROUPS,
-                         KEPT = TILE_BYTES * ((B::STILL & 1) + (B::STILL >> 1)),
-                         STATIONARY = B::GROUPS * KEPT,
+                         STATIONARY = TILE_BYTES * ((B::STILL & 1) + (B::STILL >> 1)),
                          COLUMNS = keys_are_rows(MODE) ? 512 : 0,
                          SHARED = STATIONARY + B::STAGES * (STAGE + COLUMNS) +
                                   16 * B::STAGES + 8 + 1024;
 };
 
-template <int MODE>
-__global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS)
-    wg_core(const __grid_constant__ Args<StoreF16> a,
-            const __grid_constant__ CUtensorMap map_a,
-            const __grid_constant__ CUtensorMap map_b) {
-    typedef Sizes<MODE> C;
-    constexpr bool KEYS = keys_are_rows(MODE), TURNS = C::OVERLAP && C::GROUPS == 2;
+// Tile k of a block: keys of one query head after the other where rows are keys.
+template <bool KEYS> struct Walk {
+    int tiles, from, head, column, left; // column of the tile, tiles left of this head
+    DEV Walk(int tiles_, int tile0, int head_)
+        : tiles(tiles_), from(tile0 * 64), head(head_), column(tile0 * 64), left(tiles_) {}
+    DEV void next() {
+        column += 64;
+        if (KEYS && --left == 0) {
+            column = from;
+            left = tiles;
+            head++;
+        }
+    }
+};
+
+template <int MODE, bool FULL>
+DEV void core_block(const Args<StoreF16> &a, const CUtensorMap &map_a,
+                    const CUtensorMap &map_b, int block) {
+    typedef Sizes<MODE, FULL> C;
+    constexpr bool KEYS = keys_are_rows(MODE);
     constexpr int STAGES = C::STAGES, STILL = C::STILL;
     extern __shared__ unsigned char raw[];
     const uint32_t kept = (shared_address(raw) + 1023) & ~1023u,
                    tiles_at = kept + C::STATIONARY;
     const uint32_t stats = tiles_at + STAGES * C::STAGE, full = stats + STAGES * C::COLUMNS;
     const uint32_t empty = full + 8 * STAGES, still_bar = empty + 8 * STAGES;
-    const int lane = threadIdx.x & 31, warp = (threadIdx.x >> 5) & 3, wg = threadIdx.x >> 7;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const int g = lane >> 2, t = lane & 3;
 
-    follow();
     // which block this is
     const int row_heads = KEYS ? a.kv : a.heads, inner = row_heads * a.dirs;
-    const int task = a.head_major ? blockIdx.x % a.ntasks : blockIdx.x / inner;
-    const int rest = a.head_major ? blockIdx.x / a.ntasks : blockIdx.x % inner;
+    const int task = a.head_major ? block % a.ntasks : block / inner;
+    const int rest = a.head_major ? block / a.ntasks : block % inner;
     const int head = rest % row_heads, dir = rest / row_heads;
     const int input = a.tasks[task].input, r0 = a.tasks[task].row;
     if (a.active && !a.active[input]) return;
@@ -75,15 +88,13 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
     const int share = a.heads / a.kv, other = KEYS ? head * share : head / share;
     const int dir_row = (int)(dir * a.o1.rows); // of the operands that have directions
 
-    // columns that this block, its warpgroup and this thread's two rows see
+    // columns that this block and this thread's two rows see
     const int *first = a.first + pad, *last = a.last + pad;
-    const int r_end = min(r0 + C::ROWS, n), wr = r0 + 64 * wg, w_end = min(wr + 64, n);
-    const bool rows_here = wr < n;
+    const int r_end = min(r0 + ROWS, n);
     const int tile0 = first[r0] / 64, tiles = (last[r_end - 1] + 63) / 64 - tile0;
     const int total = tiles * (KEYS ? share : 1);
-    const int all_from = rows_here ? first[w_end - 1] : 0,
-              all_to = rows_here ? last[wr] : 0;
-    const int row = wr + 16 * warp + g; // and row + 8
+    const int all_from = first[r_end - 1], all_to = last[r0];
+    const int row = r0 + 16 * warp + g; // and row + 8
     int lo[2], hi[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -96,18 +107,17 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             barrier_init(full + 8 * i, 1);
-            barrier_init(empty + 8 * i, 128 * C::GROUPS);
+            barrier_init(empty + 8 * i, 4); // one for each warp
         }
         barrier_init(still_bar, 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     __syncthreads();
-    auto column0 = [&](int k) { return (tile0 + (KEYS ? k % tiles : k)) * 64; };
-    auto fetch = [&](int k) {
-        const int s = k % STAGES, h = other + (KEYS ? k / tiles : 0);
+    Walk<KEYS> ahead(tiles, tile0, other), at(tiles, tile0, other);
+    auto fetch = [&](int k) { // tiles in their order
+        const int s = k % STAGES, h = ahead.head, c0 = ahead.column, y = (int)base + c0;
         const uint32_t to = tiles_at + s * C::STAGE, bar = full + 8 * s;
-        const int c0 = column0(k), y = (int)base + c0;
         barrier_expect(bar, C::STAGE + C::COLUMNS);
         if (MODE == JVP) {
             copy_tile(to, &map_a, k_col + h * 64, y, bar);
@@ -118,33 +128,27 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
             copy_tile(to, &map_a, k_col + h * 64, y, bar);
             copy_tile(to + TILE_BYTES, &map_a, v_col + h * 64, y, bar);
         } else {
-            const size_t at = h * a.padded + pad + c0;
+            const size_t stat = h * a.padded + pad + c0;
             const size_t slot = ((size_t)dir * a.heads + h) * a.padded + pad + c0;
             copy_tile(to, &map_a, q_col + h * 64, y, bar);
             copy_tile(to + TILE_BYTES, &map_b, h * 64, dir_row + y, bar);
-            copy_bulk(stats + s * 512, a.st.start + at, 256, bar);
+            copy_bulk(stats + s * 512, a.st.start + stat, 256, bar);
             copy_bulk(stats + s * 512 + 256, a.st.shift + slot, 256, bar);
         }
+        ahead.next();
     };
     if (threadIdx.x == 0) {
-        if (STILL) {
-            barrier_expect(still_bar, C::STATIONARY);
-            for (int w = 0; w < C::GROUPS; w++) {
-                const int y = (int)base + r0 + 64 * w;
-                const uint32_t to = kept + w * C::KEPT;
-                if (STILL & 1)
-                    copy_tile(to, &map_a, (KEYS ? k_col : q_col) + head * 64, y, still_bar);
-                if (STILL & 2)
-                    copy_tile(to + C::KEPT - TILE_BYTES, KEYS ? &map_a : &map_b,
-                              (KEYS ? v_col : 0) + head * 64, KEYS ? y : dir_row + y,
-                              still_bar);
-            }
-        }
+        const int y = (int)base + r0;
+        barrier_expect(still_bar, C::STATIONARY);
+        if (STILL & 1)
+            copy_tile(kept, &map_a, (KEYS ? k_col : q_col) + head * 64, y, still_bar);
+        if (STILL & 2)
+            copy_tile(kept + C::STATIONARY - TILE_BYTES, KEYS ? &map_a : &map_b,
+                      (KEYS ? v_col : 0) + head * 64, KEYS ? y : dir_row + y, still_bar);
         for (int k = 0; k < total && k < STAGES; k++) fetch(k);
     }
     uint32_t q1[16], q2[16];
-    const uint64_t e1 = describe(kept + wg * C::KEPT);
-    const uint64_t e2 = describe(kept + wg * C::KEPT + C::KEPT - TILE_BYTES);
+    const uint64_t e1 = describe(kept), e2 = describe(kept + C::STATIONARY - TILE_BYTES);
     {
         // rows behind the end are read from the last one: they are not written
         const size_t ra = base + min(row, n - 1), rb = base + min(row + 8, n - 1);
@@ -181,19 +185,19 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
         if (KEYS) acc2[KEYS ? i : 0] = 0;
     }
 
-    auto start = [&](int k) { // start values of S and X
+    // S and X begin with what belongs to the column, where that is a query; what belongs to
+    // the row comes later
+    auto start = [&](int k) {
 #pragma unroll
         for (int j = 0; j < 8; j++) {
-            float l[2] = {rl[0], rl[1]}, d[2] = {rx[0], rx[1]};
-            if (KEYS) {
-                const uint32_t p = stats + (k % STAGES) * 512 + (8 * j + 2 * t) * 4;
-                load_pair(l[0], l[1], p);
-                load_pair(d[0], d[1], p + 256);
-            }
+            float l[2], d[2];
+            const uint32_t p = stats + (k % STAGES) * 512 + (8 * j + 2 * t) * 4;
+            load_pair(l[0], l[1], p);
+            load_pair(d[0], d[1], p + 256);
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                S[4 * j + e] = l[KEYS ? e & 1 : e >> 1];
-                X[4 * j + e] = d[KEYS ? e & 1 : e >> 1];
+                S[4 * j + e] = l[e & 1];
+                X[4 * j + e] = d[e & 1];
             }
         }
         pin(S);
@@ -203,40 +207,45 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
     // zeros
     auto arrived = [&](int k) {
         barrier_wait(full + 8 * (k % STAGES), (k / STAGES) & 1);
-        const int left = n - column0(k);
+        const int left = n - at.column;
         if (left < 64) {
             const uint32_t s = tiles_at + (k % STAGES) * C::STAGE;
-            for (int i = threadIdx.x & 127; i < (64 - left) * 8 * C::STREAMS; i += 128) {
-                const int chunk = i % 8, r = left + i / 8 % (64 - left),
-                          m = i / 8 / (64 - left);
-                asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" ::"r"(
-                                 s + m * TILE_BYTES + r * 128 + chunk * 16),
-                             "r"(0)
-                             : "memory");
-            }
+            for (int i = threadIdx.x; i < (64 - left) * 8; i += 128)
+                for (int m = 0; m < C::STREAMS; m++)
+                    asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" ::"r"(
+                                     s + m * TILE_BYTES + left * 128 + i * 16),
+                                 "r"(0)
+                                 : "memory");
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-            if (C::GROUPS == 1 || wg == 0)
-                asm volatile("bar.sync 4, 128;" ::: "memory");
-            else
-                asm volatile("bar.sync 5, 128;" ::: "memory");
+            __syncthreads();
         }
     };
+    constexpr int BEGUN = KEYS;
     auto scores = [&](int k) {
         const uint32_t s = tiles_at + (k % STAGES) * C::STAGE;
-        const uint64_t d1 = describe(s), d2 = describe(s + TILE_BYTES);
+        const uint64_t d1 = describe(s), d2 = describe(s + TILE_BYTES),
+                       dx = MODE == JVP ? d1 : d2;
+        if constexpr (STILL & 1)
+            wg_ss<0, BEGUN>(S, e1, d1);
+        else
+            wg_rs<0, BEGUN>(S, q1, d1);
 #pragma unroll
-        for (int ks = 0; ks < 4; ks++) {
+        for (int ks = 1; ks < 4; ks++) {
             if constexpr (STILL & 1)
                 wg_ss<0>(S, e1 + 2 * ks, d1 + 2 * ks);
             else
                 wg_rs<0>(S, q1 + 4 * ks, d1 + 2 * ks);
         }
+        if constexpr (STILL & 2)
+            wg_ss<0, BEGUN>(X, e2, dx);
+        else
+            wg_rs<0, BEGUN>(X, q2, dx);
 #pragma unroll
-        for (int ks = 0; ks < 4; ks++) {
+        for (int ks = 1; ks < 4; ks++) {
             if constexpr (STILL & 2)
-                wg_ss<0>(X, e2 + 2 * ks, (MODE == JVP ? d1 : d2) + 2 * ks);
+                wg_ss<0>(X, e2 + 2 * ks, dx + 2 * ks);
             else
-                wg_rs<0>(X, q2 + 4 * ks, (MODE == JVP ? d1 : d2) + 2 * ks);
+                wg_rs<0>(X, q2 + 4 * ks, dx + 2 * ks);
         }
         if constexpr (MODE == JVP) {
 #pragma unroll
@@ -249,8 +258,32 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
         }
         wg_commit();
     };
+    auto entries = [&](auto masked) { // S becomes P, X becomes U
+        constexpr bool MASKED = decltype(masked)::value;
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            const int h = i >> 1 & 1;
+            float p = exp2_of(KEYS ? S[i] : S[i] + rl[h]);
+            float u = p * (KEYS ? X[i] : X[i] + rx[h]);
+            if (MASKED) {
+                const int c = at.column + 2 * t + 8 * (i >> 2) + (i & 1);
+                if (c < lo[h] || c >= hi[h]) p = u = 0;
+            }
+            if (MODE == JVP) rs[h] += u;
+            S[i] = p;
+            X[i] = u;
+        }
+    };
     auto update = [&](int k) {
         const uint32_t s = tiles_at + (k % STAGES) * C::STAGE;
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            uf[i] = pack_halves(X[2 * i], X[2 * i + 1]);
+            if (MODE != GQ) pf[i] = pack_halves(S[2 * i], S[2 * i + 1]);
+        }
+        pin(uf);
+        if (MODE != GQ) pin(pf);
+        wg_fence();
 #pragma unroll
         for (int kk = 0; kk < 4; kk++) {
             if constexpr (MODE == JVP) {
@@ -265,39 +298,6 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
         }
         wg_commit();
     };
-    auto entries = [&](int c0, auto masked) { // S becomes P, X becomes U
-        constexpr bool MASKED = decltype(masked)::value;
-#pragma unroll
-        for (int j = 0; j < 8; j++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                float p = exp2_of(S[4 * j + e]);
-                float u = p * X[4 * j + e];
-                if (MASKED) {
-                    const int c = c0 + 2 * t + 8 * j + (e & 1);
-                    if (c < lo[e >> 1] || c >= hi[e >> 1]) p = u = 0;
-                }
-                if (MODE == JVP) rs[e >> 1] += u;
-                S[4 * j + e] = p;
-                X[4 * j + e] = u;
-            }
-    };
-    auto element = [&](int k) {
-        const int c0 = column0(k);
-        if (c0 >= all_from && c0 + 64 <= all_to)
-            entries(c0, std::false_type());
-        else
-            entries(c0, std::true_type());
-    };
-    auto pack = [&] {
-#pragma unroll
-        for (int i = 0; i < 16; i++) {
-            uf[i] = pack_halves(X[2 * i], X[2 * i + 1]);
-            if (MODE != GQ) pf[i] = pack_halves(S[2 * i], S[2 * i + 1]);
-        }
-        pin(uf);
-        if (MODE != GQ) pin(pf);
-    };
     auto refill = [&](int k) { // the stage of tile k-1 gets tile k-1+STAGES
         if (threadIdx.x == 0 && k >= 1 && k - 1 + STAGES < total) {
             barrier_wait(empty + 8 * ((k - 1) % STAGES), ((k - 1) / STAGES) & 1);
@@ -309,62 +309,27 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
         wg_wait<0>();
         pin(acc);
         if constexpr (KEYS) pin(acc2);
-        barrier_arrive(empty + 8 * (k % STAGES)); // each for its own reads
+        __syncwarp(); // what its threads have read is behind them
+        if (lane == 0) barrier_arrive(empty + 8 * (k % STAGES));
     };
-    if (STILL) barrier_wait(still_bar, 0);
-    if constexpr (C::OVERLAP) {
-        if (total > 0) {
-            if (TURNS && wg == 1) pair_arrive(1);
-            arrived(0);
-            start(0);
-            if (TURNS) pair_sync(1 + wg);
-            wg_fence();
-            scores(0);
-            if (TURNS) pair_arrive(2 - wg);
-            wg_wait<0>();
-            pin(S);
-            pin(X);
-            element(0);
-            pack();
-            for (int k = 0; k + 1 < total; k++) {
-                arrived(k + 1);
-                start(k + 1);
-                if (TURNS) pair_sync(1 + wg);
-                wg_fence();
-                scores(k + 1);
-                update(k);
-                if (TURNS) pair_arrive(2 - wg);
-                refill(k);
-                wg_wait<1>();
-                pin(S);
-                pin(X);
-                element(k + 1);
-                drained(k);
-                pack();
-            }
-            if (TURNS && wg == 0) pair_sync(1); // what warpgroup 1 arrived at last
-            wg_fence();
-            update(total - 1);
-            drained(total - 1);
-        }
-    } else {
-        for (int k = 0; k < total; k++) {
-            arrived(k);
-            start(k);
-            wg_fence();
-            scores(k);
-            refill(k);
-            wg_wait<0>();
-            pin(S);
-            pin(X);
-            if (!(STILL & 1)) pin(q1);
-            if (!(STILL & 2)) pin(q2);
-            element(k);
-            pack();
-            wg_fence();
-            update(k);
-            drained(k);
-        }
+    barrier_wait(still_bar, 0);
+    for (int k = 0; k < total; k++, at.next()) {
+        arrived(k);
+        if constexpr (KEYS) start(k);
+        wg_fence();
+        scores(k);
+        refill(k);
+        wg_wait<0>();
+        pin(S);
+        pin(X);
+        if (!(STILL & 1)) pin(q1);
+        if (!(STILL & 2)) pin(q2);
+        if (at.column >= all_from && at.column + 64 <= all_to)
+            entries(std::false_type());
+        else
+            entries(std::true_type());
+        update(k);
+        drained(k);
     }
     const float unshift = 1.0f / (1 << P::SHIFT);
 #pragma unroll
@@ -376,13 +341,13 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
         }
         const int r = row + 8 * h;
         if (r >= n) continue;
-        const size_t token = base + r, at = head * a.padded + pad + r;
+        const size_t token = base + r, stat = head * a.padded + pad + r;
         T *o1 = a.o1.p + (dir * a.o1.rows + token) * a.o1.ld + head * 64;
         if (MODE == JVP) {
             sum *= unshift;
-            if (a.st.sink) sum += rx[h] * a.st.sink[at];
-            const bool lead = leads(a.st.inverse[at]);
-            const T *v = a.v.p + (base + a.st.top[at]) * a.v.ld + other * 64;
+            if (a.st.sink) sum += rx[h] * a.st.sink[stat];
+            const bool lead = leads(a.st.inverse[stat]);
+            const T *v = a.v.p + (base + a.st.top[stat]) * a.v.ld + other * 64;
             const float *kept = a.output + token * (size_t)(a.heads * 64) + head * 64;
 #pragma unroll
             for (int j = 0; j < 8; j++) {
@@ -414,6 +379,31 @@ __global__ void __launch_bounds__(Sizes<MODE>::GROUPS * 128, Sizes<MODE>::BLOCKS
     }
 }
 
+template <int MODE, bool FULL>
+__global__ void __launch_bounds__(THREADS, (Sizes<MODE, FULL>::BLOCKS))
+    wg_core(const __grid_constant__ Args<StoreF16> a,
+            const __grid_constant__ CUtensorMap map_a,
+            const __grid_constant__ CUtensorMap map_b) {
+    follow();
+    core_block<MODE, FULL>(a, map_a, map_b, (int)blockIdx.x);
+}
+
+// Both halves of J^T at once, keys first: for few blocks.
+__global__ void __launch_bounds__(THREADS, (Sizes<GKV, false>::BLOCKS))
+    wg_both(const __grid_constant__ Args<StoreF16> keys,
+            const __grid_constant__ CUtensorMap keys_a,
+            const __grid_constant__ CUtensorMap keys_b,
+            const __grid_constant__ Args<StoreF16> queries,
+            const __grid_constant__ CUtensorMap queries_a,
+            const __grid_constant__ CUtensorMap queries_b, int blocks_of_keys) {
+    follow();
+    const int block = (int)blockIdx.x;
+    if (block < blocks_of_keys)
+        core_block<GKV, false>(keys, keys_a, keys_b, block);
+    else
+        core_block<GQ, false>(queries, queries_a, queries_b, block - blocks_of_keys);
+}
+
 // ---- Launches
 // --------------------------------------------------------------------------------
 
@@ -438,50 +428,81 @@ static cudaError_t encode(const void *p, size_t rows, size_t cols, CUtensorMap *
     return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-template <int MODE>
-static cudaError_t launch_mode(const Args<StoreF16> &a, cudaStream_t stream) {
-    typedef Sizes<MODE> C;
-    constexpr bool KEYS = keys_are_rows(MODE);
-    if (!a.ntasks) return cudaSuccess;
-    // the queries of the inputs, and the buffer with directions: dqkv in J, else gradients
-    const Heads<const T> &qa = KEYS ? a.t1 : a.s1, &qb = KEYS ? a.t2 : a.s2;
+// The queries of the inputs, and the buffer with directions: dqkv in J, else gradients.
+struct Maps {
+    CUtensorMap a, b;
+};
+static cudaError_t maps_of(Mode mode, const Args<StoreF16> &a, Maps *out) {
+    const bool keys = keys_are_rows(mode);
+    const Heads<const T> &qa = keys ? a.t1 : a.s1, &qb = keys ? a.t2 : a.s2;
     const size_t rows = a.o1.rows;
-    CUtensorMap ma, mb;
-    cudaError_t e = encode(qa.p, rows, qa.ld, &ma);
-    if (e == cudaSuccess) e = encode(qb.p, rows * (size_t)a.dirs, qb.ld, &mb);
-    if (e == cudaSuccess)
-        e = cudaFuncSetAttribute(wg_core<MODE>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 C::SHARED);
+    const cudaError_t e = encode(qa.p, rows, qa.ld, &out->a);
+    return e == cudaSuccess ? encode(qb.p, rows * (size_t)a.dirs, qb.ld, &out->b) : e;
+}
+
+static int blocks_of(Mode mode, const Args<StoreF16> &a) {
+    return a.ntasks * (keys_are_rows(mode) ? a.kv : a.heads) * a.dirs;
+}
+
+static cudaError_t room_for(const void *kernel, int shared) {
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                shared);
+}
+
+template <int MODE, bool FULL>
+static cudaError_t launch_mode(const Args<StoreF16> &a, cudaStream_t stream) {
+    constexpr int SHARED = Sizes<MODE, FULL>::SHARED;
+    if (!a.ntasks) return cudaSuccess;
+    Maps m;
+    cudaError_t e = maps_of((Mode)MODE, a, &m);
+    if (e == cudaSuccess) e = room_for((const void *)wg_core<MODE, FULL>, SHARED);
     if (e != cudaSuccess) return e;
-    const int blocks = a.ntasks * (KEYS ? a.kv : a.heads) * a.dirs;
+    const unsigned blocks = (unsigned)blocks_of((Mode)MODE, a);
     // the queries' half of J^T may run beside the keys': it follows no kernel of its stream
     if (MODE != GQ)
-        return launch_following(wg_core<MODE>, (unsigned)blocks, C::GROUPS * 128, C::SHARED,
-                                stream, a, ma, mb);
-    wg_core<MODE><<<blocks, C::GROUPS * 128, C::SHARED, stream>>>(a, ma, mb);
+        return launch_following(wg_core<MODE, FULL>, blocks, THREADS, SHARED, stream, a,
+                                m.a, m.b);
+    wg_core<MODE, FULL><<<blocks, THREADS, SHARED, stream>>>(a, m.a, m.b);
     return cudaGetLastError();
 }
 
 static cudaError_t launch(Mode mode, const Args<StoreF16> &a, cudaStream_t stream) {
+    enum { MANY = 528 }; // four on each multiprocessor of an H100
     switch (mode) {
     case JVP:
-        return launch_mode<JVP>(a, stream);
+        return launch_mode<JVP, false>(a, stream);
     case GQ:
-        return launch_mode<GQ>(a, stream);
+        return blocks_of(GQ, a) < MANY ? launch_mode<GQ, false>(a, stream)
+                                       : launch_mode<GQ, true>(a, stream);
     case GKV:
-        return launch_mode<GKV>(a, stream);
+        return launch_mode<GKV, false>(a, stream);
     default:
         return kernels_F16_64.launch(mode, a, stream);
     }
 }
 
+static cudaError_t launch_both(const Args<StoreF16> &keys, const Args<StoreF16> &queries,
+                               cudaStream_t stream) {
+    constexpr int SHARED = Sizes<GKV, false>::SHARED > Sizes<GQ, false>::SHARED
+                               ? Sizes<GKV, false>::SHARED
+                               : Sizes<GQ, false>::SHARED;
+    const int first = blocks_of(GKV, keys), all = first + blocks_of(GQ, queries);
+    if (!all) return cudaSuccess;
+    Maps mk, mq;
+    cudaError_t e = maps_of(GKV, keys, &mk);
+    if (e == cudaSuccess) e = maps_of(GQ, queries, &mq);
+    if (e == cudaSuccess) e = room_for((const void *)wg_both, SHARED);
+    if (e != cudaSuccess) return e;
+    return launch_following(wg_both, (unsigned)all, THREADS, SHARED, stream, keys, mk.a,
+                            mk.b, queries, mq.a, mq.b, first);
+}
+
 const Kernels<StoreF16> *kernels_wgmma(void) {
     static const Kernels<StoreF16> table = [] {
         Kernels<StoreF16> t = kernels_F16_64;
-        t.rows[JVP] = Sizes<JVP>::ROWS;
-        t.rows[GQ] = Sizes<GQ>::ROWS;
-        t.rows[GKV] = Sizes<GKV>::ROWS;
+        t.rows[JVP] = t.rows[GQ] = t.rows[GKV] = ROWS;
         t.launch = launch;
+        t.both = launch_both;
         return t;
     }();
     return &table;

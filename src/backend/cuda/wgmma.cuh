@@ -15,18 +15,20 @@
     "23,"                                                                                  \
     "%24,%25,%26,%27,%28,%29,%30,%31}"
 
-// c (64 x 64) += a b: a in registers or shared memory, b in shared memory, TB: b transposed
-template <int TB> DEV void wg_rs(float (&c)[32], const uint32_t *a, uint64_t b) {
+// c (64 x 64) += a b: a in registers or shared memory, b in shared memory, TB: b
+// transposed; without ADD c = a b
+template <int TB, int ADD = 1>
+DEV void wg_rs(float (&c)[32], const uint32_t *a, uint64_t b) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " SUMS
-                 ",{%32,%33,%34,%35},%36,1,1,1,%37;\n"
+                 ",{%32,%33,%34,%35},%36,%38,1,1,%37;\n"
                  : R32(c)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(TB));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(TB), "n"(ADD));
 }
-template <int TB> DEV void wg_ss(float (&c)[32], uint64_t a, uint64_t b) {
+template <int TB, int ADD = 1> DEV void wg_ss(float (&c)[32], uint64_t a, uint64_t b) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " SUMS
-                 ",%32,%33,1,1,1,0,%34;\n"
+                 ",%32,%33,%35,1,1,0,%34;\n"
                  : R32(c)
-                 : "l"(a), "l"(b), "n"(TB));
+                 : "l"(a), "l"(b), "n"(TB), "n"(ADD));
 }
 DEV void wg_fence() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 DEV void wg_commit() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }

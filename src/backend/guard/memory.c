@@ -178,6 +178,15 @@ static lipsc_status combine(const lipsc_space *self, size_t len, size_t ka, lips
                                at(self, b, kb * len));
 }
 
+static lipsc_status widen(const lipsc_space *self, size_t elements, lipsc_buffer src,
+                          lipsc_buffer dst) {
+    const lipsc_buffer from = lipsc_guard_there(self->device, LIPSC_F32, src, 1, elements),
+                       to = at(self, dst, elements);
+    for (size_t e = 0; e < elements; e++)
+        ((double *)to.at)[e] = ((const float *)from.at)[e];
+    return LIPSC_OK;
+}
+
 const lipsc_space_ops lipsc_guard_space_ops = {.alloc = alloc,
                                                .release = release,
                                                .upload = upload,
@@ -186,7 +195,8 @@ const lipsc_space_ops lipsc_guard_space_ops = {.alloc = alloc,
                                                .scale = scale,
                                                .random = random_numbers,
                                                .gram = gram,
-                                               .combine = combine};
+                                               .combine = combine,
+                                               .widen = widen};
 
 /* ---- Life ---------------------------------------------------------------------------- */
 
