@@ -4,7 +4,8 @@
  * what would be a rank's fair part of it.  The first are large, so that a rank reads
  * weights seldom and short windows of one length come together; the last are small, so that
  * all ranks end at about the same time.  Windows stay whole, because their cells share a
- * forward pass, unless one is more than a portion.
+ * forward pass, unless one is more than a portion; and where shorter ones share that of the
+ * longest that begins where they do, they go with it as far as the portion reaches.
  *
  * Rank 0 computes like the others; a thread of its own, which mostly sleeps, answers. */
 #include <stdlib.h>
@@ -24,6 +25,7 @@ typedef struct {
     study_part part; /* open cells of one window, which stand together */
     double cost;     /* of a cell */
     size_t n;
+    size_t shorter; /* the next that shares its forward pass, or LIPSC_NONE */
 } stretch;
 
 typedef struct {
@@ -46,6 +48,25 @@ static int by_cost(const void *a, const void *b) {
     return (x->part.first > y->part.first) - (x->part.first < y->part.first);
 }
 
+/* Who shares the forward pass of whom: those that begin alike follow each other. */
+static void link_beginnings(lead *l) {
+    const lipsc_study *study = l->study;
+    size_t windows = 0;
+    for (size_t i = 0; i < study->cell_count; i++)
+        if (study->cells[i].window >= windows) windows = study->cells[i].window + 1;
+    size_t *last = lipsc_alloc(windows, sizeof *last);
+    for (size_t w = 0; last && w < windows; w++) last[w] = LIPSC_NONE;
+    for (size_t i = 0; last && i < l->count; i++) {
+        const study_cell *cell = &study->cells[l->stretches[i].part.first];
+        const size_t before = last[cell->window];
+        last[cell->window] = i;
+        if (before == LIPSC_NONE) continue;
+        if (study->cells[l->stretches[before].part.first].start == cell->start)
+            l->stretches[before].shorter = i;
+    }
+    lipsc_release(last); /* without it each makes its own */
+}
+
 static void find_stretches(lead *l) {
     const lipsc_study *study = l->study;
     const study_cell *before = NULL;
@@ -57,14 +78,15 @@ static void find_stretches(lead *l) {
         }
         cell->elsewhere = 1;
         if (!before || before->n != cell->n || before->window != cell->window)
-            l->stretches[l->count++] =
-                (stretch){.part.first = i, .cost = cell->cost, .n = cell->n};
+            l->stretches[l->count++] = (stretch){
+                .part.first = i, .cost = cell->cost, .n = cell->n, .shorter = LIPSC_NONE};
         l->stretches[l->count - 1].part.count++;
         l->total += cell->cost;
         before = cell;
     }
     l->left = l->total;
     if (l->count) qsort(l->stretches, l->count, sizeof *l->stretches, by_cost);
+    if (lipsc_study_beginnings(study)) link_beginnings(l);
 }
 
 /* What a portion shall cost at least. */
@@ -84,27 +106,40 @@ static double least_portion(const lead *l) {
     return cost < 0.25 * fair ? cost : 0.25 * fair;
 }
 
+/* So many cells of it, for somebody; what they cost. */
+static double hand_out(lead *l, stretch *from, size_t cells, study_part *part) {
+    const double cost = (double)cells * from->cost;
+    *part = (study_part){from->part.first, cells};
+    from->part.first += cells;
+    from->part.count -= cells;
+    l->left -= cost;
+    return cost;
+}
+
 /* The next portion, NULL when nothing is left; lipsc_release it. */
 static study_part *portion(lead *l, size_t *count) {
     const double half = 0.5 * l->left / (double)l->ranks;
     double wanted = half > l->least ? half : l->least;
     study_part *parts = lipsc_alloc(l->count - l->next + 1, sizeof *parts);
     *count = 0;
-    while (parts && l->next < l->count && (wanted > 0.0 || !*count)) {
-        stretch *from = &l->stretches[l->next];
+    for (; parts && l->next < l->count && (wanted > 0.0 || !*count); l->next++) {
+        size_t at = l->next;
+        stretch *from = &l->stretches[at];
         const double whole = (double)from->part.count * from->cost;
-        size_t cells = from->part.count;
         if (whole > 1.5 * wanted && whole > l->least) {
             if (*count) break; /* for the next who asks */
-            cells = (size_t)(wanted / from->cost) + 1;
-            if (cells > from->part.count) cells = from->part.count;
+            const size_t cells = (size_t)(wanted / from->cost) + 1;
+            if (cells < from->part.count) {
+                hand_out(l, from, cells, &parts[(*count)++]);
+                break;
+            }
         }
-        parts[(*count)++] = (study_part){from->part.first, cells};
-        from->part.first += cells;
-        from->part.count -= cells;
-        wanted -= (double)cells * from->cost;
-        l->left -= (double)cells * from->cost;
-        if (!from->part.count) l->next++;
+        for (; at != LIPSC_NONE && (at == l->next || wanted > 0.0);
+             at = l->stretches[at].shorter) {
+            from = &l->stretches[at];
+            if (from->part.count)
+                wanted -= hand_out(l, from, from->part.count, &parts[(*count)++]);
+        }
     }
     return parts;
 }

@@ -389,12 +389,15 @@ static double bytes_of(const sweep *s, size_t count, const study_group *groups) 
  * up to this size it keeps memory from now on. */
 static void teach_allocator(void) { lipsc_release(lipsc_alloc(30 << 20, 1)); }
 
-static sweep begin(lipsc_study *study) {
+int lipsc_study_beginnings(const lipsc_study *study) {
     const lipsc_source *source = &study->source;
+    return !source->pixels && !source->after && lipsc_model_looks_back(study->model);
+}
+
+static sweep begin(lipsc_study *study) {
     sweep s = {
         .study = study,
-        .beginnings =
-            !source->pixels && !source->after && lipsc_model_looks_back(study->model),
+        .beginnings = lipsc_study_beginnings(study),
         .kind = {.model = study->model,
                  .map = study->set.map,
                  .dtype = study->set.dtype,

@@ -51,6 +51,8 @@ void lipsc_sweep_fail(study_sweep *s, lipsc_status status, const lipsc_error *er
 /* Of who has all rows, at the end: where cells are left, it was interrupted. */
 lipsc_status lipsc_sweep_outcome(study_sweep *s);
 lipsc_status lipsc_sweep_status(const study_sweep *s, lipsc_error *err);
+/* Whether a window sees the beginning of a longer one as that does. */
+int lipsc_study_beginnings(const lipsc_study *study);
 int lipsc_sweep_ended(study_sweep *s); /* it has failed, or shall stop */
 
 /* team.c ------------------------------------------------------------------------------- */
