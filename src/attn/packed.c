@@ -3,6 +3,7 @@
 #include "attn/arena.h"
 #include "attn/attn.h"
 #include "attn/norms.h"
+#include "attn/turned.h"
 #include "core/error.h"
 
 #include <pthread.h>
@@ -18,9 +19,10 @@ typedef struct made {
 struct lipsc_packed {
     lipsc_layer layer;
     void *storage;           /* the arrays of layer, or NULL when they are the caller's */
-    pthread_mutex_t lock;    /* of made and norms */
+    pthread_mutex_t lock;    /* of made, norms and turned */
     made *made;              /* when first asked for                             */
     lipsc_head_norms *norms; /* (heads) or NULL: the same                        */
+    lipsc_turned *turned;    /* the same                                         */
 };
 
 /* Lays out, and with a base copies, the arrays of a checked layer. */
@@ -85,6 +87,7 @@ void lipsc_packed_free(lipsc_packed *packed) {
         lipsc_device_table(m->home)->weights_free(m->home, m->weights);
         lipsc_release(m);
     }
+    lipsc_turned_free(packed->turned);
     pthread_mutex_destroy(&packed->lock);
     lipsc_release(packed->norms);
     lipsc_release(packed->storage);
@@ -134,6 +137,16 @@ lipsc_status lipsc_packed_norms(lipsc_packed *packed, const lipsc_head_norms **n
             packed->norms = norms_made;
     }
     *norms = packed->norms;
+    pthread_mutex_unlock(&packed->lock);
+    return status;
+}
+
+lipsc_status lipsc_packed_turned(lipsc_packed *packed, const lipsc_turned **turned,
+                                 lipsc_error *err) {
+    lipsc_status status = LIPSC_OK;
+    pthread_mutex_lock(&packed->lock);
+    if (!packed->turned) status = lipsc_turned_new(&packed->layer, &packed->turned, err);
+    *turned = packed->turned;
     pthread_mutex_unlock(&packed->lock);
     return status;
 }

@@ -145,6 +145,7 @@ typedef struct {
     size_t room;  /* of the vectors of one solve: lipsc_space                           */
     int raw;      /* inputs may bring their projections (lipsc_rows.raw)               */
     int tokens_there; /* inputs may be in its memory already (lipsc_rows.X)             */
+    int leaves_zeros; /* products leave out what of V and O is zero: attn/turned.h      */
     int rows_alone;   /* a row of what stands in a model (output, linear_apply, rowwise) has
                        * bits that only the rows it sees decide, however many follow        */
     size_t batch_tokens; /* that keep it busy in one batch.  Work is then queued, each

@@ -113,6 +113,31 @@ lipsc_status lipsc_dense_cholesky(size_t n, double *a, int *definite) {
     return info > 0 ? LIPSC_OK : status_of(info);
 }
 
+/* The reflectors of a (m x r), which become q; r stays behind. */
+static lapack_int make_qr(size_t m, size_t n, double *a, double *q, double *tau) {
+    const size_t r = min_size(m, n);
+    const lapack_int rows = (lapack_int)m, order = (lapack_int)r;
+    lapack_int info = LAPACKE_dgeqrf(LAPACK_COL_MAJOR, rows, (lapack_int)n, a, rows, tau);
+    memcpy(q, a, m * r * sizeof *q);
+    memset(q + m * r, 0, m * (m - r) * sizeof *q);
+    if (!info) info = LAPACKE_dorgqr(LAPACK_COL_MAJOR, rows, rows, order, q, rows, tau);
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = j + 1; i < m; i++) a[j * m + i] = 0.0;
+    return info;
+}
+
+lipsc_status lipsc_dense_qr(size_t m, size_t n, double *a, double *q) {
+    if (max_size(m, n) > MAX_ORDER) return LIPSC_E_RANGE;
+    if (m == 0 || n == 0) return LIPSC_E_ARG;
+    double *tau = lipsc_alloc(min_size(m, n), sizeof *tau);
+    if (!tau) return LIPSC_E_NOMEM;
+    const int before = one_thread();
+    const lapack_int info = make_qr(m, n, a, q, tau);
+    set_threads(before);
+    lipsc_release(tau);
+    return status_of(info);
+}
+
 /* What cblas cannot count: any size, one sum after the other. */
 static void gemm_any_size(int ta, int tb, size_t m, size_t n, size_t k, double alpha,
                           const double *a, size_t lda, const double *b, size_t ldb,

@@ -21,6 +21,9 @@ lipsc_status lipsc_dense_eigen(size_t n, double *a, double *w, int vectors);
  * destroyed).  *definite 0: a pivot was not positive. */
 lipsc_status lipsc_dense_cholesky(size_t n, double *a, int *definite);
 
+/* a (m x n) = q r with q (m x m) orthogonal: a becomes r, zero below its diagonal. */
+lipsc_status lipsc_dense_qr(size_t m, size_t n, double *a, double *q);
+
 /* c (m x n) = alpha op(a) op(b) + beta c, through cblas; trans flags 0 or 1. */
 void lipsc_dense_gemm(int ta, int tb, size_t m, size_t n, size_t k, double alpha,
                       const double *a, size_t lda, const double *b, size_t ldb, double beta,

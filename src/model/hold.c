@@ -7,6 +7,7 @@
 #define _POSIX_C_SOURCE 200809L /* pthread_mutex_t */
 #include "model/state.h"
 
+#include "attn/turned.h"
 #include "core/error.h"
 #include "core/mem.h"
 
@@ -117,18 +118,23 @@ static uint64_t count_numbers(const lipsc_config *c, size_t layer, int first, in
     return sum;
 }
 
-/* Attention is kept as it is and packed both ways round, an MLP packed forwards and, where
- * it is differentiated, backwards; what is differentiated in f32 is in double as well. */
+/* Attention is kept as it is and packed both ways round, where it is solved for in other
+ * coordinates (attn/turned.h) once more, with half as many numbers to turn back; an MLP
+ * packed forwards and, where it is differentiated, backwards; what is differentiated in f32
+ * is in double as well. */
 uint64_t lipsc_model_block_bytes(const lipsc_model *m, lipsc_map_kind map,
                                  lipsc_dtype dtype) {
     const uint64_t item = lipsc_device_space(m->home, dtype)->item;
     const uint64_t judge = dtype == LIPSC_F64 ? 0 : sizeof(double);
     const int mlp = map == LIPSC_MAP_BLOCK || map == LIPSC_MAP_MODEL;
+    const int turns = (map == LIPSC_MAP_ATTENTION || map == LIPSC_MAP_HEADS) &&
+                      lipsc_width_turns(m->home, dtype, m->config.d);
+    const uint64_t there = turns ? sizeof(double) + sizeof(double) / 2 + 2 * item : 0;
     uint64_t largest = 0;
     for (size_t l = 0; l < m->config.layers; l++) {
         const uint64_t bytes =
             count_numbers(&m->config, l, LIPSC_LAYER_ROLES, LIPSC_MLP_ROLES) *
-                (sizeof(double) + 2 * (item + judge)) +
+                (sizeof(double) + 2 * (item + judge) + there) +
             count_numbers(&m->config, l, LIPSC_MLP_ROLES, LIPSC_ROLES) *
                 (mlp ? 2 * (item + judge) : item);
         if (bytes > largest) largest = bytes;

@@ -1,6 +1,7 @@
 /* pairs.c - windows of a layer, vectors for them, and the time of pairs of products. */
 #include "trial/pairs.h"
 
+#include "attn/turned.h"
 #include "core/clock.h"
 #include "core/mem.h"
 
@@ -8,6 +9,17 @@ void lipsc_windows_free(lipsc_windows *w) {
     for (size_t i = 0; w->attn && i < w->count; i++) lipsc_attn_free(w->attn[i]);
     lipsc_release(w->attn);
     lipsc_packed_free(w->packed);
+}
+
+/* In the coordinates that a solve works in. */
+static lipsc_status turn_windows(lipsc_windows *w) {
+    lipsc_attn **there = lipsc_alloc_zero(w->count, sizeof *there);
+    if (!there) return LIPSC_E_NOMEM;
+    const lipsc_status status = lipsc_attns_turned(w->count, w->attn, there);
+    for (size_t i = 0; i < w->count; i++) lipsc_attn_free(status ? there[i] : w->attn[i]);
+    lipsc_release(status ? there : w->attn);
+    if (!status) w->attn = there;
+    return status;
 }
 
 lipsc_status lipsc_windows_new(const lipsc_bench_settings *s, const lipsc_sample *sample,
@@ -24,6 +36,7 @@ lipsc_status lipsc_windows_new(const lipsc_bench_settings *s, const lipsc_sample
     if (!status)
         status = lipsc_attn_batch_at(w->packed, NULL, s->batch, input, s->dtype, device,
                                      w->attn, err);
+    if (!status && lipsc_attn_turns(w->attn[0])) status = turn_windows(w);
     lipsc_release(input);
     return status;
 }

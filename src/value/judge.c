@@ -231,6 +231,12 @@ static double *vector_at(const answer *a, double *vectors, size_t len, size_t i)
     return vectors + i * lipsc_space_here(a->in, len);
 }
 
+/* What is the operator's becomes the judge's. */
+static lipsc_status turn_back(const lipsc_sigma_task *task, int image, size_t k,
+                              double *x) {
+    return task->turn ? task->turn(task->judge->ctx, image, k, x) : LIPSC_OK;
+}
+
 /* The directions in double, of length one; behind them a probe where it is needed. */
 static lipsc_status fetch(const lipsc_sigma_task *task, const lipsc_svd_settings *set,
                           answer *a) {
@@ -240,13 +246,14 @@ static lipsc_status fetch(const lipsc_sigma_task *task, const lipsc_svd_settings
     lipsc_status status = to_double(space, a->in, op->n, count, a->found_v, a->v);
     lipsc_space_release(space, a->found_v); /* room for the operator in double */
     a->found_v = LIPSC_NOWHERE;
+    if (!status) status = turn_back(task, 0, count, a->v);
     for (size_t i = 0; !status && i < count; i++)
         normalise(a->in, op->n, vector_at(a, a->v, op->n, i));
     const int coarse = space->dtype == LIPSC_F32;
     a->probed = coarse && !task->unprobed && !isnan(a->found.upper_prob);
     if (coarse && task->unprobed) a->found.upper_prob = NAN;
     if (status || !a->probed) return status;
-    a->wide = space->split ? NULL : task->judge->wide;
+    a->wide = space->split || task->turn ? NULL : task->judge->wide;
     if (!a->wide) {
         a->image = lipsc_alloc(lipsc_space_here(a->in, op->m), sizeof *a->image);
         if (!a->image) return LIPSC_E_NOMEM;
@@ -266,13 +273,15 @@ static lipsc_status widen_probe(const lipsc_linop *op, answer *a) {
     return status ? status : lipsc_space_widen(a->wide, op->m, a->w_image, a->wide_image);
 }
 
-static lipsc_status fetch_probe(const lipsc_linop *op, size_t count, answer *a) {
+static lipsc_status fetch_probe(const lipsc_sigma_task *task, size_t count, answer *a) {
+    const lipsc_linop *op = task->op;
     const lipsc_space *space = op->space;
     if (a->wide) return widen_probe(op, a);
-    lipsc_status status =
-        to_double(space, a->in, op->n, 1, a->w, vector_at(a, a->v, op->n, count));
+    double *w = vector_at(a, a->v, op->n, count);
+    lipsc_status status = to_double(space, a->in, op->n, 1, a->w, w);
     if (!status) status = to_double(space, a->in, op->m, 1, a->w_image, a->image);
-    return status;
+    if (!status) status = turn_back(task, 0, 1, w);
+    return status ? status : turn_back(task, 1, 1, a->image);
 }
 
 /* The products of all probes. */
@@ -292,7 +301,7 @@ static lipsc_status probe(court *b) {
     share_time(b, lipsc_seconds() - start);
     for (size_t i = 0; i < b->count && !status; i++)
         if (b->a[i].judged && b->a[i].probed)
-            status = fetch_probe(b->task[i].op, b->used->count, &b->a[i]);
+            status = fetch_probe(&b->task[i], b->used->count, &b->a[i]);
     return status;
 }
 

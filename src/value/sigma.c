@@ -1,6 +1,7 @@
 /* sigma.c - largest singular values of attention: solved for in the precision of the
  * handles, judged by products in double and what rounding can do to them. */
 #include "attn/rounding.h"
+#include "attn/turned.h"
 #include "core/mem.h"
 #include "value/value.h"
 
@@ -143,14 +144,36 @@ static lipsc_status solve_in(lipsc_dtype dtype, size_t count, lipsc_attn *const 
     return status == LIPSC_E_NONFIN ? LIPSC_OK : status;
 }
 
+static lipsc_status turn_back(void *attn, int image, size_t k, double *x) {
+    return lipsc_attn_turn_back(attn, image, k, x);
+}
+
+/* The same precision in coordinates that make products cheaper.  Where scores only just fit
+ * into f32, and over there do not, it stays here. */
+static lipsc_status solve_turned(size_t count, lipsc_attn *const *attn,
+                                 const lipsc_svd_settings *set, lipsc_sigma_task *task) {
+    lipsc_attn **in = lipsc_alloc_zero(count, sizeof *in);
+    lipsc_status status = in ? lipsc_attns_turned(count, attn, in) : LIPSC_E_NOMEM;
+    const int here = status == LIPSC_E_NONFIN;
+    for (size_t i = 0; i < count && !status; i++) task[i].turn = turn_back;
+    if (!status) status = solve_with(count, attn, in, set, task);
+    for (size_t i = 0; i < count; i++) {
+        task[i].turn = NULL;
+        if (in) lipsc_attn_free(in[i]);
+    }
+    lipsc_release(in);
+    return here ? solve_with(count, attn, attn, set, task) : status;
+}
+
 /* Solved for in dtype, by the handles themselves where that is theirs. */
 static lipsc_status solve_as(lipsc_dtype dtype, size_t count, lipsc_attn *const *attn,
                              const lipsc_svd_settings *set, lipsc_sigma_task *task) {
     lipsc_svd_settings how = *set;
     if (next_precision(attn[0], set, dtype) != dtype)
         how.max_products = most_products(dtype, set);
-    return dtype == attn[0]->dtype ? solve_with(count, attn, attn, &how, task)
-                                   : solve_in(dtype, count, attn, &how, task);
+    if (dtype != attn[0]->dtype) return solve_in(dtype, count, attn, &how, task);
+    return lipsc_attn_turns(attn[0]) ? solve_turned(count, attn, &how, task)
+                                     : solve_with(count, attn, attn, &how, task);
 }
 
 /* A value that is not finite, or a residual that did not fall in the time that its

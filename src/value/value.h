@@ -57,9 +57,12 @@ typedef struct {
     const lipsc_judge *judge;
     double *sigma, *u, *v; /* as above; u, v may be NULL */
     lipsc_svd_info *info;
-    lipsc_status status;       /* what became of it */
-    int unprobed;              /* no look at the difference between op and double, and no
-                                * upper_prob of an op in f32                                  */
+    lipsc_status status; /* what became of it */
+    int unprobed;        /* no look at the difference between op and double, and no
+                          * upper_prob of an op in f32                                  */
+    /* or NULL: op is the judge's in other coordinates, and this turns k vectors of op, with
+     * `image` its products, back to the judge's; ctx is the judge's */
+    lipsc_status (*turn)(void *ctx, int image, size_t k, double *x);
     void (*solved)(void *ctx); /* or NULL; called with op->ctx when op is not needed any
                                 * more, before the judge needs memory                   */
 } lipsc_sigma_task;

@@ -39,9 +39,12 @@ typedef struct {
     const lipsc_stages *stages;
     const lipsc_space *space;
     size_t kw, vw, width;
-    void *q_in, *k_in, *v_in;       /* (d, heads*kw), (d, kv*kw), (d, kv*vw)            */
-    void *q_out, *k_out, *v_out;    /* their transposes: (heads*kw, d), ...              */
-    void *o_in, *o_out;             /* (heads*vw, width), (width, heads*vw); NULL: no O  */
+    void *q_in, *k_in, *v_in;    /* (d, heads*kw), (d, kv*kw), (d, kv*vw)            */
+    void *q_out, *k_out, *v_out; /* their transposes: (heads*kw, d), ...              */
+    void *o_in, *o_out;          /* (heads*vw, width), (width, heads*vw); NULL: no O  */
+    /* of their panels, as lipsc_gemm has it; NULL: none of them begins or ends with zeros
+     */
+    size_t (*v_in_span)[2], (*v_out_span)[2], (*o_in_span)[2], (*o_out_span)[2];
     void *q_bias, *k_bias, *v_bias; /* padded like the columns, or NULL               */
     void *q_gain, *k_gain;          /* (kw) or NULL                                      */
 } lipsc_cpu_weights;

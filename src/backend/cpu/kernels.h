@@ -24,6 +24,9 @@ typedef struct {
     size_t c_row, group, c_group, columns;
     const void *bias; /* (columns padded to panels) or NULL: added to every row */
     int add;          /* 1: C += A B, 0: C = A B */
+    /* NULL, or for each panel the rows of B from span[p][0] to span[p][1] - 1 outside of
+     * which it is zero: these alone are multiplied */
+    const size_t (*span)[2];
 } lipsc_gemm;
 
 /* One head at one input.  Row i sees keys lo[i] .. hi[i]-1; lo, hi do not decrease. */

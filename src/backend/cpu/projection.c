@@ -45,6 +45,7 @@ void lipsc_cpu_project(const lipsc_cpu_weights *w, int threads, size_t rows, con
     const size_t nr = w->kernels->nr, d = w->layer->d;
     void *c[3] = {q, k, z};
     const void *b[3] = {w->q_in, w->k_in, w->v_in};
+    const size_t(*const spans[3])[2] = {NULL, NULL, (const size_t(*)[2])w->v_in_span};
     const void *biases[3] = {w->q_bias, w->k_bias, w->v_bias};
     const size_t heads[3] = {w->layer->heads, w->layer->kv_heads, w->layer->kv_heads};
     lipsc_gemm g[3];
@@ -62,7 +63,8 @@ void lipsc_cpu_project(const lipsc_cpu_weights *w, int threads, size_t rows, con
                                   .group = hw / nr,
                                   .c_group = rows * hw,
                                   .columns = heads[i] * hw,
-                                  .bias = bias ? biases[i] : NULL};
+                                  .bias = bias ? biases[i] : NULL,
+                                  .span = spans[i]};
     }
     lipsc_cpu_gemms(w->kernels, threads, rows, count, g, 0);
 }
@@ -100,7 +102,8 @@ void lipsc_cpu_combine_heads(const lipsc_cpu_weights *w, int threads, size_t row
                           .c_row = w->width,
                           .group = 1,
                           .c_group = w->kernels->nr,
-                          .columns = w->width};
+                          .columns = w->width,
+                          .span = (const size_t(*)[2])w->o_in_span};
     lipsc_cpu_gemms(w->kernels, threads, rows, 1, &g, 0);
 }
 
@@ -119,7 +122,8 @@ void lipsc_cpu_split_heads(const lipsc_cpu_weights *w, int threads, size_t rows,
                           .c_row = w->vw,
                           .group = w->vw / w->kernels->nr,
                           .c_group = rows * w->vw,
-                          .columns = w->layer->heads * w->vw};
+                          .columns = w->layer->heads * w->vw,
+                          .span = (const size_t(*)[2])w->o_out_span};
     lipsc_cpu_gemms(w->kernels, threads, rows, 1, &g, 0);
 }
 
@@ -127,6 +131,7 @@ void lipsc_cpu_project_back(const lipsc_cpu_weights *w, int threads, size_t rows
                             const void *q, const void *k, const void *z, void *y) {
     const size_t d = w->layer->d;
     const void *a[3] = {q, k, z}, *b[3] = {w->q_out, w->k_out, w->v_out};
+    const size_t(*const spans[3])[2] = {NULL, NULL, (const size_t(*)[2])w->v_out_span};
     const size_t heads[3] = {w->layer->heads, w->layer->kv_heads, w->layer->kv_heads};
     lipsc_gemm g[3];
     size_t count = 0;
@@ -145,7 +150,8 @@ void lipsc_cpu_project_back(const lipsc_cpu_weights *w, int threads, size_t rows
                                   .group = 1,
                                   .c_group = w->kernels->nr,
                                   .columns = d,
-                                  .add = add};
+                                  .add = add,
+                                  .span = spans[i]};
     }
     lipsc_cpu_gemms(w->kernels, threads, rows, count, g, 1);
 }

@@ -6,6 +6,7 @@
  * order. */
 #include "backend/cpu/cpu.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 
 #include <stdlib.h>
@@ -66,6 +67,49 @@ static void *pack(const lipsc_cpu_weights *w, const padded *m, int transposed) {
     return dst;
 }
 
+/* The first and the last element of row r of the matrix that is not zero: [from, end). */
+static void row_ends(const padded *m, size_t r, size_t *from, size_t *end) {
+    const double *row;
+    size_t unit;
+    *from = m->cols;
+    *end = 0;
+    if (!find_row(m, r, &row, &unit)) return;
+    for (size_t c = 0; c < m->cols; c++)
+        if (row ? row[c] != 0.0 : c == unit) {
+            if (*end == 0) *from = c;
+            *end = c + 1;
+        }
+}
+
+/* Of the panels that pack makes, where they are not zero; NULL with *ok where all begin and
+ * end with numbers. */
+static size_t (*spans_of(const lipsc_cpu_weights *w, const padded *m, int transposed,
+                         int *ok))[2] {
+    const size_t nr = w->kernels->nr, prows = m->blocks * m->pad;
+    const size_t columns = transposed ? m->cols : prows,
+                 inner = transposed ? prows : m->cols;
+    const size_t panels = ceil_div(columns, nr);
+    size_t(*span)[2] = lipsc_alloc(panels, sizeof *span), shorter = 0;
+    *ok = *ok && span;
+    for (size_t p = 0; span && p < panels; p++) span[p][0] = inner, span[p][1] = 0;
+    for (size_t r = 0; span && r < prows; r++) {
+        size_t from, end;
+        row_ends(m, r, &from, &end);
+        for (size_t p = transposed ? from / nr : r / nr;
+             end && p < (transposed ? ceil_div(end, nr) : r / nr + 1); p++) {
+            span[p][0] = min_size(span[p][0], transposed ? r : from);
+            span[p][1] = max_size(span[p][1], transposed ? r + 1 : end);
+        }
+    }
+    for (size_t p = 0; span && p < panels; p++)
+        shorter += span[p][0] >= nr || span[p][1] + nr <= inner;
+    if (!shorter) {
+        lipsc_release(span);
+        span = NULL;
+    }
+    return span;
+}
+
 /* b (blocks*dim) with blocks padded to pad, times factor */
 static void *pack_vector(const lipsc_cpu_weights *w, const double *b, size_t blocks,
                          size_t dim, size_t pad, double factor) {
@@ -91,6 +135,10 @@ void lipsc_cpu_weights_free(void *weights) {
                    w->o_out, w->q_bias, w->k_bias, w->v_bias, w->q_gain, w->k_gain};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         lipsc_cpu_release(w->space, all[i]);
+    lipsc_release(w->v_in_span);
+    lipsc_release(w->v_out_span);
+    lipsc_release(w->o_in_span);
+    lipsc_release(w->o_out_span);
     free(w);
 }
 
@@ -120,6 +168,8 @@ lipsc_status lipsc_cpu_weights_new(const lipsc_layer *layer, lipsc_dtype dtype,
     w->k_out = pack(w, &k, 1);
     w->v_out = pack(w, &v, 1);
     int ok = w->q_in && w->k_in && w->v_in && w->q_out && w->k_out && w->v_out;
+    w->v_in_span = spans_of(w, &v, 0, &ok);
+    w->v_out_span = spans_of(w, &v, 1, &ok);
     if (layer->O) {
         /* O is (width, heads*value_dim): its columns are the padded side, so transpose once
          */
@@ -132,6 +182,8 @@ lipsc_status lipsc_cpu_weights_new(const lipsc_layer *layer, lipsc_dtype dtype,
             const padded o = {ot, heads, layer->value_dim, w->vw, w->width, 1};
             w->o_in = pack(w, &o, 1);
             w->o_out = pack(w, &o, 0);
+            w->o_in_span = spans_of(w, &o, 1, &ok);
+            w->o_out_span = spans_of(w, &o, 0, &ok);
         }
         lipsc_release(ot);
         ok = ok && w->o_in && w->o_out;
