@@ -67,6 +67,9 @@ static void sigma_by(const given *g, lipsc_dtype dtype, lipsc_method method, ans
 }
 
 static void lanczos(const given *g, answer *a) { sigma_by(g, LIPSC_F64, LIPSC_LANCZOS, a); }
+static void lanczos_f32(const given *g, answer *a) {
+    sigma_by(g, LIPSC_F32, LIPSC_LANCZOS, a);
+}
 static void power_f32(const given *g, answer *a) { sigma_by(g, LIPSC_F32, LIPSC_POWER, a); }
 
 static void upper(const given *g, answer *a) {
@@ -203,10 +206,9 @@ typedef struct {
     long most; /* faults: those of slow calls are spread */
 } named;
 
-static void sweep_layers(const named *calls, size_t count, unsigned features,
-                         uint64_t seed) {
+static void sweep_layers_of(const named *calls, size_t count, unsigned features,
+                            uint64_t seed, layer_sizes sizes) {
     char name[64];
-    const layer_sizes sizes = {.n = 4, .d = 3};
     const given g = {.layer = random_layer_of(seed, features, sizes)};
     for (size_t i = 0; i < count; i++) {
         snprintf(name, sizeof name, "%s, features %u", calls[i].name, features);
@@ -214,6 +216,25 @@ static void sweep_layers(const named *calls, size_t count, unsigned features,
     }
     test_layer freed = g.layer;
     test_layer_free(&freed);
+}
+
+static void sweep_layers(const named *calls, size_t count, unsigned features,
+                         uint64_t seed) {
+    sweep_layers_of(calls, count, features, seed, (layer_sizes){.n = 4, .d = 3});
+}
+
+/* So wide that it is solved for in other coordinates. */
+static void test_wide(void **state) {
+    static const named calls[] = {{"lanczos in f32", lanczos_f32, 60}};
+    const layer_sizes wide = {.n = 4,
+                              .d = 256,
+                              .heads = 2,
+                              .kv_heads = 2,
+                              .key_dim = 8,
+                              .value_dim = 40,
+                              .out_dim = 64};
+    (void)state;
+    sweep_layers_of(calls, 1, 0, 11, wide);
 }
 
 static void test_layers(void **state) {
@@ -247,6 +268,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_wide),
         cmocka_unit_test(test_measures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
