@@ -111,7 +111,7 @@ static void check_values(uint64_t seed, unsigned features, layer_sizes sizes) {
     solve(WINDOWS, together.attn, LIPSC_F32, batch);
     for (size_t i = 0; i < WINDOWS; i++) {
         lipsc_input input = together.all.input;
-        lipsc_attn *lone, *f64;
+        lipsc_attn *lone = NULL, *f64 = NULL;
         lipsc_error err = {0};
         input.n = lengths[i];
         if (lipsc_attn_new(&together.all.layer, &input, LIPSC_F32, lipsc_cpu_of(1), &lone,
