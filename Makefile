@@ -48,7 +48,7 @@
 BUILD  ?= build
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 # tests that kill, time out, start ranks or drive a browser mostly wait: one more than cores
-TEST_JOBS ?= $(shell expr $(JOBS) + 1)
+TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
 FUZZ_LONG ?= 3600

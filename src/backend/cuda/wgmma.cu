@@ -107,7 +107,7 @@ DEV void core_block(const Args<StoreF16> &a, const CUtensorMap &map_a,
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             barrier_init(full + 8 * i, 1);
-            barrier_init(empty + 8 * i, 4); // one for each warp
+            barrier_init(empty + 8 * i, KEYS ? THREADS : 4);
         }
         barrier_init(still_bar, 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -309,8 +309,8 @@ DEV void core_block(const Args<StoreF16> &a, const CUtensorMap &map_a,
         wg_wait<0>();
         pin(acc);
         if constexpr (KEYS) pin(acc2);
-        __syncwarp(); // what its threads have read is behind them
-        if (lane == 0) barrier_arrive(empty + 8 * (k % STAGES));
+        // one for each warp; where its threads themselves have read, each for its own reads
+        if (KEYS || lane == 0) barrier_arrive(empty + 8 * (k % STAGES));
     };
     barrier_wait(still_bar, 0);
     for (int k = 0; k < total; k++, at.next()) {
