@@ -47,7 +47,7 @@
 # CC=clang chooses the compiler, WERROR=1 makes warnings errors, OPTS goes to cmake.
 BUILD  ?= build
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
-# tests that kill, time out, start ranks or drive a browser mostly wait: one more than cores
+# tests that kill, time out, start ranks or drive a browser mostly wait: two more than cores
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
