@@ -58,7 +58,8 @@ static void say_why(const lipsc_study *study, lipsc_status status, lipsc_error *
 int lipsc_study_falls_back(lipsc_study *study, lipsc_status status, lipsc_error *err) {
     lipsc_device *device = study->set.device, *cpu;
     say_why(study, status, err);
-    if ((status != LIPSC_E_BACKEND && status != LIPSC_E_NOMEM) ||
+    const int several = lipsc_ranks_count(study->set.ranks) > 1; /* one cannot alone */
+    if ((status != LIPSC_E_BACKEND && status != LIPSC_E_NOMEM) || several ||
         !lipsc_device_was_chosen(device) ||
         lipsc_device_open("cpu", lipsc_device_threads(device), &cpu, NULL))
         return 0;

@@ -129,6 +129,15 @@ if command -v mpirun >/dev/null && [ -e "$(dirname "$bin")/liblipscope_mpi.so" ]
     ASAN_OPTIONS=detect_leaks=0 mpirun -n 2 "$bin" $many --device cuda >out 2>err </dev/null || fail "two ranks on two GPUs: $(cat err)"
     field sigma | cmp -s - cpu.sigma || fail "two ranks on two GPUs have other values"
     [ "$(field device | sort -u | tr -d '"\n')" = "cuda:0cuda:1" ] || fail "GPUs of two ranks: $(field device | sort -u)"
+    # a GPU that fails ends the job: a rank that went on alone by its CPU would leave the others waiting
+    export ASAN_OPTIONS=detect_leaks=0 LIPSCOPE_AUTO_SECONDS=0 LIPSCOPE_FAKE=lost:300
+    for shared in "$many" "reproduce --quick --only text --out alone"; do
+        code=0
+        timeout 120 mpirun -n 2 "$bin" $shared --device auto >out 2>err </dev/null || code=$?
+        [ "$code" = 1 ] || fail "ranks whose GPU fails end with $code: $(cat err)"
+        grep -q "the rest is computed on the cpu" err && fail "a rank goes on alone: $(cat err)"
+        [ "$(grep -c '^lipscope' err)" = 1 ] || fail "ranks whose GPU fails say: $(cat err)"
+    done
 fi
 
 finish
