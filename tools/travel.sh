@@ -20,7 +20,7 @@ LD_LIBRARY_PATH=$libraries/blas:$libraries/lapack
 export LD_LIBRARY_PATH
 cmake --log-level=WARNING -S . -B "$build" -DLIPSCOPE_WERROR=ON -DLIPSCOPE_REPORT=OFF -DBLA_VENDOR=Generic \
     -DBLAS_LIBRARIES="$libraries/blas/libblas.so" -DLAPACK_LIBRARIES="$libraries/lapack/liblapack.so"
-cmake --build "$build" -j "$(nproc)" --target lipscope_cli make_layer test_dense test_sigma test_lanczos test_operator
+cmake --build "$build" -j "$(nproc)" --target lipscope_cli make_layer hurry test_dense test_sigma test_lanczos test_operator
 "$build/lipscope" selftest | grep -q 'not OpenBLAS' || { echo "selftest runs on OpenBLAS"; exit 1; }
 ctest --test-dir "$build" --output-on-failure -j "$(nproc)" \
     -R '^(unit\.(dense|sigma|lanczos|operator)|cli\.(report_absent|selftest|layer))$'
