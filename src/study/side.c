@@ -216,11 +216,12 @@ static bundle *to_begin(side *q) {
  * under way; others then begin first. */
 static int runs_dry(const side *q) {
     size_t in_sight = 0;
-    for (size_t i = q->open; q->queued && i < q->begun; i++) {
+    if (!q->queued) return 0;
+    for (size_t i = q->open; i < q->begun; i++) {
         const bundle *b = &q->bundles[i];
         in_sight += b->begun && (!b->passed || b->taken < b->cells);
     }
-    return q->queued && 2 * in_sight < (size_t)q->sweep->study->threads;
+    return 2 * in_sight < (size_t)q->sweep->study->threads;
 }
 
 /* Under the lock, behind what a thread did for b: the last one ends it. */
