@@ -81,6 +81,8 @@ lipsc_status lipsc_cpu_linear_new(size_t in, size_t out, const double *w, int tr
 
 lipsc_status lipsc_cpu_linear_apply(const void *linear, int threads, size_t rows,
                                     lipsc_buffer x, int bias, int add, lipsc_buffer y) {
+    /* below, waking threads costs more than the work, which takes microseconds */
+    const double worth_threads = 5e5; /* floating-point operations */
     const dense *l = linear;
     if (!lipsc_space_fits(l->space, x, rows, l->in) ||
         !lipsc_space_fits(l->space, y, rows, l->out))
@@ -97,6 +99,7 @@ lipsc_status lipsc_cpu_linear_apply(const void *linear, int threads, size_t rows
                           .columns = l->out,
                           .bias = bias ? l->bias : NULL,
                           .add = add};
+    if (2.0 * (double)rows * (double)l->in * (double)l->out < worth_threads) threads = 1;
     lipsc_cpu_gemms(l->kernels, threads, rows, 1, &g, 0);
     return LIPSC_OK;
 }
