@@ -72,7 +72,7 @@ configure:
 demo: all
 	@$(BUILD)/lipscope demo
 
-# One in four of the random layers (FEWER=1: all, as .ci/run has with clang).
+# One in four of the random layers (FEWER=1: all, as .ci/run has with clang, of ranks on guard).
 test: export LIPSCOPE_FEWER = $(or $(FEWER),4)
 test: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -86,11 +86,12 @@ test-real: configure
 test-aarch64:
 	@LIPSCOPE_FEWER=$(FEWER) tools/aarch64.sh build-aarch64 $(OPTS)
 
-# Tests that never compute on a device would only be run twice.
+# Tests that never compute on a device would only be run twice; ranks have theirs, all cases
+# of which are done here.
 test-guard: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@LIPSCOPE_DEVICE=guard ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE 'real|long' \
-	    -R '^(unit.(device|space|operator|sigma|gradient|certify_layers|checkpoint|gguf_models|given|upper|zoo|construct|enclosure|spread|attack)|model\..*|cli.(layer|enclosure|certify|converge|check|bounds|attack|bench|measure|measure_run|windows|models|split))$$'
+	    -R '^(unit.(device|space|operator|sigma|gradient|certify_layers|checkpoint|gguf_models|given|upper|zoo|construct|enclosure|spread|attack)|model\..*|cli.(layer|enclosure|certify|converge|check|bounds|attack|bench|measure|measure_run|windows|models|split)|ranks\..*)$$'
 
 test-long: configure
 	@cmake --build $(BUILD) -j $(JOBS)

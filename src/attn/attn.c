@@ -179,20 +179,44 @@ static int bring_tokens(lipsc_attn *own) {
     return own->X != NULL;
 }
 
+/* What every handle that borrows from attn begins with. */
+static lipsc_attn borrowed(const lipsc_attn *attn, lipsc_dtype dtype,
+                           const lipsc_device *device) {
+    lipsc_attn own = *attn;
+    own.owns_packed = 0;
+    own.storage = own.state = NULL;
+    own.tokens = own.own_tokens = own.fetched = NULL;
+    own.kept = LIPSC_NOWHERE;
+    own.twin = NULL;
+    own.dtype = dtype;
+    own.device = device;
+    return own;
+}
+
 lipsc_status lipsc_attns_as(size_t count, const lipsc_attn *const *attn, lipsc_dtype dtype,
                             const lipsc_device *device, lipsc_attn *const *own) {
-    for (size_t i = 0; i < count; i++) {
-        *own[i] = *attn[i];
-        own[i]->owns_packed = 0;
-        own[i]->storage = own[i]->state = NULL;
-        own[i]->tokens = own[i]->own_tokens = own[i]->fetched = NULL;
-        own[i]->kept = LIPSC_NOWHERE;
-        own[i]->twin = NULL;
-        own[i]->dtype = dtype;
-        own[i]->device = device;
-    }
+    for (size_t i = 0; i < count; i++) *own[i] = borrowed(attn[i], dtype, device);
     for (size_t i = 0; i < count; i++)
         if (!bring_tokens(own[i])) return LIPSC_E_NOMEM;
+    return open_states(count, own, NULL);
+}
+
+lipsc_status lipsc_attns_over(size_t count, lipsc_attn *const *attn, lipsc_packed *packed,
+                              double *const *X, lipsc_attn *const *own) {
+    for (size_t i = 0; i < count; i++) {
+        const size_t all = attn[i]->input.n * attn[i]->layer.d;
+        const lipsc_mask mask = attn[i]->layer.mask;
+        *own[i] = borrowed(attn[i], attn[i]->dtype, attn[i]->device);
+        own[i]->packed = packed;
+        own[i]->layer = *lipsc_packed_layer(packed);
+        own[i]->layer.mask = mask;
+        own[i]->tokens = X[i];
+        own[i]->input.X = own[i]->X = NULL;
+        if (attn[i]->rows.own_X)
+            own[i]->rows.own_X = X[i];
+        else
+            own[i]->rows.X = lipsc_host_view(all, X[i]);
+    }
     return open_states(count, own, NULL);
 }
 

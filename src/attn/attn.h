@@ -86,6 +86,10 @@ lipsc_status lipsc_attn_as(const lipsc_attn *attn, lipsc_dtype dtype,
 /* The same for handles of one batch, which the results are too. */
 lipsc_status lipsc_attns_as(size_t count, const lipsc_attn *const *attn, lipsc_dtype dtype,
                             const lipsc_device *device, lipsc_attn *const *own);
+/* The same with the weights of another layer of these sizes, at tokens X[i] in the device's
+ * order, own rows of them where ranks share those; own[i] has X[i] from now on. */
+lipsc_status lipsc_attns_over(size_t count, lipsc_attn *const *attn, lipsc_packed *packed,
+                              double *const *X, lipsc_attn *const *own);
 void lipsc_attn_close(lipsc_attn *own);
 /* The twins of handles of one batch that have none, in f64 on the same device, as long as
  * the handles live: for a device that is asked for them again and again. */

@@ -113,29 +113,37 @@ lipsc_status lipsc_turned_new(const lipsc_layer *layer, lipsc_turned **out,
     return status;
 }
 
+/* How many rows of k vectors of attn are here, where ranks may share them. */
+static size_t rows_here(const lipsc_attn *attn, size_t k) {
+    const lipsc_space *space = lipsc_device_space(attn->device, attn->dtype);
+    return k * (space->split ? space->split->own : attn->input.n);
+}
+
+/* Its tokens over there, in the device's order, to be released; NULL: out of memory. */
+static double *turned_tokens(lipsc_attn *attn, const lipsc_turned *t) {
+    const size_t rows = rows_here(attn, 1), d = attn->layer.d;
+    if (!attn->rows.own_X && lipsc_attn_tokens(attn)) return NULL;
+    double *X = lipsc_alloc(rows, d * sizeof *X);
+    if (X) turn_rows(rows, d, t->in, attn->rows.own_X ? attn->rows.own_X : attn->X, X);
+    return X;
+}
+
 lipsc_status lipsc_attns_turned(size_t count, lipsc_attn *const *attn, lipsc_attn **out) {
-    lipsc_error err;
     const lipsc_turned *t;
-    lipsc_input *input = lipsc_alloc(count, sizeof *input);
     double **X = lipsc_alloc_zero(count, sizeof *X);
-    lipsc_status status = input && X ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) status = lipsc_packed_turned(attn[0]->packed, &t, &err);
+    lipsc_status status = X ? LIPSC_OK : LIPSC_E_NOMEM;
+    if (!status) status = lipsc_packed_turned(attn[0]->packed, &t, NULL);
     for (size_t i = 0; i < count; i++) out[i] = NULL;
     for (size_t i = 0; i < count && !status; i++) {
-        const size_t n = attn[i]->input.n, d = attn[i]->layer.d;
-        status = lipsc_attn_tokens(attn[i]);
-        if (!status && !(X[i] = lipsc_alloc(n * d, sizeof **X))) status = LIPSC_E_NOMEM;
-        if (status) break;
-        turn_rows(n, d, t->in, attn[i]->input.X, X[i]);
-        input[i] = attn[i]->input;
-        input[i].X = X[i];
+        out[i] = lipsc_alloc_zero(1, sizeof **out);
+        X[i] = turned_tokens(attn[i], t);
+        if (!out[i] || !X[i]) status = LIPSC_E_NOMEM;
     }
     if (!status)
-        status = lipsc_attn_batch_at(t->packed, &attn[0]->layer.mask, count, input,
-                                     attn[0]->dtype, attn[0]->device, out, &err);
-    for (size_t i = 0; X && i < count; i++) lipsc_release(X[i]);
+        status = lipsc_attns_over(count, attn, t->packed, X, out);
+    else
+        for (size_t i = 0; X && i < count; i++) lipsc_release(X[i]);
     lipsc_release(X);
-    lipsc_release(input);
     return status;
 }
 
@@ -144,7 +152,7 @@ lipsc_status lipsc_attn_turn_back(lipsc_attn *attn, int image, size_t k, double 
     lipsc_status status = lipsc_packed_turned(attn->packed, &t, NULL);
     if (status) return status;
     const double *by = image ? t->out : t->in;
-    const size_t rows = k * attn->input.n,
+    const size_t rows = rows_here(attn, k),
                  width = image ? lipsc_layer_width(&attn->layer) : attn->layer.d;
     if (!by) return LIPSC_OK;
     double *from = lipsc_alloc(rows, width * sizeof *from);

@@ -128,6 +128,13 @@ typedef struct {
                                 double *k_over);
 } lipsc_part_ops;
 
+/* What talk between ranks costs: seconds of the shortest message and of one byte of a long
+ * one; bytes of heads that go together in one message, about. */
+typedef struct {
+    double latency, byte;
+    size_t message;
+} lipsc_link;
+
 /* What a kind of device can do.  device is never NULL but for the CPU. */
 typedef struct {
     const char *name;
@@ -189,9 +196,8 @@ typedef struct {
      * NULL: nobody shares it. */
     lipsc_status (*alone)(const lipsc_device *device, lipsc_status (*work)(void *ctx),
                           void *ctx);
-    /* Seconds of the shortest message between these ranks, and of one byte of a long one.
-     */
-    lipsc_status (*link)(const lipsc_device *device, double *latency, double *byte);
+    /* What talking costs these ranks. */
+    lipsc_status (*link)(const lipsc_device *device, lipsc_link *out);
 
     /* The device of this one of the ranks that share it; NULL: nobody does. */
     const lipsc_device *(*own)(const lipsc_device *device);

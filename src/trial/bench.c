@@ -141,8 +141,8 @@ static void fill_cost(const lipsc_bench_settings *s, const timing *found,
     row->one_ms = NAN;
     row->token_us = 1e6 * found->cost.token;
     row->meeting_ns = 1e9 * found->cost.meeting;
-    row->latency_us = 1e6 * found->cost.latency;
-    row->link_gbytes = 1e-9 / found->cost.byte;
+    row->latency_us = 1e6 * found->cost.link.latency;
+    row->link_gbytes = 1e-9 / found->cost.link.byte;
     row->predicted_ms = 1e3 * predicted;
     row->of_predicted = found->seconds / predicted;
 }

@@ -97,28 +97,27 @@ lipsc_status lipsc_rank_cost_find(const lipsc_bench_settings *s, lipsc_rank_cost
     double few = NAN, many = NAN;
     lipsc_status status = time_length(s, FEW, &few, err);
     if (!status) status = time_length(s, MANY, &many, err);
-    if (!status)
-        status = lipsc_device_table(s->device)->link(s->device, &out->latency, &out->byte);
+    if (!status) status = lipsc_device_table(s->device)->link(s->device, &out->link);
     if (!status) solve(few, many, out);
     return status;
 }
 
 /* Of keys and values of all key heads and of both their directions, what comes from other
  * ranks in J x, and the same in J^T x, where sums go back (backend/ranks/product.c). */
-static double talk(const lipsc_bench_settings *s, const lipsc_rank_cost *cost) {
-    const double together = 4 << 20; /* bytes of a call, about (backend/ranks/split.c) */
+static double talk(const lipsc_bench_settings *s, const lipsc_link *link) {
     const lipsc_sample_shape shape = lipsc_sample_gpt2(s->n, s->mask);
     const double ranks = (double)lipsc_ranks_count(s->ranks),
                  heads = (double)shape.kv_heads;
     const double item = s->dtype == LIPSC_F32 ? sizeof(float) : sizeof(double);
     const double array =
         heads * (double)(shape.key_dim + shape.value_dim) / 2.0 * (double)s->n * item;
-    const double calls = 8.0 * lipsc_max(lipsc_min(ranks, heads), array / together);
-    return calls * cost->latency + 8.0 * array * (ranks - 1.0) / ranks * cost->byte;
+    const double calls =
+        8.0 * lipsc_max(lipsc_min(ranks, heads), array / (double)link->message);
+    return calls * link->latency + 8.0 * array * (ranks - 1.0) / ranks * link->byte;
 }
 
 double lipsc_rank_cost_predict(const lipsc_bench_settings *s, const lipsc_rank_cost *cost) {
     const double n = (double)s->n, ranks = (double)lipsc_ranks_count(s->ranks);
     const double work = (n * cost->token + n * n * cost->meeting) / ranks;
-    return (double)(s->block * s->batch) * (work + talk(s, cost));
+    return (double)(s->block * s->batch) * (work + talk(s, &cost->link));
 }

@@ -3,14 +3,14 @@
 #ifndef LIPSC_TRIAL_COST_H
 #define LIPSC_TRIAL_COST_H
 
+#include "attn/attn.h"
 #include "lipscope/trial.h"
 
 /* Seconds. */
 typedef struct {
     double token;   /* of a rank, in a pair of products of one direction                  */
     double meeting; /* of a token with a token; under a causal mask half of them are none */
-    double latency; /* of a call that all ranks make                                      */
-    double byte;    /* that comes to a rank, to its place                                 */
+    lipsc_link link;
 } lipsc_rank_cost;
 
 /* Of the ranks that share s->device, for its mask and precision: all at once, each alone

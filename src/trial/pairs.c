@@ -7,7 +7,9 @@
 
 void lipsc_windows_free(lipsc_windows *w) {
     for (size_t i = 0; w->attn && i < w->count; i++) lipsc_attn_free(w->attn[i]);
+    for (size_t i = 0; w->from && i < w->count; i++) lipsc_attn_free(w->from[i]);
     lipsc_release(w->attn);
+    lipsc_release(w->from);
     lipsc_packed_free(w->packed);
 }
 
@@ -15,11 +17,9 @@ void lipsc_windows_free(lipsc_windows *w) {
 static lipsc_status turn_windows(lipsc_windows *w) {
     lipsc_attn **there = lipsc_alloc_zero(w->count, sizeof *there);
     if (!there) return LIPSC_E_NOMEM;
-    const lipsc_status status = lipsc_attns_turned(w->count, w->attn, there);
-    for (size_t i = 0; i < w->count; i++) lipsc_attn_free(status ? there[i] : w->attn[i]);
-    lipsc_release(status ? there : w->attn);
-    if (!status) w->attn = there;
-    return status;
+    w->from = w->attn;
+    w->attn = there;
+    return lipsc_attns_turned(w->count, w->from, there);
 }
 
 lipsc_status lipsc_windows_new(const lipsc_bench_settings *s, const lipsc_sample *sample,

@@ -12,6 +12,7 @@ typedef struct {
     size_t count;
     lipsc_packed *packed;
     lipsc_attn **attn;
+    lipsc_attn **from; /* whose rows they borrow; NULL: nobody's */
 } lipsc_windows;
 
 /* sample: as many tokens as the s->batch windows of s->n have together */

@@ -1,6 +1,7 @@
 /* test_ranks.c - one input whose rows several ranks share, beside one process and the
  * definition: every mask and feature, lengths that do not divide, fewer rows than ranks.
  *     mpirun -n K test_ranks [DEVICE [few]] */
+#include "unit/chosen.h"
 #include "unit/layers.h"
 
 #include "ranks/ranks.h"
@@ -130,6 +131,8 @@ int main(int argc, char **argv) {
         for (size_t j = 0; j < sizeof lengths / sizeof *lengths; j++) {
             const uint64_t seed = 100 * i + j;
             if (few && seed % 7) continue;
+            /* another number of ranks takes others; each kind has one or two lengths */
+            if (!few && !chosen(i + j + lipsc_ranks_count(ranks))) continue;
             const layer_sizes sizes = {.n = lengths[j], .window = lengths[j] / 3 + 1};
             test_layer t = random_layer_of(seed, kinds[i], sizes);
             if (gpu && is_refused(&t)) {
@@ -149,6 +152,25 @@ int main(int argc, char **argv) {
     products(9, FEATURE_CAUSAL, &t, 3);
     sigma(9, FEATURE_CAUSAL, &t, LIPSC_F64);
     test_layer_free(&t);
+    /* so wide that f32 is solved for in other coordinates: each rank turns its own rows, of
+     * which it may have none, in the order of the device, and turns its part back */
+    static const size_t few_rows[] = {1, 2, 41};
+    static const unsigned turned[] = {FEATURE_TIMES | FEATURE_WEIGHTS | FEATURE_GROUPED,
+                                      FEATURE_CAUSAL | FEATURE_ROTARY | FEATURE_BIASES,
+                                      FEATURE_NO_OUTPUT};
+    for (size_t i = 0; i < sizeof few_rows / sizeof *few_rows; i++)
+        for (size_t j = 0; j < sizeof turned / sizeof *turned; j++) {
+            const layer_sizes wide = {.n = few_rows[i],
+                                      .d = 256,
+                                      .heads = 4,
+                                      .key_dim = 16,
+                                      .value_dim = 32,
+                                      .kv_heads = 2,
+                                      .out_dim = 256};
+            test_layer w = random_layer_of(20 + 3 * i + j, turned[j], wide);
+            sigma(20 + 3 * i + j, turned[j], &w, LIPSC_F32);
+            test_layer_free(&w);
+        }
     lipsc_device_close(shared);
     lipsc_ranks_close(ranks);
     if (failures) fprintf(stderr, "%d failures\n", failures);

@@ -1,6 +1,7 @@
 /* device.c - the devices of all ranks as one: rows of one input, vectors and sums are
  * shared (split.h), each rank's part of them is its own device's; all else its CPU does,
  * alike. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -334,17 +335,18 @@ static lipsc_status time_gather(lipsc_ranks *ranks, size_t bytes, char *room,
     return status;
 }
 
-static lipsc_status measure_link(const lipsc_device *device, double *latency,
-                                 double *byte) {
+static lipsc_status measure_link(const lipsc_device *device, lipsc_link *out) {
     enum { FEW = 8, MANY = 1 << 20 };
     lipsc_ranks *ranks = split_of(device)->ranks;
     const size_t count = lipsc_ranks_count(ranks);
     double much = 0.0;
+    *out = (lipsc_link){NAN, NAN, LIPSC_SPLIT_MESSAGE};
     char *room = lipsc_alloc_zero(2 * count + 1, MANY);
     lipsc_status status = room ? LIPSC_OK : LIPSC_E_NOMEM;
-    if (!status) status = time_gather(ranks, FEW, room, latency);
+    if (!status) status = time_gather(ranks, FEW, room, &out->latency);
     if (!status) status = time_gather(ranks, MANY, room, &much);
-    if (!status) *byte = lipsc_max(much - *latency, 0.0) / (double)((count - 1) * MANY);
+    if (!status)
+        out->byte = lipsc_max(much - out->latency, 0.0) / (double)((count - 1) * MANY);
     lipsc_release(room);
     return status;
 }
@@ -381,6 +383,7 @@ static lipsc_device_ops ops_on(const lipsc_device *own, size_t ranks) {
     all.least = own->ops->least;
     all.coarse_f32 = own->ops->coarse_f32;
     all.half = own->ops->half;
+    all.leaves_zeros = own->ops->leaves_zeros;
     all.speed = own->ops->speed * (double)ranks;
     all.room = own->ops->room * ranks;
     return all;

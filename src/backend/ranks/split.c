@@ -126,12 +126,10 @@ static lipsc_status reserve(lipsc_row_split *split, size_t bytes) {
     return split->room ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
-/* Heads that travel together, of so many: as many as make a call that is long beside its
- * latency, which is little memory beside all that is shared.  0: MPI cannot count one. */
+/* Heads that travel together, of so many.  0: MPI cannot count one. */
 static size_t in_one_call(size_t heads, size_t bytes_of_one) {
-    enum { LONG = 4 << 20 };
     if (bytes_of_one > INT_MAX) return 0;
-    return min_size(heads, bytes_of_one < LONG ? LONG / (bytes_of_one + 1) + 1 : 1);
+    return min_size(heads, LIPSC_SPLIT_MESSAGE / (bytes_of_one + 1) + 1);
 }
 
 /* Of heads (count, n rows) between their places in all and one rank after the other. */

@@ -9,6 +9,10 @@
 #include "backend/cpu/cpu.h"
 #include "ranks/ranks.h"
 
+/* Bytes of heads that travel together, about: long beside the latency of a call, and little
+ * memory beside all that is shared. */
+enum { LIPSC_SPLIT_MESSAGE = 4 << 20 };
+
 typedef struct {
     lipsc_split rows;  /* what the space knows: all rows, and how many are here */
     lipsc_share share; /* what a device is told that computes with them         */
