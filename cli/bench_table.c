@@ -67,8 +67,8 @@ static void print_sweep(const lipsc_bench_row *row) {
     cli_say(
         &screen,
         "A sweep of %zu cells of builtin:gpt2-nano, reading it included: %zu ranks take "
-        "%s, one process with the threads of all %s (%s of ideal), one with the threads "
-        "of a rank %s, by which %s were predicted.",
+        "%s, one process with the threads of all %s (%s of ideal), each rank for itself "
+        "%s, by which %s were predicted.",
         row->cells, row->ranks, pair_time(row->ranks_ms, ranks),
         pair_time(row->threads_ms, threads), percent(row->efficiency, share),
         pair_time(row->one_ms, one), pair_time(row->predicted_ms, predicted));

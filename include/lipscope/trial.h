@@ -78,7 +78,7 @@ enum {
     X(threads_ms, REAL, LIPSC_BENCH_RANKS, 1, "ms",                                      \
       "by one process with the threads of all ranks of its machine, in turn")            \
     X(one_ms, REAL, LIPSC_BENCH_RANKS, 1, "ms",                                          \
-      "of a sweep, by one process with the threads of one rank")                         \
+      "of a sweep, by each rank for itself, all at once")                                \
     X(efficiency, REAL, LIPSC_BENCH_RANKS, 1, "",                                        \
       "time of one process with the threads of all over that of the ranks")              \
     X(token_us, REAL, LIPSC_BENCH_RANKS, 0, "us",                                        \

@@ -17,6 +17,12 @@
 #include "core/mem.h"
 #include "ranks/mpi/mpi_api.h"
 
+/* Words that are on their way, the oldest first. */
+enum { POSTED = 64 };
+typedef struct {
+    void *pending, *data;
+} posted;
+
 struct lipsc_ranks {
     const lipsc_mpi_api *api;
     pthread_mutex_t turn; /* of calls into MPI */
@@ -25,6 +31,9 @@ struct lipsc_ranks {
     int threads;
     int used, busy;
     struct lipsc_dealing *dealing;
+    posted posted[POSTED];
+    size_t posted_count;
+    int lost; /* one of them did not go */
 };
 
 /* ---- Who started us ------------------------------------------------------------------ */
@@ -141,6 +150,48 @@ static lipsc_status take_seat(lipsc_ranks *ranks, int first, lipsc_error *err) {
     return gathered > 0 ? LIPSC_OK : lipsc_fail(err, LIPSC_E_BACKEND, "MPI has failed");
 }
 
+/* ---- Words on their way -------------------------------------------------------------- */
+
+/* Their data are given back; `turn` is held. */
+static void forget_sent(lipsc_ranks *ranks) {
+    size_t gone = 0;
+    for (; gone < ranks->posted_count; gone++) {
+        const int done = ranks->api->sent(&ranks->posted[gone].pending);
+        if (!done) break;
+        ranks->lost |= done < 0;
+        lipsc_release(ranks->posted[gone].data);
+    }
+    ranks->posted_count -= gone;
+    memmove(ranks->posted, ranks->posted + gone,
+            ranks->posted_count * sizeof *ranks->posted);
+}
+
+/* Takes `turn`, when no more than so many are on their way. */
+static void take_turn(lipsc_ranks *ranks, size_t most) {
+    unsigned quiet = 0;
+    for (;;) {
+        pthread_mutex_lock(&ranks->turn);
+        forget_sent(ranks);
+        if (ranks->posted_count <= most) return;
+        pthread_mutex_unlock(&ranks->turn);
+        lipsc_ranks_rest(&quiet);
+    }
+}
+
+lipsc_status lipsc_ranks_post(lipsc_ranks *ranks, size_t to, int tag, size_t bytes,
+                              void *data) {
+    posted word = {.data = data};
+    take_turn(ranks, POSTED - 1);
+    const int going =
+        ranks->lost ? -1 : ranks->api->send((int)to, tag, bytes, data, &word.pending);
+    if (going > 0)
+        ranks->posted[ranks->posted_count++] = word;
+    else
+        lipsc_release(data);
+    pthread_mutex_unlock(&ranks->turn);
+    return going > 0 ? LIPSC_OK : LIPSC_E_IO;
+}
+
 /* ---- Life ---------------------------------------------------------------------------- */
 
 lipsc_status lipsc_ranks_open(lipsc_ranks **out, lipsc_error *err) {
@@ -165,7 +216,9 @@ lipsc_status lipsc_ranks_open(lipsc_ranks **out, lipsc_error *err) {
 
 void lipsc_ranks_close(lipsc_ranks *ranks) {
     if (!ranks) return;
+    take_turn(ranks, 0);
     ranks->api->end();
+    pthread_mutex_unlock(&ranks->turn);
     pthread_mutex_destroy(&ranks->turn);
     lipsc_release(ranks);
 }

@@ -15,6 +15,11 @@ typedef struct {
 /* Any thread may send and take.  LIPSC_E_IO: MPI has failed. */
 lipsc_status lipsc_ranks_send(lipsc_ranks *ranks, size_t to, int tag, size_t bytes,
                               const void *data);
+/* The same of data that lipsc_alloc has made, and that are the ranks' from now on: they go
+ * while the caller does, who waits where too many are on their way.  What is sent later
+ * comes later; it goes on with any call here. */
+lipsc_status lipsc_ranks_post(lipsc_ranks *ranks, size_t to, int tag, size_t bytes,
+                              void *data);
 /* Whether there was one; it does not wait. */
 lipsc_status lipsc_ranks_take(lipsc_ranks *ranks, int *there, lipsc_message *out);
 

@@ -182,9 +182,8 @@ lipsc_status lipsc_team_send_row(const lipsc_study *study, const study_cell *cel
         memcpy(bytes, &head, sizeof head);
         memcpy(bytes + sizeof head, text, length);
         status =
-            lipsc_ranks_send(study->team->ranks, 0, TEAM_ROW, sizeof head + length, bytes);
+            lipsc_ranks_post(study->team->ranks, 0, TEAM_ROW, sizeof head + length, bytes);
     }
-    lipsc_release(bytes);
     lipsc_release(text);
     json_decref(row);
     if (status == LIPSC_E_NOMEM) return lipsc_fail(err, status, "out of memory for a row");

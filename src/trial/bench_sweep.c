@@ -14,7 +14,8 @@ enum { WINDOWS = 6 };
 
 /* Medians, in seconds. */
 typedef struct {
-    double ranks, threads, one, begin; /* begin: of one, reading the model */
+    double ranks, threads, one, begin; /* one: of each rank by itself, all at once; begin:
+                                        * of these, reading the model */
     double ratio;                      /* of threads to ranks, sample by sample */
     size_t cells;
 } timing;
@@ -69,9 +70,10 @@ static lipsc_status alone(const lipsc_bench_settings *s, int threads, sweep *w,
     return lipsc_device_alone(s->device, run_sweep, w);
 }
 
-static lipsc_status together(const lipsc_bench_settings *s, int threads, sweep *w,
-                             lipsc_error *err) {
-    *w = (sweep){.set = s, .ranks = s->ranks, .threads = threads, .err = err};
+/* At once: shared by these ranks, or with none by each of all ranks for itself. */
+static lipsc_status together(const lipsc_bench_settings *s, lipsc_ranks *ranks, int threads,
+                             sweep *w, lipsc_error *err) {
+    *w = (sweep){.set = s, .ranks = ranks, .threads = threads, .err = err};
     lipsc_ranks_begin_together(s);
     lipsc_status status = run_sweep(w);
     if (lipsc_device_largest(s->device, status) > 0.0 && !status) status = LIPSC_E_STOPPED;
@@ -93,9 +95,9 @@ static lipsc_status sample(const lipsc_bench_settings *s, double *figure, timing
     for (size_t r = 0; r < repeats && !status; r++) {
         status = alone(s, all, &w, err);
         threads[r] = w.whole;
-        if (!status) status = together(s, own, &w, err);
+        if (!status) status = together(s, s->ranks, own, &w, err);
         ranks[r] = w.whole;
-        if (!status) status = alone(s, own, &w, err);
+        if (!status) status = together(s, NULL, own, &w, err);
         one[r] = w.whole;
         begin[r] = w.begin;
         ratio[r] = threads[r] / ranks[r];
