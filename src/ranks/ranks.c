@@ -18,7 +18,7 @@
 #include "ranks/mpi/mpi_api.h"
 
 /* Words that are on their way, the oldest first. */
-enum { POSTED = 64 };
+enum { POSTED = 8 };
 typedef struct {
     void *pending, *data;
 } posted;

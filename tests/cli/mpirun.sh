@@ -18,15 +18,35 @@ listening() { # PID: its two children, when both hear of Ctrl-C
     shift
     echo "$@"
 }
+alive() { # PID...: those that run; who is not yet waited for has ended
+    for pid in "$@"; do
+        case "$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null)" in
+        '' | [ZX]*) ;;
+        *) echo "$pid" ;;
+        esac
+    done
+}
 gone() { # PID...: within 20 seconds
     for _ in $(seq 200); do
-        left=
-        for pid in "$@"; do kill -0 "$pid" 2>/dev/null && left="$left $pid"; done
+        left=$(alive "$@")
         [ -n "$left" ] || return 0
         sleep 0.1
     done
     kill -9 $left 2>/dev/null
     return 1
+}
+# The exit code of JOB, an mpirun with these ranks.  PMIx 4.2.2 can lock itself up when mpirun ends
+# after a rank was killed (PMIx_server_finalize): mpirun without a rank is ended after 10 seconds.
+await() { # JOB PID...
+    waited=$1 idle=0
+    shift
+    while [ -n "$(alive "$waited")" ] && [ $idle -lt 100 ]; do
+        [ -n "$(alive "$@")" ] && idle=0 || idle=$((idle + 1))
+        sleep 0.1
+    done
+    [ $idle -lt 100 ] || echo "mpirun had no rank left and did not end: killed"
+    [ $idle -lt 100 ] || kill -s KILL "$waited"
+    wait "$waited" 2>/dev/null
 }
 ranks() { # CODE K ARGS...
     want=$1 k=$2

@@ -62,7 +62,7 @@ job=$!
 sleep 3
 pids=$(ip netns pids ${name}h2)
 kill -s KILL $pids 2>/dev/null
-wait $job && echo "note: faster than the kill"
+await $job $(ip netns pids ${name}h1) && echo "note: faster than the kill"
 before=$(sqlite3 cut.db 'SELECT count(*) FROM cells' 2>/dev/null)
 hosts 0 2 measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8 --windows 30 --format tsv --run cut.db
 echo "${before:-0} cells were stored before a host was lost"

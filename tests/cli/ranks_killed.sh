@@ -31,7 +31,7 @@ set -- $(listening $job)
 sleep 0.5
 kill -s INT "$2"
 gone "$@" || fail "a rank waits for one that was told to end"
-wait $job
+await $job "$@"
 awk -v s="$(field sigma)" -v w="$sigma" 'BEGIN { exit !(s > 0 && s <= w * (1 + 1e-12)) }' || fail "not a lower bound of $sigma: $(field sigma)"
 has err "interrupted"
 # a scheduler whose time is over tells every rank
@@ -45,7 +45,7 @@ done
 set -- $(children $job)
 stored told.db >before
 kill -s TERM "$@" 2>/dev/null
-wait $job 2>/dev/null && fail "a run that was told to end has not"
+await $job "$@" && fail "a run that was told to end has not"
 gone "$@" || fail "a rank does not end when it is told to"
 stored told.db >after
 [ -s after ] && [ "$(lost)" = 0 ] || fail "SIGTERM cost $(lost) finished cells"
@@ -59,7 +59,7 @@ while [ $begun -lt $wanted ] && [ $round -lt 200 ]; do
     sleep "$(awk -v r=$round 'BEGIN { srand(r); print 0.05 + 0.6 * rand() }')"
     set -- $(children $job)
     kill -s KILL $job 2>/dev/null && [ $# -gt 0 ] && begun=$((begun + 1))
-    wait $job 2>/dev/null
+    await $job "$@"
     gone "$@" || fail "a rank outlived its mpirun, killed at the start of round $round"
 done
 [ $begun = $wanted ] || fail "only $begun of $round rounds had ranks that began"
@@ -84,7 +84,7 @@ while [ $killed -lt $kills ] && [ $round -lt 200 ]; do
     3) victim=$job signal=TERM ;;
     esac
     kill -s $signal $victim 2>/dev/null && killed=$((killed + 1))
-    wait $job 2>/dev/null
+    await $job "$@"
     code=$?
     gone "$@" || fail "a rank outlived whom round $round killed" # the lock is free
     stored kill.db >after

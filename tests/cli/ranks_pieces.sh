@@ -54,7 +54,7 @@ for victim in 2 1 job all; do
     1) kill -s KILL "$1" ;;
     2) kill -s KILL "$2" ;;
     esac 2>/dev/null
-    wait $job 2>/dev/null
+    await $job "$@"
     gone "$@" || fail "a rank outlived $victim"
     stored k.db >after
     [ "$(lost)" = 0 ] || fail "$victim cost $(lost) finished lengths"
@@ -109,7 +109,7 @@ for what in "reproduce --quick --only text --out again -q" "$bounds --layers 0:2
     job=$!
     set -- $(listening $job)
     kill -s KILL "$2" 2>/dev/null
-    wait $job 2>/dev/null
+    await $job "$@"
     gone "$@" || fail "a rank of '$what' outlived another"
 done
 ranks 0 2 reproduce --quick --only text --out again -q

@@ -29,7 +29,7 @@ kill -0 "$2" 2>/dev/null && kill -0 $job || fail "a rank did not wait for the wr
 grep -v " cells, about " err >words # what a busy machine says before long work
 empty words
 kill -s CONT "$1"
-wait $job || fail "exit $? after the writer stood still: $(cat err)"
+await $job "$@" || fail "exit $? after the writer stood still: $(cat err)"
 rows out | cmp -s - want || fail "a run whose writer stood still has other rows"
 stored still.db >after
 [ -s before ] && [ "$(lost)" = 0 ] || fail "$(lost) finished cells were computed again"
@@ -45,7 +45,7 @@ kill -s STOP "$1"
 stored ended.db >before
 kill -s TERM $job
 kill -s KILL "$1" # as a scheduler does at last
-wait $job && fail "a job that was ended has finished"
+await $job "$@" && fail "a job that was ended has finished"
 gone "$@" || fail "a rank outlived a writer that stood still"
 ranks 0 2 $sweep --run ended.db
 rows out | cmp -s - want || fail "other rows after a writer that stood still was killed"
@@ -66,7 +66,7 @@ told() {
         sleep 0.05
     done
     kill -s "$signal" "$@" 2>/dev/null
-    wait $job
+    await $job "$@"
     code=$?
     gone "$@" || fail "a rank does not end when it is told to"
 }
@@ -107,7 +107,7 @@ done
 kill -s INT "$@"
 sleep 0.2
 kill -s CONT "$1"
-wait $job && fail "reproduce that was told to end has finished"
+await $job "$@" && fail "reproduce that was told to end has finished"
 gone "$@" || fail "a rank does not end when it is told to"
 [ "$(grep '^lipscope' err)" = "lipscope reproduce: interrupted; the same command continues from again/run.db" ] ||
     fail "reproduce whose rank 0 stood still: $(cat err)"
