@@ -50,6 +50,7 @@ ranks 0 2 layer layer.safetensors --dtype f64 --format json --device guard # mem
 near "$(field sigma)" "$want_sigma" 1e-12
 ranks 1 2 layer layer.safetensors --device nonsense
 [ "$(grep -c nonsense err)" = 1 ] || fail "not said once: $(cat err)"
+grep -q MPI_ABORT err && fail "a silent rank ended rank 0 before it spoke: $(cat err)"
 ranks 0 3 layer layer.safetensors --format tsv
 [ "$(wc -l <out)" = 2 ] || fail "not one row: $(cat out)"
 # the memory of a rank falls like 1 / K, but for what docs/scaling.md names

@@ -1,6 +1,7 @@
 # Ranks on separate hosts: network namespaces with names and addresses of their own, joined by
 # a bridge; mpirun starts its daemons in them.  Needs root and the right to make namespaces.
 . "$(dirname "$0")/begin.sh"
+. "$(dirname "$0")/mpirun.sh"
 command -v mpirun >/dev/null && [ -e "$(dirname "$bin")/liblipscope_mpi.so" ] ||
     { echo "skipped: no MPI"; exit 77; }
 net=10.$(($$ / 250 % 250)).$(($$ % 250)) name=l$$
@@ -28,8 +29,7 @@ shift
 exec ip netns exec ${name}h\$i unshare -u sh -c "hostname host\$i; \$*"
 END
 chmod +x agent.sh
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_plm_rsh_agent="$PWD/agent.sh" OMPI_MCA_btl=self,tcp OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_plm_rsh_agent="$PWD/agent.sh" OMPI_MCA_btl=self,tcp
 export OMPI_MCA_btl_tcp_if_include=$net.0/24 OMPI_MCA_oob_tcp_if_include=$net.0/24
 hosts() { # CODE K ARGS...
     want=$1 k=$2
@@ -37,9 +37,6 @@ hosts() { # CODE K ARGS...
     mpirun --host $net.1:$k,$net.2:$k --map-by node --bind-to none -n "$k" "$bin" "$@" >out 2>err </dev/null
     code=$?
     [ $code = "$want" ] || { fail "exit $code, not $want: $k ranks, $*"; sed 's/^/    /' err; }
-}
-rows() { # FILE: TSV without the seconds
-    awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "seconds") c = i } { $c = ""; print }' "$1"
 }
 sweep="measure builtin:gpt2-nano --text builtin:lighthouse --lengths 8,16 --windows 3 --format tsv"
 run 0 $sweep

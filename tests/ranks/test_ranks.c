@@ -73,7 +73,9 @@ static void sigma(uint64_t seed, unsigned features, const test_layer *t,
     lipsc_svd_info a, b;
     double want = 0.0, got = 0.0;
     lipsc_svd_defaults(&set);
-    set.tol = dtype == LIPSC_F64 ? 1e-9 : 1e-3;
+    /* a GPU seeks from another direction than a CPU that has turned the layer: so far that
+     * what is left of the residual, squared, is below the tolerance */
+    set.tol = dtype == LIPSC_F64 ? 1e-9 : gpu ? 1e-4 : 1e-3;
     set.max_products = 5000;
     lipsc_attn *one = make(t, dtype, NULL), *all = make(t, dtype, shared);
     double *v = random_vectors(4, t->in), *u = random_vectors(5, t->out);

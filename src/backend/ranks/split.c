@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/extreme.h"
 #include "core/mem.h"
+#include "ranks/ranks.h"
 
 /* Where block b of `blocks` begins. */
 static size_t edge(size_t n, size_t blocks, size_t b) {
@@ -267,6 +268,8 @@ lipsc_status lipsc_split_agree(const lipsc_row_split *split, lipsc_status own,
         all ? lipsc_ranks_gather(ranks, sizeof mine, &mine, all) : LIPSC_E_NOMEM;
     if (status) lipsc_fail(err, status, "the other ranks are out of reach");
     for (size_t r = 0; r < count && !status; r++) failed |= all[r];
+    if (!status)
+        lipsc_ranks_busy(ranks, !failed); /* of a failure that all know, none waits */
     if (failed) own = pass_on(split, all, own, err);
     lipsc_release(all);
     return status ? status : own;
