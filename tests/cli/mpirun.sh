@@ -9,8 +9,9 @@ export OMPI_MCA_mpi_yield_when_idle=1
 children() { # PID
     cat /proc/[0-9]*/stat 2>/dev/null | awk -v p="$1" '{ pid = $1; sub(/.*\) /, ""); if ($2 == p) print pid }' | sort -n
 }
-listening() { # PID: its two children, when both hear of Ctrl-C
+listening() { # PID: its two children, when both hear of Ctrl-C or PID has ended
     for _ in $(seq 300); do
+        [ -n "$(alive "$1")" ] || break
         set -- "$1" $(children "$1")
         [ $# = 3 ] && [ "$(sed -n 's/^SigCgt.*[2367abef]$/x/p' /proc/$2/status /proc/$3/status | wc -l)" = 2 ] && break
         sleep 0.1
