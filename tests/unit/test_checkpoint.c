@@ -375,12 +375,31 @@ static void test_padding(void **state) {
 
 /* ---- Random weights ----------------------------------------------------------------- */
 
+/* Every number is that of the stream that seed and name (FNV-1a) make, to the last bit,
+ * though many are made at a time and otherwise. */
+static void same_as_one_by_one(const lipsc_tensor *t, uint64_t seed, size_t first,
+                               size_t count, const double *x) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *c = t->name; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    const uint64_t stream = lipsc_rng_bits(seed, hash);
+    for (size_t i = 0; i < count; i++)
+        if (x[i] != (double)(float)(t->deviation * lipsc_rng_normal(stream, first + i)))
+            fail_msg("%s: number %zu", t->name, first + i);
+}
+
 static void moments(const lipsc_model *model, lipsc_role role, size_t layer,
                     double deviation) {
     lipsc_tensor t;
     assert_true(lipsc_tensor_describe(&model->config, role, layer, &t));
     double *x = malloc(t.count * sizeof *x), sum = 0, square = 0;
     assert_non_null(x);
+    assert_int_equal(lipsc_tensors_read(&model->tensors, &t, 0, t.count, x, NULL),
+                     LIPSC_OK);
+    same_as_one_by_one(&t, model->tensors.seed, 0, t.count, x);
+    const size_t odd = 4097, some = 5003; /* a part that begins within a pair */
+    assert_int_equal(lipsc_tensors_read(&model->tensors, &t, odd, some, x, NULL), LIPSC_OK);
+    same_as_one_by_one(&t, model->tensors.seed, odd, some, x);
     assert_int_equal(lipsc_tensors_read(&model->tensors, &t, 0, t.count, x, NULL),
                      LIPSC_OK);
     for (size_t e = 0; e < t.count; e++) sum += x[e], square += x[e] * x[e];
