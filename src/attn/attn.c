@@ -258,16 +258,24 @@ lipsc_status lipsc_attns_keep(size_t count, lipsc_attn *const *attn) {
     return status;
 }
 
-/* A copy of X in the same memory, and a look at its numbers. */
+/* A copy of X in the same memory. */
 static lipsc_status keep_tokens(lipsc_attn *attn, size_t n, lipsc_buffer X,
                                 lipsc_error *err) {
     const lipsc_space *space = lipsc_device_space(X.home, X.type);
     const size_t count = n * attn->layer.d;
-    double square = 0.0;
     attn->kept = lipsc_space_alloc(space, count);
     lipsc_status status = attn->kept.at ? LIPSC_OK : LIPSC_E_NOMEM;
     if (!status) status = lipsc_space_copy(space, count, X, attn->kept);
-    if (!status) status = lipsc_space_gram(space, count, 1, X, 1, X, &square);
+    return status ? lipsc_fail(err, status, "out of memory for %zu tokens", n) : LIPSC_OK;
+}
+
+/* A look at its numbers. */
+static lipsc_status check_tokens(lipsc_attn *attn, size_t n, lipsc_buffer X,
+                                 lipsc_error *err) {
+    const lipsc_space *space = lipsc_device_space(X.home, X.type);
+    const size_t count = n * attn->layer.d;
+    double square = 0.0;
+    lipsc_status status = lipsc_space_gram(space, count, 1, X, 1, X, &square);
     if (status) return lipsc_fail(err, status, "out of memory for %zu tokens", n);
     if (isfinite(square)) return LIPSC_OK;
     double *host = lipsc_buffer_fetch(X, count); /* squares may overflow */
@@ -278,7 +286,8 @@ static lipsc_status keep_tokens(lipsc_attn *attn, size_t n, lipsc_buffer X,
     return status;
 }
 
-/* there: the tokens, or nowhere where input has them. */
+/* there: the tokens where a device has them, or nowhere; input has them too, finite and for
+ * as long as the handle, or NULL. */
 static lipsc_status new_handle(lipsc_packed *packed, const lipsc_mask *mask,
                                const lipsc_input *input, lipsc_buffer there,
                                lipsc_dtype dtype, const lipsc_device *device,
@@ -298,19 +307,26 @@ static lipsc_status new_handle(lipsc_packed *packed, const lipsc_mask *mask,
     attn->dtype = dtype;
     attn->device = device;
     *out = attn;
-    if (there.at) status = keep_tokens(attn, input->n, there, err);
-    return status ? status : prepare(attn, input, err);
+    if (!there.at) return prepare(attn, input, err);
+    lipsc_input rest = *input;
+    rest.X = NULL;
+    status = keep_tokens(attn, input->n, there, err);
+    if (!status && !input->X) status = check_tokens(attn, input->n, there, err);
+    if (!status) status = prepare(attn, &rest, err);
+    if (!status) attn->input.X = attn->X = input->X;
+    return status;
 }
 
-lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, size_t count,
-                                 const lipsc_input *inputs, lipsc_dtype dtype,
-                                 const lipsc_device *device, lipsc_attn **out,
-                                 lipsc_error *err) {
+lipsc_status lipsc_attn_batch_there(lipsc_packed *packed, const lipsc_mask *mask,
+                                    size_t count, const lipsc_input *inputs,
+                                    const lipsc_buffer *there, lipsc_dtype dtype,
+                                    const lipsc_device *device, lipsc_attn **out,
+                                    lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     for (size_t i = 0; i < count; i++) out[i] = NULL;
     for (size_t i = 0; !status && i < count; i++)
-        status = new_handle(packed, mask, &inputs[i], LIPSC_NOWHERE, dtype, device, &out[i],
-                            err);
+        status = new_handle(packed, mask, &inputs[i], there ? there[i] : LIPSC_NOWHERE,
+                            dtype, device, &out[i], err);
     if (!status && count && (count > 1 || !waits(out[0])))
         status = open_states(count, out, err);
     for (size_t i = 0; !status && i < count; i++)
@@ -322,6 +338,14 @@ lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, s
         out[i] = NULL;
     }
     return status;
+}
+
+lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, size_t count,
+                                 const lipsc_input *inputs, lipsc_dtype dtype,
+                                 const lipsc_device *device, lipsc_attn **out,
+                                 lipsc_error *err) {
+    return lipsc_attn_batch_there(packed, mask, count, inputs, NULL, dtype, device, out,
+                                  err);
 }
 
 lipsc_status lipsc_attn_at(lipsc_packed *packed, const lipsc_mask *mask,

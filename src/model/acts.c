@@ -90,9 +90,17 @@ const double *lipsc_acts_block_input(const lipsc_acts *a, size_t layer) {
 const double *lipsc_acts_block_output(const lipsc_acts *a, size_t layer) {
     return layer < a->blocks ? asked(a, &a->inputs[layer + 1]) : NULL;
 }
-const double *lipsc_acts_attention_input(const lipsc_acts *a, size_t layer) {
+static lipsc_kept *attention_input(const lipsc_acts *a, size_t layer) {
     if (layer >= a->attended) return NULL;
-    return asked(a, a->attn_in[layer].there.at ? &a->attn_in[layer] : &a->inputs[layer]);
+    return a->attn_in[layer].there.at ? &a->attn_in[layer] : &a->inputs[layer];
+}
+const double *lipsc_acts_attention_input(const lipsc_acts *a, size_t layer) {
+    lipsc_kept *k = attention_input(a, layer);
+    return k ? asked(a, k) : NULL;
+}
+lipsc_buffer lipsc_acts_attention_there(const lipsc_acts *a, size_t layer) {
+    const lipsc_kept *k = attention_input(a, layer);
+    return k ? k->there : LIPSC_NOWHERE;
 }
 const double *lipsc_acts_attention_output(const lipsc_acts *a, size_t layer) {
     return layer < a->blocks ? asked(a, &a->attn_out[layer]) : NULL;

@@ -38,6 +38,9 @@ void lipsc_acts_drop(const lipsc_acts *acts, lipsc_kept *kept);
 /* Everything that is known goes to where the model is now. */
 lipsc_status lipsc_acts_follow(const lipsc_model *model, lipsc_acts *acts);
 
+/* What the attention of a layer sees, where it is; nowhere: not known. */
+lipsc_buffer lipsc_acts_attention_there(const lipsc_acts *acts, size_t layer);
+
 /* What this thread has done is done: others may go on with it. */
 lipsc_status lipsc_acts_settle(const lipsc_acts *acts, const lipsc_kept *last);
 

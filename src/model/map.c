@@ -1,5 +1,6 @@
 /* map.c - the maps that are differentiated, as operators: heads, attention, norm-attention,
  * residual, block, model. */
+#include "model/acts.h"
 #include "model/map_at.h"
 
 #include "core/error.h"
@@ -57,34 +58,54 @@ static lipsc_status input_of(const lipsc_acts *acts, const lipsc_map_options *o,
 
 /* ---- Making ------------------------------------------------------------------------- */
 
-/* Maps with the same options, at windows of their own. */
-static lipsc_status make_attentions(size_t count, lipsc_map *const *map, lipsc_error *err) {
+/* The inputs of maps at windows whose tokens the device can take from where they are; 0:
+ * it cannot. */
+static int find_there(size_t count, lipsc_map *const *map, const lipsc_acts *const *acts,
+                      lipsc_buffer *there) {
+    const lipsc_map_options *o = &map[0]->options;
+    if (o->mask_override && *o->mask_override == LIPSC_MASK_TIMES) return 0;
+    for (size_t i = 0; i < count; i++) {
+        there[i] = lipsc_acts_attention_there(acts[i], o->layer);
+        if (!there[i].home || !lipsc_device_takes_tokens(map[0]->device, there[i]))
+            return 0;
+    }
+    return 1;
+}
+
+/* Maps with the same options, at windows of their own; acts NULL: at x alone. */
+static lipsc_status make_attentions(size_t count, lipsc_map *const *map,
+                                    const lipsc_acts *const *acts, lipsc_error *err) {
     const lipsc_map_options *o = &map[0]->options;
     lipsc_model *m = map[0]->model;
     lipsc_packed *packed;
     lipsc_mask mask;
     lipsc_input *input = lipsc_alloc(count, sizeof *input);
     lipsc_attn **attn = lipsc_alloc(count, sizeof *attn);
+    lipsc_buffer *there = lipsc_alloc(count, sizeof *there);
     for (size_t i = 0; i < count; i++) {
         lipsc_model_hold(m, o->layer);
         map[i]->holds = 1;
         if (input) input[i] = (lipsc_input){.n = map[i]->n, .X = map[i]->x};
     }
-    lipsc_status status =
-        input && attn ? LIPSC_OK : lipsc_short_of_tokens(map[0]->model, map[0]->n, err);
+    lipsc_status status = input && attn && there
+                              ? LIPSC_OK
+                              : lipsc_short_of_tokens(map[0]->model, map[0]->n, err);
     if (!status)
         status = lipsc_model_packed(m, o->layer, o->head, o->map == LIPSC_MAP_ATTENTION,
                                     &packed, err);
     if (!status) status = lipsc_model_mask(m, o->layer, o->mask_override, &mask, err);
     if (!status)
-        status = lipsc_attn_batch_at(packed, &mask, count, input, o->dtype, map[0]->device,
-                                     attn, err);
+        status = lipsc_attn_batch_there(packed, &mask, count, input,
+                                        acts && find_there(count, map, acts, there) ? there
+                                                                                    : NULL,
+                                        o->dtype, map[0]->device, attn, err);
     for (size_t i = 0; i < count && !status; i++) {
         map[i]->attn = attn[i];
         attn[i]->device = map[i]->device; /* which lives as long */
     }
     lipsc_release(input);
     lipsc_release(attn);
+    lipsc_release(there);
     return status;
 }
 
@@ -159,7 +180,7 @@ lipsc_status lipsc_map_make(lipsc_model *m, size_t n, const double *x,
     lipsc_map *map;
     lipsc_status status = begin(m, n, x, options, &map, err);
     if (!status)
-        status = is_attention(options->map) ? make_attentions(1, &map, err)
+        status = is_attention(options->map) ? make_attentions(1, &map, NULL, err)
                                             : make_blocks(map, err);
     if (status)
         lipsc_map_free(map);
@@ -180,7 +201,8 @@ lipsc_status lipsc_map_batch_new(lipsc_model *m, size_t count,
         if (!status)
             status = begin(m, lipsc_acts_length(acts[i]), x, options, &out[i], err);
     }
-    if (!status && is_attention(options->map)) status = make_attentions(count, out, err);
+    if (!status && is_attention(options->map))
+        status = make_attentions(count, out, acts, err);
     for (size_t i = 0; i < count && !status && !is_attention(options->map); i++)
         status = make_blocks(out[i], err);
     for (size_t i = 0; i < count && status; i++) {
