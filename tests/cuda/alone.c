@@ -142,7 +142,7 @@ static void find(lipsc_cuda_weights *weights, lipsc_cuda_precision p, size_t d,
     lipsc_error err;
     lipsc_cuda_batch *batch = NULL;
     lipsc_rows rows[MOST];
-    size_t tokens = 0, first = 0;
+    size_t tokens = 0;
     for (size_t i = 0; i < count; i++) {
         rows[i] = in[i]->attn->rows;
         tokens += in[i]->n;
@@ -150,13 +150,10 @@ static void find(lipsc_cuda_weights *weights, lipsc_cuda_precision p, size_t d,
     must(api->batch_new(weights, count, rows, DIRS, &batch, &err), &err);
     multiply(batch, p, 0, count, in, tokens, d, width, out);
     multiply(batch, p, 1, count, in, tokens, width, d, out);
-    double *all = numbers(tokens * width);
-    must(api->output(batch, all, &err), &err);
-    for (size_t i = 0; i < count; first += in[i++]->n) {
+    for (size_t i = 0; i < count; i++) {
         out[i].of[2] = numbers(in[i]->n * width);
-        memcpy(out[i].of[2], all + first * width, in[i]->n * width * sizeof *all);
+        output_down(api, device, batch, i, in[i]->n * width, out[i].of[2]);
     }
-    free(all);
     api->batch_free(batch);
 }
 
@@ -224,7 +221,7 @@ static void beginnings(const char *name, const test_layer *t, const char *precis
         lipsc_cuda_batch *batch = NULL;
         double *y = numbers(n[i] * width);
         must(api->batch_new(weights, 1, &in.attn->rows, 1, &batch, &err), &err);
-        must(api->output(batch, y, &err), &err);
+        output_down(api, device, batch, 0, n[i] * width, y);
         char what[96];
         snprintf(what, sizeof what, "%s, output of the first %zu", precision, n[i]);
         if (whole)
@@ -327,7 +324,7 @@ static void dense(int wide, size_t in, size_t out, int transposed) {
  */
 
 static void run_kind(const kind *k, uint64_t seed) {
-    static const char *const names[] = {"f16", "f16x3", "f64"};
+    static const char *const names[] = {"f16", "f16x3", "f64", "bf16x3"};
     lipsc_error err;
     layer_sizes z = k->z;
     lipsc_layer resolved;
@@ -337,7 +334,7 @@ static void run_kind(const kind *k, uint64_t seed) {
     t.layer = resolved;
     for (size_t i = 0; k->pull > 0 && i < resolved.heads * resolved.key_dim; i++)
         ((double *)t.layer.bq)[i] *= k->pull;
-    for (int p = LIPSC_CUDA_F16X3; p <= LIPSC_CUDA_F64; p++) {
+    for (int p = LIPSC_CUDA_F16X3; p <= LIPSC_CUDA_BF16X3; p++) {
         lipsc_cuda_weights *weights = NULL;
         must(api->weights_new(device, &t.layer, (lipsc_cuda_precision)p, &weights, &err),
              &err);

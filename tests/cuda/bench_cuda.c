@@ -14,7 +14,7 @@ enum { HEADS = 12, W = 64, REPS = 21, D = 768 };
 
 static const lipsc_cuda_api *api;
 static lipsc_cuda_device *device;
-static const char *const precision_names[] = {"f16", "f16x3", "f64"};
+static const char *const precision_names[] = {"f16", "f16x3", "f64", "bf16x3"};
 
 static double *normals(uint64_t seed, size_t count, double size) {
     double *x = malloc(count * sizeof *x);
@@ -212,7 +212,10 @@ static double distance(size_t count, const double *a, const double *b) {
 /* one length in each precision, errors against f64 */
 static void compare(const bench_layer *b, size_t inputs, size_t n) {
     timing exact = {0};
-    for (int p = LIPSC_CUDA_F64; p >= LIPSC_CUDA_F16; p--) {
+    static const int order[] = {LIPSC_CUDA_F64, LIPSC_CUDA_BF16X3, LIPSC_CUDA_F16X3,
+                                LIPSC_CUDA_F16};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const int p = order[i];
         timing t = measure(b, inputs, n, (lipsc_cuda_precision)p, 1);
         printf("%5zu x %-6zu %-6s J %9.4f  J^T %9.4f  pair %9.4f ms  %7.2f us/window %7.0f "
                "MiB",

@@ -23,9 +23,9 @@ struct lipsc_cuda_device {
 };
 struct lipsc_cuda_weights {
     lipsc_cuda_device *device;
-    lipsc_layer layer; /* without the output's bias, which the caller adds */
+    lipsc_layer layer;
     lipsc_dtype dtype;
-    int half; /* f16 was asked for */
+    int half, narrow; /* f16 was asked for; it or f16 x 3 */
     void *made;
 };
 struct lipsc_cuda_batch {
@@ -59,6 +59,12 @@ static int fails_now(const char *name, atomic_long *count) {
     const size_t length = strlen(name);
     if (!fault || strncmp(fault, name, length) != 0 || fault[length] != ':') return 0;
     return atomic_fetch_add(count, 1) + 1 >= atol(fault + length + 1);
+}
+
+/* LIPSCOPE_FAKE=narrow:N: inputs of N tokens have numbers beyond those of f16. */
+static int refuses(size_t n) {
+    const char *fault = getenv("LIPSCOPE_FAKE");
+    return fault && !strncmp(fault, "narrow:", 7) && strtoul(fault + 7, NULL, 10) == n;
 }
 
 static lipsc_status lost(lipsc_error *err) {
@@ -253,9 +259,9 @@ static lipsc_status weights_new(lipsc_cuda_device *device, const lipsc_layer *la
     if (!w) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for weights");
     w->device = device;
     w->layer = *layer;
-    w->layer.bo = NULL;
     w->dtype = precision == LIPSC_CUDA_F64 ? LIPSC_F64 : LIPSC_F32;
     w->half = precision == LIPSC_CUDA_F16;
+    w->narrow = w->half || precision == LIPSC_CUDA_F16X3;
     const lipsc_status status =
         ops(device)->weights_new(device->guard, &w->layer, w->dtype, &w->made, err);
     if (status)
@@ -295,11 +301,14 @@ static lipsc_status fill_batch(lipsc_cuda_batch *b, const lipsc_rows *rows,
         return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a batch");
     for (size_t i = 0; i < b->inputs; i++) {
         b->rows[i] = rows[i];
+        if (rows[i].X.home)
+            b->rows[i].X =
+                view(device, rows[i].X.type == LIPSC_F64, rows[i].X.count, rows[i].X.at);
         b->n[i] = rows[i].n;
         b->active[i] = 1;
         b->tokens += rows[i].n;
     }
-    return ops(device)->batch_new(device->guard, b->weights->made, b->inputs, rows,
+    return ops(device)->batch_new(device->guard, b->weights->made, b->inputs, b->rows,
                                   b->input, err);
 }
 
@@ -309,6 +318,8 @@ static lipsc_status batch_new(lipsc_cuda_weights *weights, size_t inputs,
     USABLE(no_memory(err));
     if (weights->half && fault_is("half"))
         return lipsc_fail(err, LIPSC_E_NONFIN, "a score is not finite in f16");
+    for (size_t i = 0; weights->narrow && i < inputs; i++)
+        if (refuses(rows[i].n)) return lipsc_fail(err, LIPSC_E_NONFIN, "beyond f16");
     lipsc_cuda_batch *b = calloc(1, sizeof *b);
     if (!b) return lipsc_fail(err, LIPSC_E_NOMEM, "no memory for a batch");
     b->weights = weights;
@@ -330,6 +341,8 @@ static lipsc_status part_new(lipsc_cuda_weights *weights, const lipsc_rows *rows
     lipsc_status status = no_memory(err);
     if (!status && weights->half && fault_is("half"))
         status = lipsc_fail(err, LIPSC_E_NONFIN, "a score is not finite in f16");
+    if (!status && weights->narrow && refuses(share->n))
+        status = lipsc_fail(err, LIPSC_E_NONFIN, "beyond f16");
     if (!status && b) {
         *b = (lipsc_cuda_batch){.weights = weights,
                                 .inputs = 1,
@@ -396,17 +409,15 @@ static lipsc_status product(lipsc_cuda_batch *b, int trans, size_t k, const void
     return status;
 }
 
-static lipsc_status output(lipsc_cuda_batch *b, double *y, lipsc_error *err) {
+static lipsc_status output(lipsc_cuda_batch *b, size_t input, int wide, void *y,
+                           lipsc_error *err) {
     const lipsc_cuda_weights *w = b->weights;
-    lipsc_status status = lost(err);
-    for (size_t i = 0; i < b->inputs && !status; i++) {
-        const size_t count = b->n[i] * lipsc_layer_width(&w->layer);
-        status = plain(ops(w->device)->output(w->device->guard, b->input[i],
-                                              lipsc_host_view(count, y)),
-                       err);
-        y += count;
-    }
-    return status;
+    const size_t count = b->n[input] * lipsc_layer_width(&w->layer);
+    const lipsc_status status = lost(err);
+    return status ? status
+                  : plain(ops(w->device)->output(w->device->guard, b->input[input],
+                                                 view(w->device, wide, count, y)),
+                          err);
 }
 
 static lipsc_status gradient(lipsc_cuda_batch *b, const void *u, const void *v, void *grad,

@@ -68,4 +68,15 @@ static inline void vector_down(const lipsc_cuda_api *api, lipsc_cuda_device *dev
     free(narrow);
 }
 
+/* count numbers of the output of a batch's input */
+static inline void output_down(const lipsc_cuda_api *api, lipsc_cuda_device *device,
+                               lipsc_cuda_batch *batch, size_t input, size_t count,
+                               double *host) {
+    lipsc_error err;
+    void *y = vector_up(api, device, LIPSC_CUDA_F64, count, NULL);
+    must(api->output(batch, input, 1, y, &err), &err);
+    vector_down(api, device, LIPSC_CUDA_F64, count, y, host);
+    api->release(device, y);
+}
+
 #endif

@@ -27,7 +27,8 @@ typedef struct {
     double pull; /* what query biases are multiplied by: all rows look at one key */
 } test_case;
 
-static const char *const precision_names[] = {"f16", "f16x3", "f64"};
+enum { PRECISIONS = 4 };
+static const char *const precision_names[PRECISIONS] = {"f16", "f16x3", "f64", "bf16x3"};
 static const lipsc_cuda_api *api;
 static lipsc_cuda_device *device;
 static long passed, failed;
@@ -54,12 +55,14 @@ static double limit_reference(int precision, const test_case *c) {
     const double s = lipsc_max(c->score, 4.0);
     if (precision == LIPSC_CUDA_F64) return lipsc_max(1e-12, 4e-15 * s);
     if (precision == LIPSC_CUDA_F16X3) return c->score > 0 ? 3e-6 * s : 1e-5;
+    if (precision == LIPSC_CUDA_BF16X3) return c->score > 0 ? INFINITY : 3e-4;
     return c->score > 0 ? INFINITY : c->z.n ? 4e-3 : 2e-2;
 }
 static double limit_plain(int precision, const test_case *c) {
     const double s = lipsc_max(c->score, 4.0);
     if (precision == LIPSC_CUDA_F64) return lipsc_max(1e-12, 4e-15 * s);
     if (precision == LIPSC_CUDA_F16X3) return lipsc_max(1e-5, 2e-6 * s);
+    if (precision == LIPSC_CUDA_BF16X3) return lipsc_max(1e-4, 2e-5 * s);
     return lipsc_max(c->z.n ? 3e-3 : 1e-2, 3e-6 * s);
 }
 
@@ -207,13 +210,11 @@ static void case_product(const test_case *c, const fixture *f, lipsc_cuda_batch 
     free(plain);
 }
 
-static void case_output(const test_case *c, const test_layer *t, const fixture *f,
-                        lipsc_cuda_batch *batch, int precision) {
-    lipsc_error err;
+static void case_output(const test_case *c, const fixture *f, lipsc_cuda_batch *batch,
+                        int precision) {
     double *y = numbers(f->tokens * f->width);
-    must(api->output(batch, y, &err), &err);
-    for (size_t i = 0; t->layer.bo && i < f->tokens * f->width; i++)
-        y[i] += t->layer.bo[i % f->width];
+    for (size_t i = 0, first = 0; i < f->inputs; first += f->n[i++])
+        output_down(api, device, batch, i, f->n[i] * f->width, y + first * f->width);
     const double e = batch_error(f, 1, f->width, y, f->output);
     const double limit = limit_reference(precision, c);
     char what[64];
@@ -329,8 +330,8 @@ static void run_case(const test_case *c, uint64_t seed) {
         ((double *)layer->bq)[i] *= c->pull;
     fixture f;
     fixture_make(&t, c, &f);
-    double worst[3] = {0, 0, 0};
-    for (int p = LIPSC_CUDA_F16; p <= LIPSC_CUDA_F64; p++) {
+    double worst[PRECISIONS] = {0};
+    for (int p = 0; p < PRECISIONS; p++) {
         lipsc_cuda_weights *weights = NULL;
         lipsc_cuda_batch *batch = NULL;
         must(api->weights_new(device, layer, (lipsc_cuda_precision)p, &weights, &err),
@@ -341,15 +342,16 @@ static void run_case(const test_case *c, uint64_t seed) {
         if (status == LIPSC_OK) {
             case_product(c, &f, batch, p, 0, &worst[p]);
             case_product(c, &f, batch, p, 1, &worst[p]);
-            case_output(c, &t, &f, batch, p);
+            case_output(c, &f, batch, p);
             tells(&t, &f, batch, (lipsc_cuda_precision)p, c->name);
             case_gradient(c, &t, &f, batch, (lipsc_cuda_precision)p);
         }
         api->batch_free(batch);
         api->weights_free(weights);
     }
-    printf("%-28s f16 %8.1e  f16x3 %8.1e  f64 %8.1e\n", c->name, worst[0], worst[1],
-           worst[2]);
+    printf("%-28s", c->name);
+    for (int p = 0; p < PRECISIONS; p++) printf(" %s %8.1e", precision_names[p], worst[p]);
+    printf("\n");
     fflush(stdout);
     fixture_free(&f);
     test_layer_free(&t);
@@ -536,7 +538,7 @@ static void refusals(void) {
     ((double *)t.input.X)[3] = 1e200;
     lipsc_rows rows = attn->rows;
     rows.X = lipsc_host_view(rows.n * t.layer.d, t.input.X);
-    for (int p = 0; p < 3; p++) {
+    for (int p = 0; p < PRECISIONS; p++) {
         must(api->weights_new(device, &resolved, (lipsc_cuda_precision)p, &weights, &err),
              &err);
         check(api->batch_new(weights, 1, &rows, 1, &batch, &err) == LIPSC_E_NONFIN,
@@ -544,6 +546,45 @@ static void refusals(void) {
         api->weights_free(weights);
     }
     lipsc_attn_free(attn);
+    test_layer_free(&t);
+}
+
+/* Values and keys beyond 65504, with ordinary scores: f16 and f16 x 3 refuse them, bf16 x 3
+ * and f64 have the definition's products. */
+static void far_numbers(void) {
+    lipsc_error err;
+    const test_case c = {
+        .name = "numbers of 1e7", .features = FEATURE_CAUSAL, ORDINARY(64)};
+    test_layer t = random_layer_of(11, c.features, c.z);
+    lipsc_layer resolved;
+    must(lipsc_layer_check(&t.layer, &resolved, &err), &err);
+    t.layer = resolved;
+    const size_t keys = t.layer.kv_heads * t.layer.key_dim * t.layer.d;
+    const size_t values = t.layer.kv_heads * t.layer.value_dim * t.layer.d;
+    for (size_t i = 0; i < keys; i++) ((double *)t.layer.K)[i] *= 1e7;
+    for (size_t i = 0; i < values; i++) ((double *)t.layer.V)[i] *= 1e7;
+    t.layer.scale *= 1e-7;
+    fixture f;
+    fixture_make(&t, &c, &f);
+    for (int p = 0; p < PRECISIONS; p++) {
+        const int reaches = p == LIPSC_CUDA_F64 || p == LIPSC_CUDA_BF16X3;
+        lipsc_cuda_weights *weights = NULL;
+        lipsc_cuda_batch *batch = NULL;
+        double worst = 0;
+        must(api->weights_new(device, &t.layer, (lipsc_cuda_precision)p, &weights, &err),
+             &err);
+        const lipsc_status status =
+            api->batch_new(weights, f.inputs, f.rows, DIRS, &batch, &err);
+        check(status == (reaches ? LIPSC_OK : LIPSC_E_NONFIN), c.name, precision_names[p],
+              (double)status, 0);
+        for (int trans = 0; !status && trans < 2; trans++)
+            case_product(&c, &f, batch, p, trans, &worst);
+        if (!status) case_output(&c, &f, batch, p);
+        if (!status) printf("%-28s %s %8.1e\n", c.name, precision_names[p], worst);
+        if (!status) api->batch_free(batch);
+        api->weights_free(weights);
+    }
+    fixture_free(&f);
     test_layer_free(&t);
 }
 
@@ -612,7 +653,7 @@ static void batches(void) {
     must(lipsc_layer_check(&t.layer, &resolved, &err), &err);
     fixture f;
     fixture_make(&t, &c, &f);
-    for (int p = 0; p < 3; p++) {
+    for (int p = 0; p < PRECISIONS; p++) {
         lipsc_cuda_weights *weights = NULL;
         lipsc_cuda_batch *batch = NULL;
         must(api->weights_new(device, &resolved, (lipsc_cuda_precision)p, &weights, &err),
@@ -672,6 +713,7 @@ int main(int argc, char **argv) {
         return failed != 0;
     }
     refusals();
+    far_numbers();
     test_parts(api, device, check);
     test_alone(api, device, check, short_form);
     batches();

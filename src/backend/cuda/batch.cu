@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <new>
 
 enum { SLACK = STATISTICS_SLACK };
@@ -78,6 +76,19 @@ template <class S> lipsc_status place_work(Batch<S> *b, lipsc_error *err) {
 // ---- Projections and statistics
 // --------------------------------------------------------------------
 
+// Numbers first .. first + count - 1 of an input's tokens, as doubles.
+static lipsc_status bring(lipsc_cuda_device *device, const lipsc_buffer &X, size_t first,
+                          size_t count, double *to, lipsc_error *err) {
+    const double *wide = static_cast<const double *>(X.at) + first;
+    if (!X.home) return send(device, count * sizeof(double), wide, to, err);
+    if (X.type == LIPSC_F32)
+        return widen(device, count, static_cast<const float *>(X.at) + first, to, err);
+    TRY(cudaMemcpyAsync(to, wide, count * sizeof(double), cudaMemcpyDeviceToDevice,
+                        device->stream()),
+        "copying tokens");
+    return LIPSC_OK;
+}
+
 template <class S>
 lipsc_status project(Batch<S> *b, const lipsc_rows *rows, int *bad, lipsc_error *err) {
     const Dims &m = b->w->dims;
@@ -92,9 +103,7 @@ lipsc_status project(Batch<S> *b, const lipsc_rows *rows, int *bad, lipsc_error 
     for (size_t i = 0; i < b->inputs; i++)
         for (size_t r = 0; r < rows[i].n;) {
             const size_t now = std::min(chunk - filled, rows[i].n - r);
-            const double *X = static_cast<const double *>(rows[i].X.at);
-            PASS(send(b->device, now * m.d * sizeof(double), X + r * m.d, x + filled * m.d,
-                      err));
+            PASS(bring(b->device, rows[i].X, r * m.d, now * m.d, x + filled * m.d, err));
             filled += now;
             r += now;
             const bool end = i + 1 == b->inputs && r == rows[i].n;
@@ -170,12 +179,11 @@ static lipsc_status row_statistics(Batch<S> *b, int *bad, lipsc_error *err) {
     TRY(b->kernels->launch(OUT, b->args(OUT, 1), b->device->stream()), "outputs of rows");
     int host = 0;
     PASS(fetch(b->device, sizeof host, bad, &host, err));
-    static const char *const names[] = {"f16", "f16 x 3", "f64"};
     return host
                ? fail(
                      err, LIPSC_E_NONFIN,
                      "attention at this input: a projection or a score is not finite in %s",
-                     names[S::KIND])
+                     S::NAME)
                : LIPSC_OK;
 }
 
@@ -217,14 +225,10 @@ static lipsc_status place_scales(Batch<S> *b, int *flag, lipsc_error *err) {
 static const Kernels<StoreF16> *kernels_of(const Batch<StoreF16> *b,
                                            const lipsc_rows *rows) {
     const Kernels<StoreF16> *fast = kernels_wgmma();
-    int major = 0;
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, b->device->index);
-    const char *wanted = getenv("LIPSCOPE_CUDA_KERNELS");
-    const bool portable = wanted && !strcmp(wanted, "portable");
     bool plain = !(b->w->dims.cap > 0);
     for (size_t i = 0; i < b->inputs; i++)
         plain &= !rows[i].log_weight && !rows[i].distance;
-    return fast && major == 9 && !portable && plain && b->w->dims.W == (size_t)fast->width
+    return fast && b->device->hopper && plain && b->w->dims.W == (size_t)fast->width
                ? fast
                : b->w->kernels;
 }
@@ -288,4 +292,4 @@ lipsc_status Weights<S>::batch_new(size_t inputs, const lipsc_rows *rows, size_t
     template int narrow_lift<S>(const Batch<S> *);                          \
     template Args<S> Batch<S>::args(Mode, size_t) const;                    \
     template struct Weights<S>;
-INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreF64)
+INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreBF16x3) INSTANCE(StoreF64)

@@ -84,31 +84,19 @@ __host__ __device__ constexpr bool keys_are_rows(int mode) {
 __host__ __device__ constexpr bool needs_x(int mode) { return mode != GV && mode != OUT; }
 
 // WARPS of MT times 16 rows; tiles of BC keys, worked on in CHUNKs of 16; STAGES of tiles
-// in flight; OC output columns per block; stationary operands in registers (HELD, bit 0 and
-// 1) or in shared memory; PARTIAL: sums of a tile are added outside the tensor unit, which
-// truncates.
-template <class P, int MODE_> struct Shape {
+// in flight, 0: one tile at a time, which is read when it is needed; OC output columns per
+// block; stationary operands in registers (HELD, bit 0 and 1) or in shared memory; PARTIAL:
+// sums of a tile are added outside the tensor unit, which truncates.
+template <class P, int MODE_, int WARPS_, int BC_, int STAGES_> struct Shape {
     static constexpr int
         MODE = MODE_,
-        K = P::KIND, W = P::W,
-        WARPS = K == KIND_F64                 ? (W <= 64                   ? 8
-                                                 : W <= 96                 ? 4
-                                                 : W == 256 && MODE == JVP ? 1
-                                                                           : 2)
-                : K == KIND_F16X3 && W == 256 ? 2
-                                              : 4,
-        MT = K == KIND_F16 && W <= 64 ? 2 : 1,
-        BC = K == KIND_F64     ? 16
-             : K == KIND_F16X3 ? (W == 256 ? 16 : 32)
-             : W <= 96         ? 64
-                               : 32,
-        CHUNK = 16,
+        K = P::KIND, W = P::W, WARPS = WARPS_, BC = BC_, STAGES = STAGES_,
+        MT = K == KIND_F16 && W <= 64 ? 2 : 1, CHUNK = 16,
         HELD = K == KIND_F64   ? 0
                : W > 96        ? 0
                : K == KIND_F16 ? (keys_are_rows(MODE) && W > 32 ? 1 : 3)
                                : (W <= 64 ? 3 : 0),
         OC = W == 256 && K != KIND_F16 ? 128 : W,
-        STAGES = K == KIND_F64 && W == 256 ? 1 : 2,
         PARTIAL = K == KIND_F16X3 || (K == KIND_F16 && MODE == OUT),
         UNROLL = P::STEPS <= 8 || HELD ? P::STEPS : 4, // steps of the inner index at once
         BLOCKS = K == KIND_F64 || W == 256 || (K == KIND_F16X3 && W > 64) ? 1 : 2,
@@ -118,14 +106,74 @@ template <class P, int MODE_> struct Shape {
         COLUMNS = keys_are_rows(MODE)
                       ? BC * ACC * (P::EXACT ? 4 : 2) + (P::EXACT ? BC * 4 : 0)
                       : 0,
-        STAGE = STREAMS * TILE + COLUMNS,
+        STAGE = (STAGES ? STREAMS : 1) * TILE + COLUMNS,
         KEPT = (HELD & 1 ? 0 : STAT) + (!needs_x(MODE) || HELD & 2 ? 0 : STAT),
         STAGING = (HELD & 1 ? STAT : 0) + (needs_x(MODE) && HELD & 2 ? STAT : 0),
-        SHARED = KEPT + (STAGES * STAGE > STAGING ? STAGES * STAGE : STAGING);
+        TILES = (STAGES ? STAGES : 1) * STAGE,
+        SHARED = KEPT + (TILES > STAGING ? TILES : STAGING);
+};
+// Shared memory of a block: of GPUs of the sizes of an H100, an A100, and of smaller ones.
+constexpr int ROOM_LARGE = 227 << 10, ROOM_MIDDLE = 163 << 10, ROOM_SMALL = 99 << 10;
+enum Room { LARGE, MIDDLE, SMALL, ROOMS };
+
+// The shape that is fast on an H200, and where that needs more than ROOM bytes the first of
+// these that does not: half the warps down to two, one tile of each operand in flight, the
+// same with fewer warps and keys, one tile at a time.
+template <class P, int MODE, int ROOM> struct Fit {
+    static constexpr int K = P::KIND, W = P::W;
+    static constexpr int WARPS = K == KIND_F64                 ? (W <= 64                   ? 8
+                                                                  : W <= 96                 ? 4
+                                                                  : W == 256 && MODE == JVP ? 1
+                                                                                            : 2)
+                                 : K == KIND_F16X3 && W == 256 ? 2
+                                                               : 4,
+                         BC = K == KIND_F64     ? 16
+                              : K == KIND_F16X3 ? (W == 256 ? 16 : 32)
+                              : W <= 96         ? 64
+                                                : 32,
+                         STAGES = K == KIND_F64 && W == 256 ? 1 : 2;
+    template <int W_, int B_, int S_> static constexpr bool fits() {
+        return Shape<P, MODE, W_, B_, S_>::SHARED <= ROOM;
+    }
+    static constexpr int HALF = WARPS > 1 ? WARPS / 2 : 1, FEW = WARPS > 2 ? 2 : WARPS;
+    template <int W_, int B_, int S_> using Of = Shape<P, MODE, W_, B_, S_>;
+    typedef std::conditional_t<
+        fits<WARPS, BC, STAGES>(), Of<WARPS, BC, STAGES>,
+        std::conditional_t<
+            (HALF >= 2 && fits<HALF, BC, STAGES>()), Of<HALF, BC, STAGES>,
+            std::conditional_t<
+                fits<WARPS, BC, 1>(), Of<WARPS, BC, 1>,
+                std::conditional_t<
+                    fits<HALF, BC, 1>(), Of<HALF, BC, 1>,
+                    std::conditional_t<
+                        fits<FEW, BC, 1>(), Of<FEW, BC, 1>,
+                        std::conditional_t<
+                            fits<FEW, 16, 1>(), Of<FEW, 16, 1>,
+                            std::conditional_t<
+                                fits<1, 16, 1>(), Of<1, 16, 1>,
+                                std::conditional_t<fits<FEW, 16, 0>(), Of<FEW, 16, 0>,
+                                                   Of<1, 16, 0>>>>>>>>>
+        type;
+    static_assert(type::SHARED <= ROOM, "no shape fits");
 };
 __host__ __device__ constexpr bool splits_keys(int kind,
                                                int width) { // GV and GK instead of GKV
     return kind == KIND_F16 ? width > 128 : kind == KIND_F16X3 ? width > 64 : width > 64;
+}
+
+// Whether the GPUs that this code is compiled for have the room that chooses this shape.
+template <class P, class C> __host__ __device__ constexpr bool needed() {
+#if defined(LIPSC_EVERY_ROOM) || !defined(__CUDA_ARCH__)
+    return true;
+#elif __CUDA_ARCH__ == 800
+    return std::is_same<C, typename Fit<P, C::MODE, ROOM_MIDDLE>::type>::value;
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890
+    return std::is_same<C, typename Fit<P, C::MODE, ROOM_SMALL>::type>::value;
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    return std::is_same<C, typename Fit<P, C::MODE, ROOM_LARGE>::type>::value;
+#else
+    return true;
+#endif
 }
 
 template <class P, int ROWS, int THREADS>
@@ -156,17 +204,20 @@ template <class Acc> struct Query {
 // ---- The kernel ------------------------------------------------------------------------
 
 // GENERAL: with score biases or a soft cap
-template <class P, int MODE, bool GENERAL>
-__global__ void __launch_bounds__(Shape<P, MODE>::THREADS, Shape<P, MODE>::BLOCKS)
+template <class P, class C, bool GENERAL>
+__global__ void __launch_bounds__(C::THREADS, C::BLOCKS)
     core(const __grid_constant__ Args<typename P::Store> a) {
-    typedef Shape<P, MODE> C;
+    if constexpr (!needed<P, C>()) return;
     typedef typename P::T T;
     typedef typename P::Acc Acc;
     constexpr int MT = C::MT, BC = C::BC, CH = C::CHUNK, NT = CH / 8, OC = C::OC;
     constexpr int ROWS = C::ROWS, STAGES = C::STAGES, THREADS = C::THREADS, W = P::W;
+    constexpr int MODE = C::MODE;
     constexpr bool KEYS = keys_are_rows(MODE), X = needs_x(MODE), EXACT = P::EXACT;
+    constexpr bool ONE = STAGES == 0; // one tile at a time
     constexpr bool HELD1 = C::HELD & 1, HELD2 = C::HELD & 2, PARTIAL = C::PARTIAL;
     constexpr bool TWO = MODE == GKV;
+    static_assert(!ONE || (BC == CH && !TWO), "a tile is read once for each use");
     extern __shared__ __align__(128) char memory[];
     const uint32_t sm = shared_address(memory);
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
@@ -234,36 +285,48 @@ __global__ void __launch_bounds__(Shape<P, MODE>::THREADS, Shape<P, MODE>::BLOCK
         }
     Acc acc[MT][OC / 8][4] = {}, acc2[TWO ? MT : 1][OC / 8][4] = {};
 
-    auto fetch = [&](int step, int stage) {
+    auto fetch_columns = [&](int step, uint32_t at) {
+        if (!KEYS) return; // padded statistics: nothing is read beyond them
+        constexpr int EACH = 16 / (int)sizeof(Acc), V = BC / EACH;
+        const int h = other + step / tiles, it = it0 + step % tiles;
+        const size_t i = h * a.padded + pad + (size_t)it * BC;
+        const size_t k = ((size_t)dir * a.heads + h) * a.padded + pad + (size_t)it * BC;
+        for (int e = threadIdx.x; e < V * (EXACT ? 4 : 2) + (EXACT ? BC / 4 : 0);
+             e += THREADS) {
+            const int which = e / V, c = e % V * EACH;
+            if (EXACT && e >= 4 * V)
+                copy16(at + e * 16, a.st.top + i + (e - 4 * V) * 4, true);
+            else
+                copy16(at + e * 16,
+                       which == 0   ? a.st.start + i + c
+                       : which == 1 ? a.st.shift + k + c
+                       : which == 2 ? a.st.inverse + i + c
+                                    : a.st.at_top + k + c,
+                       true);
+        }
+    };
+    auto fetch_tile = [&](const Heads<const T> &m, int step, uint32_t to_) {
         const int s = KEYS ? step / tiles : 0, it = it0 + (KEYS ? step % tiles : step);
+        load_tile<P, BC, THREADS>(to_, m, base + (size_t)it * BC, dir, other + s,
+                                  n - it * BC);
+    };
+    auto fetch = [&](int step, int stage) {
         const uint32_t to_ = area + stage * C::STAGE;
-        const int left = n - it * BC, h = other + s;
-        const size_t r = base + (size_t)it * BC;
-        load_tile<P, BC, THREADS>(to_, a.t1, r, dir, h, left);
-        load_tile<P, BC, THREADS>(to_ + C::TILE, a.t2, r, dir, h, left);
+        fetch_tile(a.t1, step, to_);
+        fetch_tile(a.t2, step, to_ + C::TILE);
         if (MODE == JVP) {
-            load_tile<P, BC, THREADS>(to_ + 2 * C::TILE, a.t3, r, dir, h, left);
-            load_tile<P, BC, THREADS>(to_ + 3 * C::TILE, a.t4, r, dir, h, left);
+            fetch_tile(a.t3, step, to_ + 2 * C::TILE);
+            fetch_tile(a.t4, step, to_ + 3 * C::TILE);
         }
-        if (KEYS) { // padded statistics: nothing is read beyond them
-            constexpr int EACH = 16 / (int)sizeof(Acc), V = BC / EACH;
-            const uint32_t at = to_ + C::STREAMS * C::TILE;
-            const size_t i = h * a.padded + pad + (size_t)it * BC;
-            const size_t k = ((size_t)dir * a.heads + h) * a.padded + pad + (size_t)it * BC;
-            for (int e = threadIdx.x; e < V * (EXACT ? 4 : 2) + (EXACT ? BC / 4 : 0);
-                 e += THREADS) {
-                const int which = e / V, c = e % V * EACH;
-                if (EXACT && e >= 4 * V)
-                    copy16(at + e * 16, a.st.top + i + (e - 4 * V) * 4, true);
-                else
-                    copy16(at + e * 16,
-                           which == 0   ? a.st.start + i + c
-                           : which == 1 ? a.st.shift + k + c
-                           : which == 2 ? a.st.inverse + i + c
-                                        : a.st.at_top + k + c,
-                           true);
-            }
-        }
+        fetch_columns(step, to_ + C::STREAMS * C::TILE);
+    };
+    // in place of the one tile that was there
+    auto bring = [&](const Heads<const T> &m, int step) {
+        __syncthreads();
+        fetch_tile(m, step, area);
+        copy_commit();
+        copy_wait<0>();
+        __syncthreads();
     };
     if (STAGES > 1) {
 #pragma unroll
@@ -274,7 +337,11 @@ __global__ void __launch_bounds__(Shape<P, MODE>::THREADS, Shape<P, MODE>::BLOCK
     }
     int stage = 0;
     for (int step = 0; step < total; step++) {
-        if (STAGES == 1) {
+        if (ONE) { // its tiles are read when they are needed
+            __syncthreads();
+            fetch_columns(step, area + C::TILE);
+            copy_commit();
+        } else if (STAGES == 1) {
             __syncthreads();
             fetch(step, 0);
             copy_commit();
@@ -289,9 +356,10 @@ __global__ void __launch_bounds__(Shape<P, MODE>::THREADS, Shape<P, MODE>::BLOCK
             if (next < total) fetch(next, next_stage);
             copy_commit();
         }
-        const uint32_t T1 = area + stage * C::STAGE, T2 = T1 + C::TILE;
-        const uint32_t T3 = T2 + C::TILE, T4 = T3 + C::TILE, TS = T1 + C::STREAMS * C::TILE;
-        if (++stage == STAGES) stage = 0;
+        constexpr int NEXT = ONE ? 0 : C::TILE;
+        const uint32_t T1 = area + stage * C::STAGE, T2 = T1 + NEXT, T3 = T2 + NEXT,
+                       T4 = T3 + NEXT, TS = T1 + (ONE ? 1 : C::STREAMS) * C::TILE;
+        if (++stage >= STAGES) stage = 0;
         const int c0 =
             (it0 + (KEYS ? step % tiles : step)) * BC; // first column of the tile
         const int qhead = KEYS ? other + step / tiles : head;
@@ -318,10 +386,12 @@ __global__ void __launch_bounds__(Shape<P, MODE>::THREADS, Shape<P, MODE>::BLOCK
 #pragma unroll UNROLL
             for (int ch = 0; ch < BC; ch += CH) {
                 const int k0 = c0 + ch;
-                if (MASKED && (k0 >= warp_to || k0 + CH <= warp_from)) continue;
+                if (!ONE && MASKED && (k0 >= warp_to || k0 + CH <= warp_from)) continue;
                 Acc s[MT][NT][4], x[X ? MT : 1][NT][4];
                 Query<Acc> col[NT][2];
                 Acc col_inverse[NT][2];
+                // directions or values first where keys are needed last
+                if (ONE) bring(X && MODE != JVP ? a.t2 : a.t1, step);
 #pragma unroll
                 for (int i = 0; i < NT; i++) {
                     if (KEYS) {
@@ -350,43 +420,64 @@ __global__ void __launch_bounds__(Shape<P, MODE>::THREADS, Shape<P, MODE>::BLOCK
                                     GENERAL && MODE == JVP ? (Acc)0 : q.shift;
                         }
                 }
+                // s += rows times keys, x += their derivatives: what FIRST and SECOND hold
+                auto multiply = [&](auto first_, auto second_) {
+                    constexpr bool FIRST = decltype(first_)::value,
+                                   SECOND = X && decltype(second_)::value;
 #pragma unroll C::UNROLL
-                for (int k = 0; k < P::STEPS; k++) {
-                    typename P::A a1[MT], a2[MT];
-                    typename P::B b1[NT], b2[NT];
-#pragma unroll
-                    for (int m = 0; m < MT; m++) {
-                        if (HELD1)
-                            a1[m] = q1[m][HELD1 ? k : 0];
-                        else
-                            P::load_a(a1[m], st1, wr + 16 * m, k, lane);
-                        if (X) {
-                            if (HELD2)
-                                a2[m] = q2[m][X && HELD2 ? k : 0];
-                            else
-                                P::load_a(a2[m], st2, wr + 16 * m, k, lane);
-                        }
-                    }
-#pragma unroll
-                    for (int i = 0; i < NT; i += 2) {
-                        P::load_b2(b1 + i, T1, ch + 8 * i, k, lane);
-                        if (X) P::load_b2(b2 + i, T2, ch + 8 * i, k, lane);
-                    }
-#pragma unroll
-                    for (int i = 0; i < NT; i++)
+                    for (int k = 0; k < P::STEPS; k++) {
+                        typename P::A a1[MT], a2[MT];
+                        typename P::B b1[NT], b2[NT];
 #pragma unroll
                         for (int m = 0; m < MT; m++) {
-                            if (X)
-                                P::mma(x[X ? m : 0][i], a2[m], MODE == JVP ? b1[i] : b2[i]);
-                            P::mma(s[m][i], a1[m], b1[i]);
+                            if (HELD1)
+                                a1[m] = q1[m][HELD1 ? k : 0];
+                            else if (FIRST || MODE == JVP)
+                                P::load_a(a1[m], st1, wr + 16 * m, k, lane);
+                            if (X) {
+                                if (HELD2)
+                                    a2[m] = q2[m][X && HELD2 ? k : 0];
+                                else if (MODE == JVP ? FIRST : SECOND)
+                                    P::load_a(a2[m], st2, wr + 16 * m, k, lane);
+                            }
                         }
-                    if (MODE == JVP) {
+#pragma unroll
+                        for (int i = 0; i < NT; i += 2) {
+                            if (FIRST) P::load_b2(b1 + i, T1, ch + 8 * i, k, lane);
+                            if (SECOND) P::load_b2(b2 + i, T2, ch + 8 * i, k, lane);
+                        }
 #pragma unroll
                         for (int i = 0; i < NT; i++)
 #pragma unroll
-                            for (int m = 0; m < MT; m++)
-                                P::mma(x[X ? m : 0][i], a1[m], b2[i]);
+                            for (int m = 0; m < MT; m++) {
+                                if (X && (MODE == JVP ? FIRST : SECOND))
+                                    P::mma(x[X ? m : 0][i], a2[m],
+                                           MODE == JVP ? b1[i] : b2[i]);
+                                if (FIRST) P::mma(s[m][i], a1[m], b1[i]);
+                            }
+                        if (MODE == JVP && SECOND) {
+#pragma unroll
+                            for (int i = 0; i < NT; i++)
+#pragma unroll
+                                for (int m = 0; m < MT; m++)
+                                    P::mma(x[X ? m : 0][i], a1[m], b2[i]);
+                        }
                     }
+                };
+                typedef std::true_type yes;
+                typedef std::false_type no;
+                if constexpr (!ONE) {
+                    multiply(yes(), yes());
+                } else if constexpr (MODE == JVP) {
+                    multiply(yes(), no());
+                    bring(a.t2, step);
+                    multiply(no(), yes());
+                } else if constexpr (X) {
+                    multiply(no(), yes());
+                    bring(a.t1, step);
+                    multiply(yes(), no());
+                } else {
+                    multiply(yes(), no());
                 }
                 // s becomes P, x becomes U
 #pragma unroll
@@ -442,17 +533,33 @@ __global__ void __launch_bounds__(Shape<P, MODE>::THREADS, Shape<P, MODE>::BLOCK
                         if (MODE != GQ && MODE != GK) P::from_scores(ap[m], s[m], k);
                     }
                     const int key = ch + k * P::STEP;
-                    if (MODE == JVP) {
+                    if (MODE == JVP && !ONE) {
                         P::template update<MT, OC>(sum1, au, T3 + oc, key, lane);
                         P::template update<MT, OC>(sum1, ap, T4 + oc, key, lane);
                     }
                     if (MODE == GQ || MODE == GK)
                         P::template update<MT, OC>(sum1, au, T1 + oc, key, lane);
-                    if (MODE == GKV || MODE == GV || MODE == OUT)
+                    if (!ONE && (MODE == GKV || MODE == GV || MODE == OUT))
                         P::template update<MT, OC>(sum1, ap, T2 + oc, key, lane);
                     if constexpr (TWO)
                         P::template update<MT, OC>(sum2, au, T1 + oc, key, lane);
                 }
+                // sum += w times the tile of m
+                auto spread = [&](Acc(*w)[NT][4], const Heads<const T> &m) {
+                    bring(m, step);
+#pragma unroll
+                    for (int k = 0; k < CH / P::STEP; k++) {
+                        typename P::A aw[MT];
+#pragma unroll
+                        for (int i = 0; i < MT; i++) P::from_scores(aw[i], w[i], k);
+                        P::template update<MT, OC>(sum1, aw, T1 + oc, k * P::STEP, lane);
+                    }
+                };
+                if constexpr (ONE && MODE == JVP) {
+                    spread(x, a.t3);
+                    spread(s, a.t4);
+                }
+                if constexpr (ONE && (MODE == GV || MODE == OUT)) spread(s, a.t2);
             }
         };
         if (!GENERAL && c0 >= all_from && c0 + BC <= all_to)

@@ -3,7 +3,7 @@
  * liblipscope_cuda.so shows one symbol, lipsc_cuda_plugin, and links nothing of lipscope:
  * the caller loads it with dlopen.  Every function returns a status and, where err is not
  * NULL, a sentence.  Work of a thread is queued in the order of its calls; only download,
- * wait, put, get, dots, weights_new, batch_new, projections, spread, output and linear_new
+ * wait, put, get, dots, weights_new, batch_new, projections, spread and linear_new
  * wait for it.  Any thread may call at any time, and the work of several runs side by side:
  * what one has queued another may use after such a call, which is so for weights, dense
  * layers and what was put.  What is made of one batch is one thread's.
@@ -18,15 +18,17 @@
 
 #include "backend/backend.h"
 
-#define LIPSC_CUDA_ABI    12
+#define LIPSC_CUDA_ABI    13
 #define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
 
 /* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
- * 1e-5 and 1e-14.  The first two overflow beyond 65504: results are then not finite. */
+ * 1e-5, 1e-14 and 1e-4.  The first two overflow beyond 65504: results are then not finite.
+ */
 typedef enum {
     LIPSC_CUDA_F16 = 0,
     LIPSC_CUDA_F16X3 = 1, /* f32 as two f16 numbers, three products */
-    LIPSC_CUDA_F64 = 2
+    LIPSC_CUDA_F64 = 2,
+    LIPSC_CUDA_BF16X3 = 3 /* as two bf16 numbers: the range of f32  */
 } lipsc_cuda_precision;
 
 /* Tokens from which on the products of an input may depend, in their last bits, on what
@@ -121,7 +123,8 @@ typedef struct {
     void (*weights_free)(lipsc_cuda_weights *weights);
 
     /* Projections, row statistics and work memory for up to `dirs` directions at once.
-     * weights must outlive the batch.  LIPSC_E_NONFIN: a score overflows. */
+     * Tokens (rows.X) are doubles of the host where X.home is NULL, else the device's in
+     * either type.  weights must outlive the batch.  LIPSC_E_NONFIN: a score overflows. */
     lipsc_status (*batch_new)(lipsc_cuda_weights *weights, size_t inputs,
                               const lipsc_rows *rows, size_t dirs, lipsc_cuda_batch **out,
                               lipsc_error *err);
@@ -148,8 +151,10 @@ typedef struct {
     /* Directions are scaled down by 2^bits inside F16 and F16X3: where a product is not
      * finite although the input is, more room at the top may help. */
     void (*headroom)(lipsc_cuda_batch *batch, int bits);
-    /* f(X) without the output bias, (tokens, width), host memory */
-    lipsc_status (*output)(lipsc_cuda_batch *batch, double *y, lipsc_error *err);
+    /* f(X) of an input, with biases, in the caller's order: (n, width) of device memory,
+     * doubles where wide, else floats */
+    lipsc_status (*output)(lipsc_cuda_batch *batch, size_t input, int wide, void *y,
+                           lipsc_error *err);
 
     /* What the products of query head `head` of an input work with, as in backend.h, host
      * memory; F64 only, LIPSC_E_REFUSED in the others. */

@@ -133,6 +133,27 @@ static void close_device(lipsc_cuda_device *device) {
     delete device;
 }
 
+// Which kernels it can run.  LIPSCOPE_CUDA_KERNELS: portable, those that every GPU can;
+// middle or small, those of GPUs with so much shared memory, on any other.
+static lipsc_status choose_kernels(lipsc_cuda_device *device, int major, lipsc_error *err) {
+    const char *wanted = getenv("LIPSCOPE_CUDA_KERNELS");
+    const auto wants = [&](const char *name) { return wanted && !strcmp(wanted, name); };
+    int room;
+    TRY(cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                               device->index),
+        "asking for shared memory");
+    if (room < ROOM_SMALL)
+        return fail(err, LIPSC_E_REFUSED,
+                    "its %d KiB of shared memory for a block are too few: %d are needed",
+                    room >> 10, ROOM_SMALL >> 10);
+    device->room_of_block = room < ROOM_MIDDLE || wants("small")   ? SMALL
+                            : room < ROOM_LARGE || wants("middle") ? MIDDLE
+                                                                   : LARGE;
+    device->follows = major >= 9;
+    device->hopper = major == 9 && device->room_of_block == LARGE && !wants("portable");
+    return LIPSC_OK;
+}
+
 static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
     TRY(cudaSetDevice(device->index), "choosing a device");
     for (cudaEvent_t &mark : device->marks) TRY(cudaEventCreate(&mark), "an event");
@@ -175,7 +196,8 @@ static lipsc_status open_device(int index, int sleeps, lipsc_cuda_device **out,
     device->index = index;
     device->sleeps = sleeps != 0;
     device->multiprocessors = it.multiprocessors;
-    const lipsc_status status = fill_device(device, err);
+    lipsc_status status = choose_kernels(device, it.major, err);
+    if (!status) status = fill_device(device, err);
     if (status) {
         close_device(device);
         return status;
@@ -345,9 +367,12 @@ static lipsc_status activate(lipsc_cuda_batch *batch, const int *active, lipsc_e
                   : LIPSC_OK;
 }
 static void headroom(lipsc_cuda_batch *batch, int bits) { batch->room = bits; }
-static lipsc_status output(lipsc_cuda_batch *batch, double *y, lipsc_error *err) {
+static lipsc_status output(lipsc_cuda_batch *batch, size_t input, int wide, void *y,
+                           lipsc_error *err) {
     const Hold hold(batch->device);
-    return batch->output(y, err);
+    if (input >= batch->inputs)
+        return fail(err, LIPSC_E_ARG, "a batch has no input %zu", input);
+    return batch->output(input, wide, y, err);
 }
 static lipsc_status projections(lipsc_cuda_batch *batch, size_t input, size_t head,
                                 double *q, double *key, double *z, double *q_over,

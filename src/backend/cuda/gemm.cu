@@ -231,6 +231,7 @@ template <class T> static cudaDataType_t type_of();
 template <> cudaDataType_t type_of<double>() { return CUDA_R_64F; }
 template <> cudaDataType_t type_of<float>() { return CUDA_R_32F; }
 template <> cudaDataType_t type_of<__half>() { return CUDA_R_16F; }
+template <> cudaDataType_t type_of<__nv_bfloat16>() { return CUDA_R_16BF; }
 
 template <class S>
 lipsc_status gemm_stored(lipsc_cuda_device *dev, bool alone, int trans, size_t m, size_t n,
@@ -284,4 +285,5 @@ lipsc_status gemm_full(lipsc_cuda_device *dev, bool alone, int trans, size_t m, 
         size_t, const S::T *, size_t, S::T *, size_t, lipsc_error *);
 INSTANCE(StoreF16)
 INSTANCE(StoreF16x3)
+INSTANCE(StoreBF16x3)
 INSTANCE(StoreF64)

@@ -381,3 +381,5 @@ template lipsc_status Batch<StoreF16>::gradient(const void *, const void *, void
                                                 lipsc_error *);
 template lipsc_status Batch<StoreF16x3>::gradient(const void *, const void *, void *,
                                                   void *, lipsc_error *);
+template lipsc_status Batch<StoreBF16x3>::gradient(const void *, const void *, void *,
+                                                   void *, lipsc_error *);

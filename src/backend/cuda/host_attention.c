@@ -1,8 +1,9 @@
 /* host_attention.c - weights, inputs and products of attention on a GPU, by the plugin's.
  *
- * f16 is computed in f16, f32 in f16 x 3, f64 in double.  Inputs of one batch share the
- * plugin's, whose vectors are those of its inputs one after the other; the solver's are
- * each cell's own. */
+ * f16 is computed in f16, f32 in f16 x 3, or in bf16 x 3 where an input has numbers beyond
+ * f16's, f64 in double.  Inputs of one batch share the plugin's, whose vectors are those of
+ * its inputs one after the other; the solver's are each cell's own. */
+#include <pthread.h>
 #include <string.h>
 
 #include "backend/cuda/host_parts.h"
@@ -22,7 +23,10 @@ static size_t directions(size_t inputs, size_t tokens) {
 
 typedef struct {
     lipsc_cuda_weights *there;
+    lipsc_cuda_weights *far; /* of f32: in bf16 x 3, when first needed */
+    pthread_mutex_t lock;    /* of far */
     const lipsc_layer *layer;
+    lipsc_dtype dtype;
     size_t item, d, width;
 } weights;
 
@@ -30,7 +34,6 @@ typedef struct {
  * there are several.  dirs: those that the plugin's batch has room for. */
 typedef struct {
     lipsc_cuda_batch *there;
-    const lipsc_layer *layer;
     size_t users, count, tokens, dirs;
     size_t item, d, width;
     int *active, *told;       /* who is worked on; what the plugin was told of that last */
@@ -49,33 +52,59 @@ static lipsc_status said(const lipsc_device *device, lipsc_status status,
     return status ? lipsc_gpu_said(device, status, err) : LIPSC_OK;
 }
 
+static lipsc_status weights_in(const lipsc_device *device, const lipsc_layer *layer,
+                               lipsc_cuda_precision precision, lipsc_cuda_weights **out,
+                               lipsc_error *err) {
+    const lipsc_gpu *gpu = lipsc_gpu_of(device);
+    lipsc_error why = {.text = ""};
+    const lipsc_status status =
+        said(device, gpu->api->weights_new(gpu->there, layer, precision, out, &why), &why);
+    return status ? lipsc_fail(err, status, "%s", why.text) : LIPSC_OK;
+}
+
 lipsc_status lipsc_gpu_weights_new(const lipsc_device *device, const lipsc_layer *layer,
                                    lipsc_dtype dtype, void **out, lipsc_error *err) {
     weights *w = lipsc_alloc_zero(1, sizeof *w);
-    if (!w) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for the packed weights");
-    *w = (weights){.layer = layer,
-                   .item = lipsc_device_space(device, dtype)->item,
-                   .d = layer->d,
-                   .width = lipsc_layer_width(layer)};
-    const lipsc_gpu *gpu = lipsc_gpu_of(device);
-    const lipsc_cuda_precision precision = dtype == LIPSC_F64   ? LIPSC_CUDA_F64
-                                           : dtype == LIPSC_F16 ? LIPSC_CUDA_F16
-                                                                : LIPSC_CUDA_F16X3;
-    lipsc_error why = {.text = ""};
-    const lipsc_status status = said(
-        device, gpu->api->weights_new(gpu->there, layer, precision, &w->there, &why), &why);
-    if (status) lipsc_fail(err, status, "%s", why.text);
-    if (status)
+    if (!w || pthread_mutex_init(&w->lock, NULL)) {
         lipsc_release(w);
+        return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for the packed weights");
+    }
+    w->layer = layer;
+    w->dtype = dtype;
+    w->item = lipsc_device_space(device, dtype)->item;
+    w->d = layer->d;
+    w->width = lipsc_layer_width(layer);
+    const lipsc_status status = weights_in(device, layer,
+                                           dtype == LIPSC_F64   ? LIPSC_CUDA_F64
+                                           : dtype == LIPSC_F16 ? LIPSC_CUDA_F16
+                                                                : LIPSC_CUDA_F16X3,
+                                           &w->there, err);
+    if (status)
+        lipsc_gpu_weights_free(device, w);
     else
         *out = w;
     return status;
 }
 
 void lipsc_gpu_weights_free(const lipsc_device *device, void *made) {
+    const lipsc_cuda_api *api = lipsc_gpu_of(device)->api;
     weights *w = made;
-    lipsc_gpu_of(device)->api->weights_free(w->there);
+    if (w->there) api->weights_free(w->there);
+    if (w->far) api->weights_free(w->far);
+    pthread_mutex_destroy(&w->lock);
     lipsc_release(w);
+}
+
+/* The weights for an input that f16 refused; LIPSC_E_NONFIN: there are none. */
+static lipsc_status reach_further(const lipsc_device *device, weights *w,
+                                  lipsc_cuda_weights **far, lipsc_error *err) {
+    if (w->dtype != LIPSC_F32) return LIPSC_E_NONFIN;
+    pthread_mutex_lock(&w->lock);
+    const lipsc_status status =
+        w->far ? LIPSC_OK : weights_in(device, w->layer, LIPSC_CUDA_BF16X3, &w->far, err);
+    *far = w->far;
+    pthread_mutex_unlock(&w->lock);
+    return status;
 }
 
 static void batch_free(const lipsc_device *device, batch *b) {
@@ -131,24 +160,21 @@ static lipsc_status fill_inputs(batch *b, const lipsc_rows *rows, void **inputs,
     return LIPSC_OK;
 }
 
-/* Inputs that share a batch of the plugin. */
-static lipsc_status share_batch(const lipsc_device *device, const weights *w, size_t count,
+/* Inputs that share a batch of the plugin, which has these weights of w. */
+static lipsc_status share_batch(const lipsc_device *device, const weights *w,
+                                lipsc_cuda_weights *there, size_t count,
                                 const lipsc_rows *rows, void **inputs, lipsc_error *err) {
     batch *b = lipsc_alloc_zero(1, sizeof *b);
     if (!b) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for a batch");
-    *b = (batch){.layer = w->layer,
-                 .users = count,
-                 .count = count,
-                 .item = w->item,
-                 .d = w->d,
-                 .width = w->width};
+    *b = (batch){
+        .users = count, .count = count, .item = w->item, .d = w->d, .width = w->width};
     for (size_t i = 0; i < count; i++) b->tokens += rows[i].n;
     b->dirs = directions(count, b->tokens);
     lipsc_error why = {.text = ""};
-    lipsc_status status = said(device,
-                               lipsc_gpu_of(device)->api->batch_new(
-                                   w->there, count, rows, b->dirs, &b->there, &why),
-                               &why);
+    lipsc_status status = said(
+        device,
+        lipsc_gpu_of(device)->api->batch_new(there, count, rows, b->dirs, &b->there, &why),
+        &why);
     if (status) lipsc_fail(err, status, "%s", why.text);
     if (status) {
         lipsc_release(b);
@@ -160,22 +186,47 @@ static lipsc_status share_batch(const lipsc_device *device, const weights *w, si
     return status;
 }
 
+static void free_inputs(const lipsc_device *device, size_t count, void **inputs) {
+    for (size_t i = 0; i < count; i++)
+        if (inputs[i]) lipsc_gpu_input_free(device, inputs[i]);
+}
+
+/* The same, but that an input which f16 refuses has a batch and weights of its own: which
+ * they are does not depend on the others. */
+static lipsc_status batch_in_reach(const lipsc_device *device, weights *w, size_t count,
+                                   const lipsc_rows *rows, void **inputs,
+                                   lipsc_error *err) {
+    lipsc_cuda_weights *far;
+    lipsc_status status = share_batch(device, w, w->there, count, rows, inputs, err);
+    if (status != LIPSC_E_NONFIN || w->dtype != LIPSC_F32) return status;
+    if (count == 1) {
+        status = reach_further(device, w, &far, err);
+        return status ? status : share_batch(device, w, far, 1, rows, inputs, err);
+    }
+    for (size_t i = 0; i < count; i++) inputs[i] = NULL;
+    status = LIPSC_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        status = batch_in_reach(device, w, 1, &rows[i], &inputs[i], err);
+    if (status) free_inputs(device, count, inputs);
+    return status;
+}
+
 /* Those that are short share one, the others have one each. */
-static lipsc_status part_batch(const lipsc_device *device, const weights *w, size_t count,
+static lipsc_status part_batch(const lipsc_device *device, weights *w, size_t count,
                                const lipsc_rows *rows, lipsc_rows *some, void **made,
                                void **inputs, lipsc_error *err) {
     size_t found = 0, next = 0;
     for (size_t i = 0; i < count; i++)
         if (rows[i].n < LIPSC_CUDA_SHORT) some[found++] = rows[i];
-    lipsc_status status = found ? share_batch(device, w, found, some, made, err) : LIPSC_OK;
+    lipsc_status status =
+        found ? batch_in_reach(device, w, found, some, made, err) : LIPSC_OK;
     for (size_t i = 0; i < count; i++) {
         inputs[i] = NULL;
         if (!status && rows[i].n < LIPSC_CUDA_SHORT) inputs[i] = made[next++];
     }
     for (size_t i = 0; i < count && !status; i++)
-        if (!inputs[i]) status = share_batch(device, w, 1, &rows[i], &inputs[i], err);
-    for (size_t i = 0; i < count && status; i++)
-        if (inputs[i]) lipsc_gpu_input_free(device, inputs[i]);
+        if (!inputs[i]) status = batch_in_reach(device, w, 1, &rows[i], &inputs[i], err);
+    if (status) free_inputs(device, count, inputs);
     return status;
 }
 
@@ -188,8 +239,7 @@ static lipsc_status new_part(const weights *w, size_t own, void **part, lipsc_er
     const lipsc_rows rows = {.n = own};
     lipsc_status status = LIPSC_E_NOMEM;
     if (b) {
-        *b = (batch){.layer = w->layer,
-                     .users = 1,
+        *b = (batch){.users = 1,
                      .count = 1,
                      .tokens = own,
                      .dirs = 1,
@@ -202,20 +252,29 @@ static lipsc_status new_part(const weights *w, size_t own, void **part, lipsc_er
     return status ? lipsc_fail(err, status, "out of memory for an input") : LIPSC_OK;
 }
 
+static lipsc_status part_in(const lipsc_device *device, lipsc_cuda_weights *there,
+                            const lipsc_rows *rows, const lipsc_share *share, input *in,
+                            lipsc_error *err) {
+    lipsc_error why = {.text = ""};
+    const lipsc_status status =
+        said(device,
+             lipsc_gpu_of(device)->api->part_new(there, rows, share, &in->of->there, &why),
+             &why);
+    return status ? lipsc_fail(err, status, "%s", why.text) : LIPSC_OK;
+}
+
 static lipsc_status part_make(const lipsc_device *device, const void *made,
                               const lipsc_rows *rows, const lipsc_share *share, void **part,
                               lipsc_error *err) {
-    const weights *w = made;
-    lipsc_error why = {.text = ""};
+    weights *w = (weights *)made; /* shared, behind its lock */
+    lipsc_cuda_weights *far = NULL;
     *part = NULL;
     lipsc_status status = share->agree(share->ctx, new_part(w, share->own, part, err), err);
     input *in = *part;
-    if (!status) {
-        status = said(device,
-                      lipsc_gpu_of(device)->api->part_new(w->there, rows, share,
-                                                          &in->of->there, &why),
-                      &why);
-        if (status) lipsc_fail(err, status, "%s", why.text);
+    if (!status) status = part_in(device, w->there, rows, share, in, err);
+    if (status == LIPSC_E_NONFIN && in && w->dtype == LIPSC_F32) {
+        status = share->agree(share->ctx, reach_further(device, w, &far, err), err);
+        if (!status) status = part_in(device, far, rows, share, in, err);
     }
     if (status && in) {
         lipsc_release(in->of);
@@ -234,21 +293,28 @@ const lipsc_part_ops lipsc_gpu_parts = {.make = part_make,
 /* ---- Several inputs --------------------------------------------------------------------
  */
 
+static int is_input(const lipsc_device *device, lipsc_buffer X, size_t n, size_t d) {
+    const lipsc_device *home = X.home ? lipsc_device_home(device) : NULL;
+    return lipsc_buffer_fits(X, home, home ? X.type : LIPSC_F64, n, d);
+}
+
 /* What is found for an input does not depend on the others: the plugin says so of short
  * ones, and each of the others fills a GPU. */
 lipsc_status lipsc_gpu_batch_new(const lipsc_device *device, const void *made, size_t count,
                                  const lipsc_rows *rows, void **inputs, lipsc_error *err) {
-    const weights *w = made;
+    weights *w = (weights *)made; /* shared, behind its lock */
     int same = 1;
     for (size_t i = 0; i < count; i++) {
         same = same && rows[i].n < LIPSC_CUDA_SHORT;
-        if (!lipsc_buffer_fits(rows[i].X, NULL, LIPSC_F64, rows[i].n, w->d))
-            return lipsc_fail(err, LIPSC_E_ARG, "a GPU takes tokens of the host");
+        if (!is_input(device, rows[i].X, rows[i].n, w->d))
+            return lipsc_fail(
+                err, LIPSC_E_ARG,
+                "a GPU takes tokens of its own memory or doubles of the host");
         if (rows[i].raw.q)
             return lipsc_fail(err, LIPSC_E_BACKEND,
                               "a GPU takes no projections that were found elsewhere");
     }
-    if (same || count == 1) return share_batch(device, w, count, rows, inputs, err);
+    if (same || count == 1) return batch_in_reach(device, w, count, rows, inputs, err);
     lipsc_rows *some = lipsc_alloc(count, sizeof *some);
     void **short_ones = lipsc_alloc(count, sizeof *short_ones);
     const lipsc_status status =
@@ -390,38 +456,21 @@ lipsc_status lipsc_gpu_spread(const lipsc_device *device, void *made, double *en
     LIPSC_GPU_CALL(spread, in->of->there, in->place, entropy, columns);
 }
 
-static lipsc_status outputs(const lipsc_device *device, const batch *b, double *y) {
-    LIPSC_GPU_CALL(output, b->there, y);
+static lipsc_status write_output(const lipsc_device *device, const input *in,
+                                 lipsc_buffer y) {
+    LIPSC_GPU_CALL(output, in->of->there, in->place, y.type == LIPSC_F64, y.at);
 }
 
-/* To the host. */
-static lipsc_status fetch_output(const lipsc_device *device, const input *in, double *y) {
-    const batch *b = in->of;
-    const double *bias = b->layer->bo;
-    double *all = b->count == 1 ? y : lipsc_alloc(b->tokens * b->width, sizeof *all);
-    if (!all) return LIPSC_E_NOMEM;
-    const lipsc_status status = outputs(device, b, all);
-    if (!status && all != y)
-        memcpy(y, all + in->first * b->width, in->n * b->width * sizeof *y);
-    if (all != y) lipsc_release(all);
-    for (size_t e = 0; !status && bias && e < in->n * b->width; e++)
-        y[e] += bias[e % b->width];
-    return status;
-}
-
-/* The plugin tells its output to the host alone: it goes back from there. */
 lipsc_status lipsc_gpu_output(const lipsc_device *device, void *made, lipsc_buffer y) {
     const input *in = made;
     const size_t count = in->n * in->of->width;
-    if (!y.home)
-        return lipsc_buffer_fits(y, NULL, LIPSC_F64, 1, count)
-                   ? fetch_output(device, in, y.at)
-                   : LIPSC_E_ARG;
-    double *host = lipsc_alloc(count, sizeof *host);
-    lipsc_status status = host ? fetch_output(device, in, host) : LIPSC_E_NOMEM;
-    if (!status)
-        status = lipsc_space_upload(lipsc_device_space(device, y.type), count, host, y);
-    lipsc_release(host);
+    if (y.home) return write_output(device, in, y);
+    if (!lipsc_buffer_fits(y, NULL, LIPSC_F64, 1, count)) return LIPSC_E_ARG;
+    const lipsc_space *wide = lipsc_device_space(device, LIPSC_F64);
+    const lipsc_buffer there = lipsc_space_alloc(wide, count);
+    lipsc_status status = there.at ? write_output(device, in, there) : LIPSC_E_NOMEM;
+    if (!status) status = lipsc_space_download(wide, count, there, y.at);
+    lipsc_space_release(wide, there);
     return status;
 }
 

@@ -66,6 +66,9 @@ struct lipsc_cuda_device {
     int index;
     bool pooled; // memory is taken and given back in the order of a stream
     int multiprocessors;
+    Room room_of_block = SMALL;    // shared memory
+    bool hopper = false;           // it runs the kernels of sm_90a
+    bool follows = false;          // a kernel may begin while the one before it ends
     void *constants;               // 0 and 1 as float, then as double, then as int
     cublasLtHandle_t light;        // of all lanes
     std::thread early[3];          // asks cublasLt for the first time, of each type
@@ -95,8 +98,9 @@ DEV void follow() {
 #endif
 }
 template <class... P, class... A>
-cudaError_t launch_following(void (*kernel)(P...), unsigned blocks, unsigned threads,
-                             size_t shared, cudaStream_t stream, A... args) {
+cudaError_t launch_following(bool follows, void (*kernel)(P...), unsigned blocks,
+                             unsigned threads, size_t shared, cudaStream_t stream,
+                             A... args) {
     cudaLaunchAttribute early;
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -106,7 +110,7 @@ cudaError_t launch_following(void (*kernel)(P...), unsigned blocks, unsigned thr
     config.dynamicSmemBytes = shared;
     config.stream = stream;
     config.attrs = &early;
-    config.numAttrs = 1;
+    config.numAttrs = follows ? 1 : 0; // older GPUs know no such launch
     return cudaLaunchKernelEx(&config, kernel, P(args)...);
 }
 
@@ -148,6 +152,8 @@ lipsc_status send(lipsc_cuda_device *device, size_t bytes, const void *host, voi
 lipsc_status fetch(lipsc_cuda_device *device, size_t bytes, const void *from, void *host,
                    lipsc_error *err);
 lipsc_status finish(lipsc_cuda_device *device, const char *what, lipsc_error *err);
+lipsc_status widen(lipsc_cuda_device *device, size_t count, const float *from, double *to,
+                   lipsc_error *err);
 
 // Device memory that is given back together; bytes counts it.
 struct Memory {
@@ -221,7 +227,7 @@ struct lipsc_cuda_batch {
     virtual lipsc_status product(int trans, size_t k, const void *x, void *y, int plain,
                                  lipsc_error *err) = 0;
     virtual lipsc_status core(int trans, size_t k, lipsc_error *err) = 0;
-    virtual lipsc_status output(double *y, lipsc_error *err) = 0;
+    virtual lipsc_status output(size_t input, int wide, void *y, lipsc_error *err) = 0;
     virtual lipsc_status projections(size_t input, size_t head, double *q, double *key,
                                      double *z, double *q_over, double *k_over,
                                      lipsc_error *err) = 0;
@@ -249,6 +255,7 @@ template <class S> struct Weights : lipsc_cuda_weights {
     const Kernels<S> *kernels;
     double *exact;                 // (C, dp64 = d) projections in double
     double *bias;                  // (C) in double
+    double *out_bias = nullptr;    // (width), or NULL
     T *qkv, *out;                  // (C, dp), (width, heads W), PL planes side by side
     double qkv_factor, out_factor; // powers of two: what they were multiplied by
     Acc *gain;                     // (turned) or NULL
@@ -292,7 +299,7 @@ template <class S> struct Batch : lipsc_cuda_batch {
     lipsc_status product(int trans, size_t k, const void *x, void *y, int plain,
                          lipsc_error *err) override;
     lipsc_status core(int trans, size_t k, lipsc_error *err) override;
-    lipsc_status output(double *y, lipsc_error *err) override;
+    lipsc_status output(size_t input, int wide, void *y, lipsc_error *err) override;
     lipsc_status projections(size_t input, size_t head, double *q, double *key, double *z,
                              double *q_over, double *k_over, lipsc_error *err) override;
     lipsc_status spread(size_t input, double *entropy, double *columns,

@@ -5,39 +5,42 @@
 typedef LIPSC_P<LIPSC_W> P;
 typedef P::Store S;
 
-template <int MODE, bool GENERAL>
+constexpr bool SPLIT = splits_keys(P::KIND, P::W);
+// GKV, or where it is split another one in its place
+template <int ROOM, int MODE>
+using FitOf = typename Fit<P, MODE == GKV && SPLIT ? GV : MODE, ROOM>::type;
+
+template <class C, bool GENERAL>
 static cudaError_t launch_kind(const Args<S> &a, cudaStream_t stream) {
-    typedef Shape<P, MODE> C;
     const cudaError_t e = cudaFuncSetAttribute(
-        core<P, MODE, GENERAL>, cudaFuncAttributeMaxDynamicSharedMemorySize, C::SHARED);
+        core<P, C, GENERAL>, cudaFuncAttributeMaxDynamicSharedMemorySize, C::SHARED);
     if (e != cudaSuccess) return e;
-    const int heads = keys_are_rows(MODE) ? a.kv : a.heads;
+    const int heads = keys_are_rows(C::MODE) ? a.kv : a.heads;
     const int blocks = a.ntasks * heads * a.dirs * (P::W / C::OC);
-    core<P, MODE, GENERAL><<<blocks, C::THREADS, C::SHARED, stream>>>(a);
+    core<P, C, GENERAL><<<blocks, C::THREADS, C::SHARED, stream>>>(a);
     return cudaGetLastError();
 }
-template <int MODE> static cudaError_t launch_mode(const Args<S> &a, cudaStream_t stream) {
+template <class C> static cudaError_t launch_shape(const Args<S> &a, cudaStream_t stream) {
     const bool general = a.cap > 0 || a.key_bias || a.distance;
-    return general ? launch_kind<MODE, true>(a, stream)
-                   : launch_kind<MODE, false>(a, stream);
+    return general ? launch_kind<C, true>(a, stream) : launch_kind<C, false>(a, stream);
 }
 
+template <int ROOM>
 static cudaError_t launch(Mode mode, const Args<S> &a, cudaStream_t stream) {
-    constexpr bool split = splits_keys(P::KIND, P::W);
     if (!a.ntasks) return cudaSuccess;
     switch (mode) {
     case JVP:
-        return launch_mode<JVP>(a, stream);
+        return launch_shape<FitOf<ROOM, JVP>>(a, stream);
     case GQ:
-        return launch_mode<GQ>(a, stream);
+        return launch_shape<FitOf<ROOM, GQ>>(a, stream);
     case GKV:
-        return launch_mode < split ? (int)GV : (int)GKV > (a, stream);
+        return launch_shape<FitOf<ROOM, GKV>>(a, stream);
     case GV:
-        return launch_mode < split ? (int)GV : (int)GKV > (a, stream);
+        return launch_shape<FitOf<ROOM, SPLIT ? GV : GKV>>(a, stream);
     case GK:
-        return launch_mode < split ? (int)GK : (int)GKV > (a, stream);
+        return launch_shape<FitOf<ROOM, SPLIT ? GK : GKV>>(a, stream);
     default:
-        return launch_mode<OUT>(a, stream);
+        return launch_shape<FitOf<ROOM, OUT>>(a, stream);
     }
 }
 
@@ -51,15 +54,23 @@ static cudaError_t launch_statistics(const Args<S> &a, const StatisticsArgs<S::A
     return cudaGetLastError();
 }
 
+template <int ROOM> constexpr Kernels<S> kernels_within() {
+    return {P::W,
+            {FitOf<ROOM, JVP>::ROWS, FitOf<ROOM, GQ>::ROWS, FitOf<ROOM, GKV>::ROWS,
+             FitOf<ROOM, GV>::ROWS, FitOf<ROOM, GK>::ROWS, FitOf<ROOM, OUT>::ROWS},
+            StatisticsShape<P>::ROWS,
+            SPLIT,
+            launch<ROOM>,
+            launch_statistics,
+            nullptr};
+}
+
 #define JOIN_(a, b, c) a##b##_##c
 #define JOIN(a, b, c)  JOIN_(a, b, c)
-extern const Kernels<S> JOIN(kernels_, LIPSC_P, LIPSC_W);
-const Kernels<S> JOIN(kernels_, LIPSC_P, LIPSC_W) = {
-    P::W,
-    {Shape<P, JVP>::ROWS, Shape<P, GQ>::ROWS, Shape<P, GKV>::ROWS, Shape<P, GV>::ROWS,
-     Shape<P, GK>::ROWS, Shape<P, OUT>::ROWS},
-    StatisticsShape<P>::ROWS,
-    splits_keys(P::KIND, P::W),
-    launch,
-    launch_statistics,
-    nullptr};
+extern const Kernels<S> JOIN(kernels_, LIPSC_P, LIPSC_W)[ROOMS];
+const Kernels<S> JOIN(kernels_, LIPSC_P, LIPSC_W)[ROOMS] = {
+    kernels_within<ROOM_LARGE>(),
+#ifndef LIPSC_LARGE_ROOM
+    kernels_within<ROOM_MIDDLE>(), kernels_within<ROOM_SMALL>(),
+#endif
+};

@@ -17,14 +17,14 @@ template <class S> struct Kernels {
     cudaError_t (*both)(const Args<S> &keys, const Args<S> &queries, cudaStream_t stream);
 };
 
-// Chosen by LIPSCOPE_CUDA_KERNELS=portable, or because there is nothing better: the kernels
-// that every GPU can run.  The others are for sm_90a, heads of 64, scores without biases
-// and caps.
+// For sm_90a, heads of 64, scores without biases and caps.
 const Kernels<StoreF16> *kernels_wgmma(void);
 
-// NULL: the width (of key_dim and value_dim the larger) is beyond 256
-const Kernels<StoreF16> *kernels_for(StoreF16, size_t width);
-const Kernels<StoreF16x3> *kernels_for(StoreF16x3, size_t width);
-const Kernels<StoreF64> *kernels_for(StoreF64, size_t width);
+// Those that every GPU can run, by the shared memory that it has for a block.  NULL: the
+// width (of key_dim and value_dim the larger) is beyond 256.
+const Kernels<StoreF16> *kernels_for(StoreF16, Room room, size_t width);
+const Kernels<StoreF16x3> *kernels_for(StoreF16x3, Room room, size_t width);
+const Kernels<StoreBF16x3> *kernels_for(StoreBF16x3, Room room, size_t width);
+const Kernels<StoreF64> *kernels_for(StoreF64, Room room, size_t width);
 
 #endif

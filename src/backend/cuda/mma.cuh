@@ -3,12 +3,14 @@
 // A precision says how a number lies in memory (T, PL planes), how fragments of a tile in
 // shared memory are loaded, and how they are multiplied.  W is the padded width of a head.
 //
-//   F16    one f16 plane, sums in f32            relative error of a product about 1e-3
-//   F16x3  f32 as two f16 planes, three products                          about 1e-5
-//   F64    double                                                         about 1e-14
+//   F16     one f16 plane, sums in f32           relative error of a product about 1e-3
+//   F16x3   f32 as two f16 planes, three products                          about 1e-5
+//   BF16x3  the same of bf16, which has the range of f32                   about 1e-4
+//   F64     double                                                         about 1e-14
 #ifndef LIPSC_CUDA_MMA_CUH
 #define LIPSC_CUDA_MMA_CUH
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>
 
@@ -56,6 +58,12 @@ DEV void load_pair(int &a, int &b, uint32_t at) {
 
 DEV void mma_f16(float *c, const uint32_t *a, const uint32_t *b) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};\n"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+DEV void mma_bf16(float *c, const uint32_t *a, const uint32_t *b) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
                  "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};\n"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
@@ -123,6 +131,36 @@ DEV uint32_t pack_halves(float low, float high) {
     return y;
 }
 
+// The two numbers of 16 bits, alone and in pairs.
+struct Half {
+    typedef __half T;
+    static constexpr const char *NAME = "f16 x 3";
+    static DEV T of(float v) { return __float2half_rn(v); }
+    static DEV float get(T v) { return __half2float(v); }
+    static DEV uint32_t pack(float low, float high) { return pack_halves(low, high); }
+    static DEV float2 unpack(uint32_t v) { return __half22float2(*(__half2 *)&v); }
+    static DEV void mma(float *c, const uint32_t *a, const uint32_t *b) {
+        mma_f16(c, a, b);
+    }
+};
+struct Brain {
+    typedef __nv_bfloat16 T;
+    static constexpr const char *NAME = "bf16 x 3";
+    static DEV T of(float v) { return __float2bfloat16_rn(v); }
+    static DEV float get(T v) { return __bfloat162float(v); }
+    static DEV uint32_t pack(float low, float high) {
+        uint32_t y;
+        asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(y) : "f"(high), "f"(low));
+        return y;
+    }
+    static DEV float2 unpack(uint32_t v) {
+        return make_float2(__uint_as_float(v << 16), __uint_as_float(v & 0xffff0000u));
+    }
+    static DEV void mma(float *c, const uint32_t *a, const uint32_t *b) {
+        mma_bf16(c, a, b);
+    }
+};
+
 // ---- Precisions ------------------------------------------------------------------------
 
 constexpr int KIND_F16 = 0, KIND_F16X3 = 1, KIND_F64 = 2;
@@ -144,26 +182,31 @@ struct StoreF16 {
     typedef __half T;
     typedef float Acc; // sums, statistics and vectors
     static constexpr int KIND = KIND_F16, PL = 1;
+    static constexpr const char *NAME = "f16";
     static DEV void put(T *p, size_t, float v) { *p = __float2half_rn(v); }
     static DEV float get(const T *p, size_t) { return __half2float(*p); }
 };
-struct StoreF16x3 {
-    typedef __half T;
+template <class N> struct StoreX3 { // as two numbers N; its kernels have one KIND
+    typedef typename N::T T;
     typedef float Acc;
     static constexpr int KIND = KIND_F16X3, PL = 2;
+    static constexpr const char *NAME = N::NAME;
     static DEV void put(T *p, size_t plane, float v) {
-        const __half h = __float2half_rn(v);
+        const T h = N::of(v);
         p[0] = h;
-        p[plane] = __float2half_rn(v - __half2float(h));
+        p[plane] = N::of(v - N::get(h));
     }
     static DEV float get(const T *p, size_t plane) {
-        return __half2float(p[0]) + __half2float(p[plane]);
+        return N::get(p[0]) + N::get(p[plane]);
     }
 };
+typedef StoreX3<Half> StoreF16x3;
+typedef StoreX3<Brain> StoreBF16x3;
 struct StoreF64 {
     typedef double T;
     typedef double Acc;
     static constexpr int KIND = KIND_F64, PL = 1;
+    static constexpr const char *NAME = "f64";
     static DEV void put(T *p, size_t, double v) { *p = v; }
     static DEV double get(const T *p, size_t) { return *p; }
 };
@@ -214,8 +257,8 @@ template <int W_> struct F16 : StoreF16 {
     }
 };
 
-template <int W_> struct F16x3 : StoreF16x3 {
-    typedef StoreF16x3 Store;
+template <class N, int W_> struct X3 : StoreX3<N> {
+    typedef StoreX3<N> Store;
     static constexpr int W = W_, STEP = 16, STEPS = W / 16, SHIFT = 8, EXACT = 1,
                          BYTES = W * 2;
     struct A {
@@ -226,9 +269,9 @@ template <int W_> struct F16x3 : StoreF16x3 {
     };
     __host__ __device__ static constexpr int offset(int row) { return row * (W * 4 + 16); }
     static DEV void mma(float *c, const A &a, const B &b) {
-        mma_f16(c, a.l, b.r);
-        mma_f16(c, a.r, b.l);
-        mma_f16(c, a.r, b.r);
+        N::mma(c, a.l, b.r);
+        N::mma(c, a.r, b.l);
+        N::mma(c, a.r, b.r);
     }
     static DEV void load_a(A &a, uint32_t tile, int row, int step, int lane) {
         const uint32_t p = place_a(tile, offset(1), row, step, lane);
@@ -241,9 +284,9 @@ template <int W_> struct F16x3 : StoreF16x3 {
         load_matrix(b[0].l[0], b[0].l[1], b[1].l[0], b[1].l[1], p + BYTES);
     }
     static DEV void split(uint32_t &h, uint32_t &l, float x, float y) {
-        h = pack_halves(x, y);
-        const float2 f = __half22float2(*(__half2 *)&h);
-        l = pack_halves(x - f.x, y - f.y);
+        h = N::pack(x, y);
+        const float2 f = N::unpack(h);
+        l = N::pack(x - f.x, y - f.y);
     }
     static DEV void from_scores(A &a, float (*c)[4], int k) {
         split(a.r[0], a.l[0], c[2 * k][0], c[2 * k][1]);
@@ -268,6 +311,9 @@ template <int W_> struct F16x3 : StoreF16x3 {
         }
     }
 };
+
+template <int W> using F16x3 = X3<Half, W>;
+template <int W> using BF16x3 = X3<Brain, W>;
 
 template <int W_> struct F64 : StoreF64 {
     typedef StoreF64 Store;

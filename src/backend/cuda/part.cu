@@ -398,4 +398,4 @@ lipsc_status fill_part(Batch<S> *b, const lipsc_rows &rows, lipsc_error *err) {
 #define INSTANCE(S)                                                     \
     template lipsc_status part_core<S>(Batch<S> *, int, lipsc_error *); \
     template lipsc_status fill_part<S>(Batch<S> *, const lipsc_rows &, lipsc_error *);
-INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreF64)
+INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreBF16x3) INSTANCE(StoreF64)

@@ -123,4 +123,4 @@ lipsc_status longest_of_ranks(lipsc_cuda_batch *b, int *longest, lipsc_error *er
     template lipsc_status gather_heads<S>(Batch<S> *, const Some &, const S::T *, void *, \
                                           lipsc_error *);                                 \
     template lipsc_status reduce_heads<S>(Batch<S> *, const Some &, lipsc_error *);
-INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreF64)
+INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreBF16x3) INSTANCE(StoreF64)

@@ -242,4 +242,4 @@ lipsc_status place_angles(Batch<S> *b, const lipsc_rows *rows, lipsc_error *err)
                                              lipsc_error *);                               \
     template lipsc_status place_roots<S>(Batch<S> *, const double *, lipsc_error *);       \
     template lipsc_status place_angles<S>(Batch<S> *, const lipsc_rows *, lipsc_error *);
-INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreF64)
+INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreBF16x3) INSTANCE(StoreF64)

@@ -233,4 +233,6 @@ lipsc_status plain_core(Batch<S> *b, int trans, size_t k, lipsc_error *err) {
 template lipsc_status plain_core<StoreF16>(Batch<StoreF16> *, int, size_t, lipsc_error *);
 template lipsc_status plain_core<StoreF16x3>(Batch<StoreF16x3> *, int, size_t,
                                              lipsc_error *);
+template lipsc_status plain_core<StoreBF16x3>(Batch<StoreBF16x3> *, int, size_t,
+                                              lipsc_error *);
 template lipsc_status plain_core<StoreF64>(Batch<StoreF64> *, int, size_t, lipsc_error *);

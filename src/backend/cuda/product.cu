@@ -127,10 +127,25 @@ template <class S> lipsc_status Batch<S>::core(int trans, size_t k, lipsc_error 
     return core_of(this, trans, k, err);
 }
 
-template <class S> lipsc_status Batch<S>::output(double *y, lipsc_error *err) {
+// Rows of an input, in the caller's order: those of the batch from `first` on.
+template <class A, class V>
+static __global__ void place_output(size_t count, size_t width, const int *source,
+                                    size_t first, const A *from, const double *bias, V *y) {
+    const size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    const size_t r = i / width, c = i % width;
+    const size_t to = source ? source[first + r] - first : r;
+    y[to * width + c] = (V)((double)from[i] + (bias ? bias[c] : 0.0));
+}
+
+template <class S>
+lipsc_status Batch<S>::output(size_t input, int wide_y, void *y, lipsc_error *err) {
     typedef typename S::Acc Acc;
+    enum { THREADS = 256 };
     const Dims &m = w->dims;
-    const size_t HW = m.heads * m.W, count = tokens * m.width;
+    const size_t HW = m.heads * m.W, rows = (size_t)n_host[input];
+    const size_t first = (size_t)base_host[input], count = rows * m.width;
+    const unsigned blocks = (unsigned)((count + THREADS - 1) / THREADS);
     Memory temporary;
     temporary.device = device;
     Acc *to;
@@ -138,16 +153,12 @@ template <class S> lipsc_status Batch<S>::output(double *y, lipsc_error *err) {
     TRY(cudaMemsetAsync(to, 0, count * sizeof(Acc), device->stream()),
         "zeros"); // initcheck
     PASS(head_output<S>(this, err));
-    PASS(gemm_full<S>(device, true, 0, tokens, m.width, HW, 1 / w->out_factor, nullptr,
-                      heads, HW * S::PL, w->out, HW * S::PL, to, m.width, err));
-    std::vector<Acc> host(count);
-    std::vector<int> order(tokens);
-    PASS(fetch(device, count * sizeof(Acc), to, host.data(), err));
-    if (source) PASS(fetch(device, tokens * sizeof(int), source, order.data(), err));
-    for (size_t r = 0; r < tokens; r++)
-        for (size_t c = 0; c < m.width; c++)
-            y[(source ? (size_t)order[r] : r) * m.width + c] =
-                (double)host[r * m.width + c];
+    PASS(gemm_full<S>(device, true, 0, rows, m.width, HW, 1 / w->out_factor, nullptr,
+                      heads + first * HW * S::PL, HW * S::PL, w->out, HW * S::PL, to,
+                      m.width, err));
+    BY_WIDTH(wide_y, (place_output<<<blocks, THREADS, 0, device->stream()>>>(
+                         count, m.width, source, first, to, w->out_bias, (V *)y)));
+    TRY(cudaGetLastError(), "the output");
     return LIPSC_OK;
 }
 
@@ -240,11 +251,12 @@ lipsc_status Batch<StoreF64>::projections(size_t input, size_t head, double *q, 
     template lipsc_status Batch<S>::product(int, size_t, const void *, void *, int, \
                                             lipsc_error *);                         \
     template lipsc_status Batch<S>::core(int, size_t, lipsc_error *);               \
-    template lipsc_status Batch<S>::output(double *, lipsc_error *);
+    template lipsc_status Batch<S>::output(size_t, int, void *, lipsc_error *);
 INSTANCE(StoreF16)
 INSTANCE(StoreF16x3)
+INSTANCE(StoreBF16x3)
 INSTANCE(StoreF64)
 #define TELLS(S)                                 \
     template lipsc_status Batch<S>::projections( \
         size_t, size_t, double *, double *, double *, double *, double *, lipsc_error *);
-TELLS(StoreF16) TELLS(StoreF16x3)
+TELLS(StoreF16) TELLS(StoreF16x3) TELLS(StoreBF16x3)

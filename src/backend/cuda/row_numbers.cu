@@ -165,11 +165,11 @@ lipsc_status masses(const Batch<S> *b, double factor, double threshold, int *nee
     return LIPSC_OK;
 }
 
-#define PER_ROW(name, kernel, count_)                                          \
-    const size_t count = (count_)*b->w->dims.heads;                            \
-    TRY(launch_following(kernel<S>, blocks_for(count *OCTET, BLOCK), BLOCK, 0, \
-                         b->device->stream(), places(b), count),               \
-        name);                                                                 \
+#define PER_ROW(name, kernel, count_)                                                    \
+    const size_t count = (count_)*b->w->dims.heads;                                      \
+    TRY(launch_following(b->device->follows, kernel<S>, blocks_for(count *OCTET, BLOCK), \
+                         BLOCK, 0, b->device->stream(), places(b), count),               \
+        name);                                                                           \
     return LIPSC_OK;
 template <class S>
 lipsc_status shift_of_rows(const Batch<S> *b, size_t k, lipsc_error *err) {
@@ -189,4 +189,4 @@ lipsc_status head_output(const Batch<S> *b, lipsc_error *err){
     template lipsc_status head_output<S>(const Batch<S> *, lipsc_error *);           \
     template lipsc_status ones<S>(const Batch<S> *, lipsc_error *);                  \
     template lipsc_status masses<S>(const Batch<S> *, double, double, int *, lipsc_error *);
-INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreF64)
+INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreBF16x3) INSTANCE(StoreF64)

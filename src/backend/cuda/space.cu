@@ -89,13 +89,17 @@ lipsc_status Space::copy(lipsc_cuda_device *device, size_t bytes, const void *fr
     return LIPSC_OK;
 }
 
+lipsc_status widen(lipsc_cuda_device *device, size_t count, const float *from, double *to,
+                   lipsc_error *err) {
+    to_double<<<blocks(count), THREADS, 0, device->stream()>>>(count, from, to);
+    TRY(cudaGetLastError(), "making doubles on the GPU");
+    return LIPSC_OK;
+}
+
 lipsc_status Space::widen(lipsc_cuda_device *device, size_t count, const void *from,
                           void *to, lipsc_error *err) {
     const Hold hold(device);
-    to_double<<<blocks(count), THREADS, 0, device->stream()>>>(count, (const float *)from,
-                                                               (double *)to);
-    TRY(cudaGetLastError(), "making doubles on the GPU");
-    return LIPSC_OK;
+    return ::widen(device, count, (const float *)from, (double *)to, err);
 }
 
 // A block of threads for each part of a piece; pieces of floats and doubles: words of 4.

@@ -70,3 +70,4 @@ lipsc_status Batch<StoreF64>::spread(size_t input, double *entropy, double *colu
 
 template lipsc_status Batch<StoreF16>::spread(size_t, double *, double *, lipsc_error *);
 template lipsc_status Batch<StoreF16x3>::spread(size_t, double *, double *, lipsc_error *);
+template lipsc_status Batch<StoreBF16x3>::spread(size_t, double *, double *, lipsc_error *);

@@ -118,14 +118,15 @@ lipsc_status enter(const Batch<S> *b, int trans, size_t k, const typename S::Acc
                             b->tokens, b->inputs, nullptr};
     const cudaStream_t stream = b->device->stream();
     if (b->longest) { // zero here: shift_rows and mean_rows leave it so
-        TRY(launch_following(longest_rows<Acc>, blocks_for(count, WARPS), BLOCK, 0, stream,
-                             rows, count, d, x, b->longest),
+        TRY(launch_following(b->device->follows, longest_rows<Acc>,
+                             blocks_for(count, WARPS), BLOCK, 0, stream, rows, count, d, x,
+                             b->longest),
             "the longest rows");
         if (b->part) PASS(longest_of_ranks((lipsc_cuda_batch *)b, b->longest, err));
     }
-    TRY(launch_following(enter_rows<S>, blocks_for(count, WARPS), BLOCK, 0, stream, rows,
-                         count, d, dp, x, b->longest, b->room, out_factor, b->unscale,
-                         b->xin),
+    TRY(launch_following(b->device->follows, enter_rows<S>, blocks_for(count, WARPS), BLOCK,
+                         0, stream, rows, count, d, dp, x, b->longest, b->room, out_factor,
+                         b->unscale, b->xin),
         "rows of a direction");
     return LIPSC_OK;
 }
@@ -165,8 +166,8 @@ lipsc_status leave(const Batch<S> *b, int trans, size_t k, const typename S::Acc
     const size_t d = trans ? b->d : b->width, count = k * b->tokens;
     const Rows<Acc> rows = {b->source, b->owner,  trans ? b->inverse_root : b->root,
                             b->tokens, b->inputs, trans ? b->row_unscale : nullptr};
-    TRY(launch_following(leave_rows<Acc>, blocks_for(count, WARPS), BLOCK, 0,
-                         b->device->stream(), rows, count, d, from,
+    TRY(launch_following(b->device->follows, leave_rows<Acc>, blocks_for(count, WARPS),
+                         BLOCK, 0, b->device->stream(), rows, count, d, from,
                          scaled ? b->unscale : nullptr, y),
         "rows of a result");
     return LIPSC_OK;
@@ -217,4 +218,4 @@ lipsc_status store(cudaStream_t stream, size_t rows, size_t cols, const void *fr
                                    S::Acc *, lipsc_error *);                              \
     template lipsc_status store<S>(cudaStream_t, size_t, size_t, const void *, int,       \
                                    size_t, double, S::T *, size_t, lipsc_error *);
-INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreF64)
+INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreBF16x3) INSTANCE(StoreF64)

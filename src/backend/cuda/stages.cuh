@@ -39,29 +39,31 @@ DEV void store4(double *p, const double *v) {
 DEV void put4(StoreF16, __half *p, size_t, const float *v) {
     *(uint2 *)p = make_uint2(pack_halves(v[0], v[1]), pack_halves(v[2], v[3]));
 }
-DEV void put4(StoreF16x3, __half *p, size_t plane, const float *v) {
+template <class N>
+DEV void put4(StoreX3<N>, typename N::T *p, size_t plane, const float *v) {
     uint32_t h[2], l[2];
 #pragma unroll
-    for (int i = 0; i < 2; i++) F16x3<32>::split(h[i], l[i], v[2 * i], v[2 * i + 1]);
+    for (int i = 0; i < 2; i++) X3<N, 32>::split(h[i], l[i], v[2 * i], v[2 * i + 1]);
     *(uint2 *)p = make_uint2(h[0], h[1]);
     *(uint2 *)(p + plane) = make_uint2(l[0], l[1]);
 }
 DEV void put4(StoreF64, double *p, size_t, const double *v) { store4(p, v); }
 
-DEV void halves8(const __half *p, float *v) {
+template <class N> DEV void halves8(const typename N::T *p, float *v) {
     const uint4 x = *(const uint4 *)p;
     const uint32_t w[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const float2 f = __half22float2(*(const __half2 *)&w[i]);
+        const float2 f = N::unpack(w[i]);
         v[2 * i] = f.x, v[2 * i + 1] = f.y;
     }
 }
-DEV void get8(StoreF16, const __half *p, size_t, float *v) { halves8(p, v); }
-DEV void get8(StoreF16x3, const __half *p, size_t plane, float *v) {
+DEV void get8(StoreF16, const __half *p, size_t, float *v) { halves8<Half>(p, v); }
+template <class N>
+DEV void get8(StoreX3<N>, const typename N::T *p, size_t plane, float *v) {
     float low[8];
-    halves8(p, v);
-    halves8(p + plane, low);
+    halves8<N>(p, v);
+    halves8<N>(p + plane, low);
 #pragma unroll
     for (int i = 0; i < 8; i++) v[i] += low[i];
 }

@@ -9,13 +9,15 @@ template <class Acc> struct StatisticsArgs {
     int *bad;         // set where a score or a sum is not finite
 };
 
+// Fits into ROOM_SMALL.
 template <class P> struct StatisticsShape {
-    static constexpr int WARPS = P::KIND == KIND_F64 && P::W == 256 ? 2 : 4,
+    static constexpr int WARPS = P::KIND == KIND_F64 && P::W >= 128 ? 2 : 4,
                          ROWS = WARPS * 16, THREADS = WARPS * 32,
                          BC = P::KIND == KIND_F16 && P::W <= 128 ? 64
                               : P::W <= 128                      ? 32
                                                                  : 16,
                          SHARED = P::offset(ROWS) + P::offset(BC);
+    static_assert(SHARED <= ROOM_SMALL, "statistics are one kernel for all GPUs");
 };
 
 DEV float lowest(float) { return -3e38f; }

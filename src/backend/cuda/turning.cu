@@ -269,4 +269,4 @@ lipsc_status ready(const Batch<S> *b, size_t first, size_t rows, double *project
     template lipsc_status turn_back<S>(const Batch<S> *, size_t, lipsc_error *);      \
     template lipsc_status ready<S>(const Batch<S> *, size_t, size_t, double *, int *, \
                                    lipsc_error *);
-INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreF64)
+INSTANCE(StoreF16) INSTANCE(StoreF16x3) INSTANCE(StoreBF16x3) INSTANCE(StoreF64)

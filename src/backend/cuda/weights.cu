@@ -121,18 +121,23 @@ static lipsc_status pack_output(Weights<S> *w, const lipsc_layer *l, lipsc_error
     PASS(store<S>(w->device->stream(), m.width, HW, exact, 1, HW, w->out_factor, w->out, HW,
                   err));
     w->memory.give(exact);
-    return LIPSC_OK;
+    if (!l->bo) return LIPSC_OK;
+    return w->memory.put(&w->out_bias, std::vector<double>(l->bo, l->bo + m.width), 0, err);
 }
 
 template <class S>
 static lipsc_status pack(lipsc_cuda_device *device, const lipsc_layer *l,
                          lipsc_cuda_weights **out, lipsc_error *err) {
     const size_t width = l->key_dim > l->value_dim ? l->key_dim : l->value_dim;
-    const Kernels<S> *kernels = kernels_for(S(), width);
+    const Kernels<S> *kernels = kernels_for(S(), device->room_of_block, width);
     if (!kernels)
         return fail(err, LIPSC_E_RANGE,
                     "heads of width %zu are too wide for the CUDA kernels, which go to 256",
                     width);
+    if (!kernels->launch)
+        return fail(err, LIPSC_E_REFUSED,
+                    "this plugin has kernels for GPUs with %d KiB of memory for a block",
+                    ROOM_LARGE >> 10);
     Weights<S> *w = new (std::nothrow) Weights<S>();
     if (!w) return fail(err, LIPSC_E_NOMEM, "out of memory for the packed weights");
     w->device = w->memory.device = device;
@@ -163,6 +168,8 @@ lipsc_status weights_new(lipsc_cuda_device *device, const lipsc_layer *layer,
         return pack<StoreF16>(device, layer, out, err);
     case LIPSC_CUDA_F16X3:
         return pack<StoreF16x3>(device, layer, out, err);
+    case LIPSC_CUDA_BF16X3:
+        return pack<StoreBF16x3>(device, layer, out, err);
     case LIPSC_CUDA_F64:
         return pack<StoreF64>(device, layer, out, err);
     }

@@ -3,7 +3,7 @@
 // caps; the rest goes to the portable kernels.
 #include "internal.h"
 
-extern const Kernels<StoreF16> kernels_F16_64;
+extern const Kernels<StoreF16> kernels_F16_64[ROOMS];
 
 #if defined(LIPSC_NO_WGMMA)
 const Kernels<StoreF16> *kernels_wgmma(void) { return NULL; }
@@ -460,8 +460,8 @@ static cudaError_t launch_mode(const Args<StoreF16> &a, cudaStream_t stream) {
     const unsigned blocks = (unsigned)blocks_of((Mode)MODE, a);
     // the queries' half of J^T may run beside the keys': it follows no kernel of its stream
     if (MODE != GQ)
-        return launch_following(wg_core<MODE, FULL>, blocks, THREADS, SHARED, stream, a,
-                                m.a, m.b);
+        return launch_following(true, wg_core<MODE, FULL>, blocks, THREADS, SHARED, stream,
+                                a, m.a, m.b);
     wg_core<MODE, FULL><<<blocks, THREADS, SHARED, stream>>>(a, m.a, m.b);
     return cudaGetLastError();
 }
@@ -477,7 +477,7 @@ static cudaError_t launch(Mode mode, const Args<StoreF16> &a, cudaStream_t strea
     case GKV:
         return launch_mode<GKV, false>(a, stream);
     default:
-        return kernels_F16_64.launch(mode, a, stream);
+        return kernels_F16_64[LARGE].launch(mode, a, stream);
     }
 }
 
@@ -493,13 +493,13 @@ static cudaError_t launch_both(const Args<StoreF16> &keys, const Args<StoreF16> 
     if (e == cudaSuccess) e = maps_of(GQ, queries, &mq);
     if (e == cudaSuccess) e = room_for((const void *)wg_both, SHARED);
     if (e != cudaSuccess) return e;
-    return launch_following(wg_both, (unsigned)all, THREADS, SHARED, stream, keys, mk.a,
-                            mk.b, queries, mq.a, mq.b, first);
+    return launch_following(true, wg_both, (unsigned)all, THREADS, SHARED, stream, keys,
+                            mk.a, mk.b, queries, mq.a, mq.b, first);
 }
 
 const Kernels<StoreF16> *kernels_wgmma(void) {
     static const Kernels<StoreF16> table = [] {
-        Kernels<StoreF16> t = kernels_F16_64;
+        Kernels<StoreF16> t = kernels_F16_64[LARGE];
         t.rows[JVP] = t.rows[GQ] = t.rows[GKV] = ROWS;
         t.launch = launch;
         t.both = launch_both;
