@@ -51,8 +51,8 @@ for victim in 2 1 job all; do
     case $victim in
     all) kill -s INT "$@" ;; # Ctrl-C
     job) kill -s TERM $job ;;
-    1) kill -s KILL "$1" ;;
-    2) kill -s KILL "$2" ;;
+    1) kill -s KILL "${1:-$job}" ;; # no rank is left where all was found before
+    2) kill -s KILL "${2:-$job}" ;;
     esac 2>/dev/null
     await $job "$@"
     gone "$@" || fail "a rank outlived $victim"
@@ -108,7 +108,7 @@ for what in "reproduce --quick --only text --out again -q" "$bounds --layers 0:2
     mpirun -n 2 "$bin" $what >out 2>err </dev/null &
     job=$!
     set -- $(listening $job)
-    kill -s KILL "$2" 2>/dev/null
+    kill -s KILL "${2:-$job}" 2>/dev/null
     await $job "$@"
     gone "$@" || fail "a rank of '$what' outlived another"
 done
