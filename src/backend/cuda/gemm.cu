@@ -135,7 +135,9 @@ static const Chosen *among(const std::vector<Chosen> &all, const Gemm &g) {
     return nullptr;
 }
 
-// The first lane asks, the others are given the same.
+// The first lane asks, the others are given the same.  Each question takes 2 to 4 ms, in
+// which nobody else who has one goes on: weights ask what will be asked of them (foresee)
+// while other threads still make theirs.
 static cublasStatus_t chosen(lipsc_cuda_device *dev, Lane *lane, const Gemm &g,
                              cublasLtMatmulAlgo_t *out) {
     const Chosen *known = among(lane->chosen, g);
@@ -165,6 +167,34 @@ static cublasStatus_t by_rows(lipsc_cuda_device *dev, const Gemm &g) {
     return cublasLtMatmul(dev->light, &t.product, wide ? (const void *)&g.alpha : &alpha32,
                           g.w, &t.w, g.x, &t.x, wide ? (const void *)&beta64 : &beta32, g.y,
                           &t.y, g.y, &t.y, &algorithm, nullptr, 0, lane->stream);
+}
+
+// Loads the kernel of a product, which takes 2 to 4 ms in which no thread gets anything
+// from the driver: the product is recorded, and never run.
+static void load(lipsc_cuda_device *dev, Lane *lane, const Gemm &g) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    if (cudaStreamBeginCapture(lane->stream, cudaStreamCaptureModeRelaxed) == cudaSuccess) {
+        Gemm any = g;
+        any.rows = ALONE_ROWS;
+        any.x = any.w = any.y = dev->constants; // nothing is read there
+        by_rows(dev, any);
+        if (cudaStreamEndCapture(lane->stream, &graph) == cudaSuccess && graph &&
+            cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess)
+            cudaGraphExecDestroy(exec);
+        if (graph) cudaGraphDestroy(graph);
+    }
+    cudaGetLastError(); // who runs the product meets what went wrong
+}
+
+void foresee(lipsc_cuda_device *dev, const Gemm &g) {
+    Lane *lane = dev->lane();
+    cublasLtMatmulAlgo_t unused;
+    {
+        const std::lock_guard<std::mutex> held(dev->chosen_lock);
+        if (among(dev->chosen, g)) return;
+    }
+    if (chosen(dev, lane, g, &unused) == CUBLAS_STATUS_SUCCESS) load(dev, lane, g);
 }
 
 // Devices whose questions may be under way; a program that ends without closing them waits.
@@ -276,7 +306,28 @@ lipsc_status gemm_full(lipsc_cuda_device *dev, bool alone, int trans, size_t m, 
     return gemm(dev, g, alone, err);
 }
 
+// The shapes of project, output and product; of F16 only the first two have rows alone.
+template <class S> void foresee_layer(lipsc_cuda_device *dev, const Dims &m) {
+    const cudaDataType_t type = type_of<typename S::T>(), wide = type_of<typename S::Acc>();
+    const size_t HW = m.heads * m.W, dp = m.dp * S::PL, hw = HW * S::PL;
+    const struct {
+        cudaDataType_t type, result;
+        int trans;
+        size_t out, in, ldx, ldw;
+    } all[] = {{CUDA_R_64F, CUDA_R_64F, 0, m.C, m.d, m.d, m.d},
+               {type, wide, 0, m.width, HW, hw, hw},
+               {type, wide, 0, m.C, m.dp, dp, dp},
+               {type, wide, 1, HW, m.width, m.wp * S::PL, hw},
+               {type, wide, 1, m.d, m.C, m.C * S::PL, dp}};
+    const int count = S::KIND == KIND_F16 ? 2 : (int)(sizeof all / sizeof *all);
+    for (int i = 0; i < count; i++)
+        foresee(dev, {all[i].type, all[i].result, all[i].trans, 0, all[i].out, all[i].in,
+                      nullptr, all[i].ldx, nullptr, all[i].ldw, nullptr, all[i].out, 0, 1,
+                      nullptr});
+}
+
 #define INSTANCE(S)                                                                     \
+    template void foresee_layer<S>(lipsc_cuda_device *, const Dims &);                  \
     template lipsc_status gemm_full<S>(                                                 \
         lipsc_cuda_device *, bool, int, size_t, size_t, size_t, double, const S::Acc *, \
         const S::T *, size_t, const S::T *, size_t, S::Acc *, size_t, lipsc_error *);   \

@@ -349,6 +349,10 @@ struct Gemm {
 // alone: the bits of a row depend on that row alone, not on how many there are; rows then
 // lie at multiples of their leading dimensions, and alpha is the host's.
 lipsc_status gemm(lipsc_cuda_device *dev, const Gemm &g, bool alone, lipsc_error *err);
+// That such products, of any number of rows, will be wanted alone: who makes the weights
+// says so, and nobody waits for cublasLt later.  No answer is no error here.
+void foresee(lipsc_cuda_device *dev, const Gemm &g);
+template <class S> void foresee_layer(lipsc_cuda_device *dev, const Dims &dims);
 void ask_early(lipsc_cuda_device *dev); // in threads of its own
 void end_early(lipsc_cuda_device *dev);
 // y (m, n) = alpha x (m, k) W^T, W (n, k), or with trans y = alpha x (m, n_in) W; planes of

@@ -17,6 +17,14 @@ void Linear::free(lipsc_cuda_linear *linear) {
     delete linear;
 }
 
+static Gemm product_of(const lipsc_cuda_linear *l, size_t rows, const void *x, int add,
+                       void *y) {
+    const cudaDataType_t type = l->wide ? CUDA_R_64F : CUDA_R_32F;
+    const size_t ldw = l->transposed ? l->out : l->in;
+    return {type, type, l->transposed, rows, l->out, l->in,  x, l->in, l->w,
+            ldw,  y,    l->out,        add,  1,      nullptr};
+}
+
 static lipsc_status fill(lipsc_cuda_linear *l, const double *w, const double *bias,
                          lipsc_error *err) {
     const size_t item = l->wide ? sizeof(double) : sizeof(float);
@@ -40,6 +48,7 @@ lipsc_status Linear::make(lipsc_cuda_device *device, int wide, size_t in, size_t
     l->transposed = transposed != 0;
     l->in = in;
     l->out = out;
+    foresee(device, product_of(l, 0, nullptr, 0, nullptr));
     lipsc_status status = fill(l, w, bias, err);
     if (!status) status = finish(device, "a dense layer", err); // other threads may use it
     if (status) {
@@ -70,9 +79,5 @@ lipsc_status Linear::apply(lipsc_cuda_linear *l, size_t rows, const void *x, int
         TRY(cudaGetLastError(), "a bias");
         add = 1;
     }
-    const cudaDataType_t type = l->wide ? CUDA_R_64F : CUDA_R_32F;
-    const size_t ldw = l->transposed ? l->out : l->in;
-    const Gemm g = {type, type, l->transposed, rows, l->out, l->in,  x, l->in, l->w,
-                    ldw,  y,    l->out,        add,  1,      nullptr};
-    return gemm(l->device, g, true, err);
+    return gemm(l->device, product_of(l, rows, x, add, y), true, err);
 }

@@ -143,6 +143,7 @@ static lipsc_status pack(lipsc_cuda_device *device, const lipsc_layer *l,
     w->device = w->memory.device = device;
     w->kernels = kernels;
     w->dims = dims_of(l, (size_t)kernels->width, S::KIND != KIND_F64);
+    foresee_layer<S>(device, w->dims);
     w->freq_host.assign(l->rotary_freq, l->rotary_freq + l->rotary_dim / 2);
     lipsc_status status = pack_projections(w, l, err);
     if (!status) status = pack_output(w, l, err);
