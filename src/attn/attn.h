@@ -85,6 +85,9 @@ lipsc_status lipsc_attn_batch_there(lipsc_packed *packed, const lipsc_mask *mask
                                     const lipsc_device *device, lipsc_attn **out,
                                     lipsc_error *err);
 
+/* attn->state, made where it is not there yet. */
+lipsc_status lipsc_attn_ready(lipsc_attn *attn);
+
 /* Products with handles of one batch, each the `of` of at most one product. */
 lipsc_status lipsc_attn_products(int trans, size_t count, const lipsc_product *product);
 
@@ -170,11 +173,11 @@ lipsc_status lipsc_mask_ranges(const lipsc_layer *layer, const lipsc_input *inpu
                                size_t *order, size_t *lo, size_t *hi, int *identity);
 
 /* J as an operator on device vectors; valid as long as attn. */
+lipsc_linop lipsc_attn_linop(lipsc_attn *attn);
+
 /* lipsc_attn_output into memory of the handle's device, in either precision, or of the host
  * in doubles. */
 lipsc_status lipsc_attn_output_to(lipsc_attn *attn, lipsc_buffer y);
-
-lipsc_linop lipsc_attn_linop(lipsc_attn *attn);
 
 /* ---- The gradient of sigma: docs/maths.md 7.4 ---- */
 

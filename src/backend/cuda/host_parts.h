@@ -2,7 +2,8 @@
  *
  *     host.c            the plugin is found and opened; devices are listed
  *     host_space.c      vectors
- *     host_attention.c  weights, batches of inputs, products, gradients
+ *     host_attention.c  weights, batches of inputs
+ *     host_product.c    products, outputs, gradients; host_batch.h: what both know
  *     host_dense.c      dense layers, norms, activations */
 #ifndef LIPSC_BACKEND_CUDA_HOST_PARTS_H
 #define LIPSC_BACKEND_CUDA_HOST_PARTS_H
@@ -44,6 +45,9 @@ void lipsc_gpu_input_free(const lipsc_device *device, void *input);
 lipsc_status lipsc_gpu_batch_new(const lipsc_device *device, const void *weights,
                                  size_t count, const lipsc_rows *rows, void **inputs,
                                  lipsc_error *err);
+extern const lipsc_part_ops lipsc_gpu_parts;
+
+/* host_product.c */
 lipsc_status lipsc_gpu_product(const lipsc_device *device, void *input, int trans, size_t k,
                                lipsc_buffer x, lipsc_buffer y);
 lipsc_status lipsc_gpu_products(const lipsc_device *device, int trans, size_t count,
@@ -58,8 +62,6 @@ lipsc_status lipsc_gpu_gradient(const lipsc_device *device, void *input, size_t 
                                 lipsc_buffer u, lipsc_buffer v, lipsc_buffer grad,
                                 lipsc_buffer grad_score);
 lipsc_status lipsc_gpu_output(const lipsc_device *device, void *input, lipsc_buffer y);
-
-extern const lipsc_part_ops lipsc_gpu_parts;
 
 /* host_dense.c */
 lipsc_status lipsc_gpu_linear_new(const lipsc_device *device, size_t in, size_t out,

@@ -11,8 +11,6 @@ const Kernels<StoreF16> *kernels_wgmma(void) { return NULL; }
 
 #include "wgmma.cuh"
 
-#include <cudaTypedefs.h>
-
 typedef F16<64> P;
 typedef P::T T;
 enum { TILE_BYTES = 64 * 64 * 2 };
@@ -406,27 +404,6 @@ __global__ void __launch_bounds__(THREADS, (Sizes<GKV, false>::BLOCKS))
 
 // ---- Launches
 // --------------------------------------------------------------------------------
-
-// rows x cols halves, in boxes of 64 x 64
-static cudaError_t encode(const void *p, size_t rows, size_t cols, CUtensorMap *map) {
-    static PFN_cuTensorMapEncodeTiled_v12000 encoder = nullptr;
-    if (!encoder) {
-        cudaDriverEntryPointQueryResult found;
-        void *f = nullptr;
-        const cudaError_t e = cudaGetDriverEntryPointByVersion(
-            "cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found);
-        if (e != cudaSuccess) return e;
-        if (!f) return cudaErrorNotSupported;
-        encoder = (PFN_cuTensorMapEncodeTiled_v12000)f;
-    }
-    const cuuint64_t dim[2] = {cols, rows}, stride[1] = {cols * 2};
-    const cuuint32_t box[2] = {64, 64}, step[2] = {1, 1};
-    const CUresult r =
-        encoder(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, (void *)p, dim, stride, box, step,
-                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
-}
 
 // The queries of the inputs, and the buffer with directions: dqkv in J, else gradients.
 struct Maps {

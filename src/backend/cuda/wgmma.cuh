@@ -1,11 +1,11 @@
 // wgmma.cuh - Hopper's instructions that the kernels of wgmma.cu are made of: products of a
-// warpgroup, barriers in shared memory, the bulk copy engine.
+// warpgroup, barriers in shared memory, the bulk copy engine and the maps that it reads.
 #ifndef LIPSC_CUDA_WGMMA_CUH
 #define LIPSC_CUDA_WGMMA_CUH
 
 #include "mma.cuh"
 
-#include <cuda.h>
+#include <cudaTypedefs.h>
 
 #define R4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define R32(c) \
@@ -83,5 +83,26 @@ DEV void copy_bulk(uint32_t to, const void *from, int bytes, uint32_t barrier) {
 }
 DEV void pair_sync(int id) { asm volatile("bar.sync %0, 256;" ::"r"(id) : "memory"); }
 DEV void pair_arrive(int id) { asm volatile("bar.arrive %0, 256;" ::"r"(id) : "memory"); }
+
+// The map of rows x cols halves, in boxes of 64 x 64
+static cudaError_t encode(const void *p, size_t rows, size_t cols, CUtensorMap *map) {
+    static PFN_cuTensorMapEncodeTiled_v12000 encoder = nullptr;
+    if (!encoder) {
+        cudaDriverEntryPointQueryResult found;
+        void *f = nullptr;
+        const cudaError_t e = cudaGetDriverEntryPointByVersion(
+            "cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found);
+        if (e != cudaSuccess) return e;
+        if (!f) return cudaErrorNotSupported;
+        encoder = (PFN_cuTensorMapEncodeTiled_v12000)f;
+    }
+    const cuuint64_t dim[2] = {cols, rows}, stride[1] = {cols * 2};
+    const cuuint32_t box[2] = {64, 64}, step[2] = {1, 1};
+    const CUresult r =
+        encoder(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, (void *)p, dim, stride, box, step,
+                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
 
 #endif
