@@ -48,10 +48,16 @@ install(FILES ${PROJECT_BINARY_DIR}/lipscopeConfig.cmake
 
 # The .pc file is written when the installation runs, because only then
 # `cmake --install --prefix` has said where it goes.  A static liblipscope needs the
-# private libraries, by the paths that were linked here (pkg-config --static).
-list(JOIN lipscope_module_names " " LIPSCOPE_PC_REQUIRES)
-list(JOIN lipscope_linalg_libraries " " LIPSCOPE_PC_PRIVATE)
-string(APPEND LIPSCOPE_PC_PRIVATE " ${OpenMP_C_FLAGS} -lm")
+# private libraries, by the paths that were linked here (pkg-config --static); the shared one
+# brings what it needs, and asks for no headers of theirs.
+if(BUILD_SHARED_LIBS)
+  set(LIPSCOPE_PC_REQUIRES "")
+  set(LIPSCOPE_PC_PRIVATE "")
+else()
+  list(JOIN lipscope_module_names " " LIPSCOPE_PC_REQUIRES)
+  list(JOIN lipscope_linalg_libraries " " LIPSCOPE_PC_PRIVATE)
+  string(APPEND LIPSCOPE_PC_PRIVATE " ${OpenMP_C_FLAGS} -lm")
+endif()
 foreach(var LIBDIR INCLUDEDIR)
   if(IS_ABSOLUTE ${CMAKE_INSTALL_${var}})
     set(LIPSCOPE_PC_${var} ${CMAKE_INSTALL_${var}})

@@ -160,9 +160,9 @@ typedef struct {
     lipsc_map_kind map;
     size_t layer;                    /* ignored by LIPSC_MAP_MODEL                       */
     long head;                       /* -1: all; only with heads and attention           */
-    const lipsc_mask *mask_override; /* NULL: the model's own          */
+    const lipsc_mask *mask_override; /* NULL: the model's own                            */
     lipsc_dtype dtype;
-    lipsc_device *device; /* NULL: the CPU                                    */
+    lipsc_device *device; /* NULL: the CPU                                               */
 } lipsc_map_options;
 
 /* The map's Jacobian at the activations; packed weights are the model's and shared by all
@@ -191,7 +191,8 @@ LIPSC_API lipsc_attn *lipsc_map_attn(lipsc_map *map);
 LIPSC_API double lipsc_map_routing_gap(const lipsc_map *map);
 
 /* sigma, u, v, info as lipsc_attn_sigma: solved in the map's precision, re-evaluated in
- * double with the stored weights and the activations as doubles. */
+ * double with the stored weights and the activations as doubles.  rounding and lower are
+ * NaN for LIPSC_MAP_MODEL. */
 LIPSC_API lipsc_status lipsc_map_sigma(lipsc_map *map, const lipsc_svd_settings *set,
                                        double *sigma, double *u, double *v,
                                        lipsc_svd_info *info);

@@ -78,20 +78,6 @@ LIPSC_API lipsc_status lipsc_place_bounds(lipsc_place *place, int radius_of_norm
                                           const lipsc_bounds_settings *set,
                                           lipsc_bounds *out, lipsc_error *err);
 
-/* Seconds that it will take, within a factor of three or so on an idle machine: from the
- * sizes, and the speed of a product that is tried now.  NaN: the window is not known. */
-LIPSC_API double lipsc_place_bounds_seconds(const lipsc_place *place,
-                                            const lipsc_bounds_settings *set);
-
-/* ---- Finite changes --------------------------------------------------------------- */
-
-/* lipsc_perturb of the window, through all layers of the model or those of the settings; on
- * the device of the place.  LIPSC_E_ARG also where it has no tokens: a layer file, an
- * image. */
-LIPSC_API lipsc_status lipsc_place_perturb(lipsc_place *place,
-                                           const lipsc_perturb_settings *set,
-                                           lipsc_perturbation_rows *out, lipsc_error *err);
-
 typedef struct {
     size_t layer;
     lipsc_status status; /* LIPSC_OK, or LIPSC_E_NOCONV as above */
@@ -113,6 +99,20 @@ LIPSC_API lipsc_status lipsc_place_layers_bounds(lipsc_place *place, lipsc_sizes
                                                  lipsc_layers_bounds *out,
                                                  lipsc_error *err);
 LIPSC_API void lipsc_layers_bounds_free(lipsc_layers_bounds *all);
+
+/* Seconds that it will take, within a factor of three or so on an idle machine: from the
+ * sizes, and the speed of a product that is tried now.  NaN: the window is not known. */
+LIPSC_API double lipsc_place_bounds_seconds(const lipsc_place *place,
+                                            const lipsc_bounds_settings *set);
+
+/* ---- Finite changes --------------------------------------------------------------- */
+
+/* lipsc_perturb of the window, through all layers of the model or those of the settings; on
+ * the device of the place.  LIPSC_E_ARG also where it has no tokens: a layer file, an
+ * image. */
+LIPSC_API lipsc_status lipsc_place_perturb(lipsc_place *place,
+                                           const lipsc_perturb_settings *set,
+                                           lipsc_perturbation_rows *out, lipsc_error *err);
 
 /* ---- Attacks ---------------------------------------------------------------------- */
 
@@ -148,7 +148,7 @@ typedef struct {
 LIPSC_API lipsc_fields lipsc_attack_fields(void);
 
 typedef struct {
-    lipsc_sizes lengths; /* default: that of the given input                    */
+    lipsc_sizes lengths; /* default: that of the place, or of the given input            */
     size_t atoms; /* > 0: a measure of so many atoms, positions and masses              */
     lipsc_attack_domain domain;
     double radius; /* NaN: the longest token of the given input                          */

@@ -38,7 +38,8 @@ typedef struct {
 
     const char *tokenizer; /* NULL: that of the model                                     */
     int special;           /* the model's special tokens stand around each window         */
-    size_t stride; /* from one window to the next; 0: the longest length asked for        */
+    size_t stride; /* from one window to the next, not below the longest length asked for,
+                    * which is its default 0                                             */
     int tiled;     /* windows of length n follow one another: the stride is n             */
 } lipsc_source_options;
 

@@ -36,10 +36,11 @@ static lipsc_status plan_lengths(attacks *a, lipsc_error *err) {
     const int fixed = p->has_file && (input->weights || input->times || input->positions);
     const size_t count = s->lengths.count ? s->lengths.count : 1;
     const int ids = p->set.source.ids || p->set.source.id_list;
+    const size_t asked = p->info ? p->set.length : 0; /* a file has its own */
     if (s->atoms && p->has_file && (input->times || input->positions))
         return lipsc_fail(err, LIPSC_E_REFUSED, "%s: atoms: its tokens have %s",
                           attack_name(a), input->times ? "times" : "positions");
-    if (!s->lengths.count && !s->atoms && !ids && !(p->has_file && input->n))
+    if (!s->lengths.count && !s->atoms && !asked && !ids && !(p->has_file && input->n))
         return lipsc_fail(err, LIPSC_E_ARG, "give a length");
     a->lengths = lipsc_alloc(count, sizeof *a->lengths);
     a->cost = lipsc_alloc(count, sizeof *a->cost);
@@ -51,6 +52,7 @@ static lipsc_status plan_lengths(attacks *a, lipsc_error *err) {
     for (size_t i = 0; i < count; i++) {
         a->lengths[i] = s->lengths.count ? s->lengths.at[i]
                         : s->atoms       ? s->atoms
+                        : asked          ? asked
                                          : place_given(p);
         if (a->lengths[i] > a->longest) a->longest = a->lengths[i];
         a->cost[i] = (double)a->lengths[i] * (double)(a->lengths[i] + 2 * p->layer.d);

@@ -20,7 +20,11 @@ test -x "$prefix/bin/lipscope"
 export PKG_CONFIG_PATH="$libdir/pkgconfig" LD_LIBRARY_PATH="$libdir"
 flags=$(pkg-config --cflags lipscope)
 if [ "$kind" = static ]; then libs=$(pkg-config --static --libs lipscope)
-else libs=$(pkg-config --libs lipscope); fi
+else
+    libs=$(pkg-config --libs lipscope)
+    # a shared library asks nobody for the packages that it was made with
+    test -z "$(pkg-config --print-requires-private lipscope)"
+fi
 for language in c c++; do
     if [ $language = c ]; then compiler=$cc source=main.c; else compiler=$cxx source=main.cpp; fi
     # shellcheck disable=SC2086 # flags and libs are lists

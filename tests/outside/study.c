@@ -90,10 +90,10 @@ static void bound_and_attack(void) {
     printf("%s: %.4g, sigma %.4g\n", bounds.at[0].name, bounds.at[0].value, bounds.sigma);
     expect(bounds.at[0].value >= bounds.sigma, "the tightest bound is none");
     lipsc_attacks_defaults(&search);
-    search.lengths = (lipsc_sizes){1, &of.length};
     search.restarts = search.iterations = 3;
     expect(!lipsc_place_attack(place, &search, &found, &err), err.text);
     printf("attack: %.4g, at most %.4g\n", found.rows[0].sigma, found.rows[0].upper);
+    expect(found.rows[0].n == of.length, "the attack is of another length than the place");
     expect(found.rows[0].sigma >= bounds.sigma, "an attack found less than the text has");
     lipsc_attacks_free(&found);
     lipsc_bounds_free(&bounds);
