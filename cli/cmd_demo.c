@@ -12,6 +12,7 @@
 #include "screen.h"
 
 typedef struct {
+    cli_common common;
     const char *out;
     int quick;
 } settings;
@@ -23,6 +24,7 @@ static const cli_option options[] = {
            .help = "the page (default lipscope-demo.html in this directory)"),
     OPTION(FLAG, "quick", NULL, quick,
            .help = "shorter lengths and six windows: a few seconds"),
+    CLI_THREADS_OPTION(settings),
 };
 
 /* CLI_RUN, or the exit code after a sentence. */
@@ -67,9 +69,10 @@ static int run(const cli_command *self, int argc, char **argv) {
         "Move the tokens X by a small h, and the output of attention moves by J h.  The\n"
         "largest |J h| / |h| is sigma, the local Lipschitz constant: the largest singular\n"
         "value of the Jacobian J at X.");
-    const lipsc_status status = demo_outlier(&s, &err);
+    const lipsc_status status = demo_outlier(&s, set.common.device, &err);
     code = demo_go_on(self, status, &err);
-    return code == CLI_RUN ? demo_models(self, set.quick, set.out, &s) : code;
+    return code == CLI_RUN ? demo_models(self, set.quick, set.common.device, set.out, &s)
+                           : code;
 }
 
 const cli_command cli_cmd_demo = {

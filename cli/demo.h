@@ -15,10 +15,10 @@ enum { DEMO_TRAINED, DEMO_UNTRAINED, DEMO_ENCODER, DEMO_MODELS };
 /* CLI_RUN, or the exit code after a sentence. */
 int demo_go_on(const cli_command *self, lipsc_status status, const lipsc_error *err);
 
-lipsc_status demo_outlier(const cli_screen *style, lipsc_error *err);
+lipsc_status demo_outlier(const cli_screen *style, lipsc_device *device, lipsc_error *err);
 
 /* An exit code. */
-int demo_models(const cli_command *self, int quick, const char *page,
+int demo_models(const cli_command *self, int quick, lipsc_device *device, const char *page,
                 const cli_screen *style);
 
 /* A line of lengths, then a line for each layer; at most 80 columns. */

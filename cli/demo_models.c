@@ -63,7 +63,8 @@ static void scratch_remove(const scratch *t) {
 }
 
 /* The study of one model; the run file tells it as the command that makes the same. */
-static lipsc_study_settings ask(int quick, int which, const char *run, char line[256]) {
+static lipsc_study_settings ask(int quick, int which, lipsc_device *device, const char *run,
+                                char line[256]) {
     static const size_t short_lengths[] = {8, 16, 32}, lengths[] = {16, 32, 64, 128, 256};
     lipsc_study_settings s;
     lipsc_study_defaults(&s);
@@ -73,6 +74,7 @@ static lipsc_study_settings ask(int quick, int which, const char *run, char line
     s.window_count = quick ? 6 : models[which].windows;
     s.layers = models[which].layers;
     s.upper = 1;
+    s.device = device;
     s.run_file = run;
     s.command_line = line;
     snprintf(line, 256,
@@ -89,11 +91,12 @@ static void introduce(const cli_screen *style, int which, const lipsc_model_info
     fflush(stdout);
 }
 
-static int measure_model(const cli_command *self, int quick, int which, const char *run,
-                         const cli_screen *style, lipsc_summary *out) {
+static int measure_model(const cli_command *self, int quick, int which,
+                         lipsc_device *device, const char *run, const cli_screen *style,
+                         lipsc_summary *out) {
     static const cli_common common = {.quiet = 0};
     char line[256];
-    lipsc_study_settings s = ask(quick, which, run, line);
+    lipsc_study_settings s = ask(quick, which, device, run, line);
     lipsc_study *study = NULL;
     cli_teller teller;
     lipsc_error err = {.text = ""};
@@ -112,7 +115,8 @@ static int measure_model(const cli_command *self, int quick, int which, const ch
     return code;
 }
 
-int demo_models(const cli_command *self, int quick, const char *page, const cli_screen *s) {
+int demo_models(const cli_command *self, int quick, lipsc_device *device, const char *page,
+                const cli_screen *s) {
     const double begin = cli_seconds();
     lipsc_summary found[DEMO_MODELS] = {0};
     scratch files;
@@ -128,7 +132,7 @@ int demo_models(const cli_command *self, int quick, const char *page, const cli_
         "its 95 % interval; with a * no straight line fits, so it is no power law.\n"
         "proved: what sigma cannot exceed, at the longest windows.");
     for (int i = 0; i < DEMO_MODELS && code == CLI_RUN; i++) {
-        code = measure_model(self, quick, i, files.files[i], s, &found[i]);
+        code = measure_model(self, quick, i, device, files.files[i], s, &found[i]);
         if (code != CLI_RUN) break;
         rows += found[i].rows;
         not_converged += found[i].not_converged;

@@ -17,7 +17,7 @@ static void bar(const cli_screen *s, double value, double most) {
     puts(s->plain);
 }
 
-lipsc_status demo_outlier(const cli_screen *s, lipsc_error *err) {
+lipsc_status demo_outlier(const cli_screen *s, lipsc_device *device, lipsc_error *err) {
     static const size_t lengths[] = {2, 10, 30, 100, 300, 1000};
     static double X[LARGEST];
     const double peak = 18.0;
@@ -40,7 +40,7 @@ lipsc_status demo_outlier(const cli_screen *s, lipsc_error *err) {
         lipsc_known_outlier(n, 1.5, X, &layer, &input);
         lipsc_svd_defaults(&set);
         set.stop = cli_interrupted;
-        lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, NULL, &attn, err);
+        lipsc_status status = lipsc_attn_new(&layer, &input, LIPSC_F64, device, &attn, err);
         if (!status) status = lipsc_attn_sigma(attn, &set, &sigma, NULL, NULL, &info);
         if (!status) status = lipsc_attn_upper(attn, &upper, err);
         lipsc_attn_free(attn);

@@ -12,6 +12,8 @@ for device in guard cpu:0 auto; do
     run 0 measure builtin:gpt2-nano --text builtin:lighthouse --layers 1 --lengths 8,16 --windows 2 --device $device --threads 2 --format json
     sed '/seconds/d; s/"device": ".*"/"device": "cpu"/' out | cmp -s - cpu || fail "other rows on $device"
 done
+run 1 demo --quick --device nowhere
+has err "there is no device 'nowhere'"
 LIPSCOPE_DEVICE=nowhere
 export LIPSCOPE_DEVICE
 run 1 measure builtin:gpt2-nano --text builtin:lighthouse --layers 0 --lengths 8
