@@ -72,8 +72,8 @@ configure:
 demo: all
 	@$(BUILD)/lipscope demo
 
-# One in four of the random layers (FEWER=1: all, as .ci/run has with clang, of ranks on guard).
-test: export LIPSCOPE_FEWER = $(or $(FEWER),4)
+# One in eight of the random layers (FEWER=1: all, as .ci/run has with clang, of ranks on guard).
+test: export LIPSCOPE_FEWER = $(or $(FEWER),8)
 test: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) -LE 'real|long'

@@ -52,11 +52,11 @@ while read -r line; do
     "lipscope reproduce"*) [ -n "${LONG-}" ] || continue ;;
     "lipscope attack"*) more="--restarts 1 --iterations 2" ;;
     "lipscope split --search"*) more="--search 1 --atoms 2 --layer narrow.safetensors" ;;
-    "lipscope bench"*--lengths*) more="--lengths 8 --repeats 1" ;;
-    "lipscope measure"*"--lengths 16:512:x2"*) more="--lengths 16:64:x2" ;;
+    "lipscope bench"*--lengths*) more="--lengths 8 --mask causal --repeats 1" ;;
+    "lipscope measure"*"--lengths 16:512:x2"*) more="--lengths 16:64:x2 --windows 6 --layers 0,3" ;;
     "lipscope measure"*--length* | "lipscope measure builtin:"*) long= ;;
     "lipscope measure"*) more="--lengths 8:32:x2 --windows 6" ;; # as typed once, on what is built in
-    "lipscope perturb"*"--text "*) more="--length 8 --layers 3" ;;
+    "lipscope perturb"*"--text "*) more="--length 4 --layers 3 --tokens 1 --neighbours 1" ;;
     *) long= ;;
     esac
     if [ -n "${LONG-}" ]; then

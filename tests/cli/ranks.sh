@@ -73,7 +73,11 @@ want_sigma=$(field sigma)
 ranks 0 2 layer few.safetensors --dtype f64 --certify 1e-6 --format json # by one of them
 [ "$(field certified)" = true ] || fail "not certified: $(cat out)"
 near "$(field upper)" "$want_sigma" 2e-6
-ranks 0 2 bench --mpi --lengths 48 --mask causal --repeats 1 --format tsv
+# the sweep that `bench` times, on one layer of the model
+mkdir -p one/gpt2-nano && cp -r "$(dirname "$0")/../../data/text" one/ || exit 1
+cp "$(dirname "$0")"/../../data/gpt2-nano/* one/gpt2-nano/
+sed -i 's/"n_layer": 6/"n_layer": 1/' one/gpt2-nano/config.json
+LIPSCOPE_DATA=$PWD/one ranks 0 2 bench --mpi --lengths 48 --mask causal --repeats 1 --format tsv
 awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
     $at["ranks"] != 2 || !($at["efficiency"] > 0) || !($at["predicted_ms"] > 0) { exit 1 }
     { seen = seen $at["work"] " " ; r = $at["of_predicted"] * $at["predicted_ms"] / $at["ranks_ms"] - 1; if (r * r > 1e-12) exit 1 }

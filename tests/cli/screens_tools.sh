@@ -37,7 +37,7 @@ screen distance 0 distance a.csv b.csv
 mask='s/[-0-9.]+e[-+][0-9]+ +[0-9e-]+$/ERROR LIMIT/; s/^lipscope .*/VERSION/; /^BLAS/,/^$/d; s/1 and [0-9]+ threads/1 and T threads/; s/[0-9.]+ seconds/S seconds/' \
     screen selftest 0 selftest
 mask='s/^( +[0-9]+  [a-z]+ +[a-z0-9]+) .*/\1 FIGURES/; s/generic/ISA/' LIPSCOPE_ISA=generic \
-    screen bench 0 bench --lengths 8,16 --repeats 1 --threads 2
+    screen bench 0 bench --length 8 --repeats 1 --threads 2
 mask='s/ +[0-9.]+ [KMGT]iB / MEMORY /; s/[0-9]+ threads.*/THREADS/; 3,$d' screen devices 0 devices
 mask='s/[0-9.]+e-[0-9]+/TINY/' screen reproduce 0 reproduce --quick --only split --out paper -q
 finish
