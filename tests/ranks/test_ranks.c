@@ -129,12 +129,14 @@ int main(int argc, char **argv) {
         failures++;
     }
     const int few = argc > 2; /* of the cases */
+    const size_t count = sizeof lengths / sizeof *lengths,
+                 share = fewer() < count ? (size_t)fewer() : count;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        for (size_t j = 0; j < sizeof lengths / sizeof *lengths; j++) {
+        for (size_t j = 0; j < count; j++) {
             const uint64_t seed = 100 * i + j;
             if (few && seed % 7) continue;
-            /* another number of ranks takes others; each kind has one or two lengths */
-            if (!few && !chosen(i + j + lipsc_ranks_count(ranks))) continue;
+            /* another number of ranks takes others; each kind has a length */
+            if (!few && (i + j + lipsc_ranks_count(ranks)) % share) continue;
             const layer_sizes sizes = {.n = lengths[j], .window = lengths[j] / 3 + 1};
             test_layer t = random_layer_of(seed, kinds[i], sizes);
             if (gpu && is_refused(&t)) {
@@ -146,9 +148,9 @@ int main(int argc, char **argv) {
             if (j > 3) sigma(seed, kinds[i], &t, LIPSC_F32);
             test_layer_free(&t);
         }
-    /* several cuts of rows and keys */
+    /* several tiles of rows and of keys in each piece of three ranks */
     const layer_sizes large = {
-        .n = 1001, .d = 24, .heads = 4, .kv_heads = 2, .key_dim = 8, .value_dim = 6};
+        .n = 601, .d = 24, .heads = 4, .kv_heads = 2, .key_dim = 8, .value_dim = 6};
     test_layer t =
         random_layer_of(9, FEATURE_CAUSAL | FEATURE_GROUPED | FEATURE_ROTARY, large);
     products(9, FEATURE_CAUSAL, &t, 3);
