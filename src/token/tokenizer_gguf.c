@@ -13,6 +13,7 @@
 #include "io/show.h"
 #include "token/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +90,26 @@ static lipsc_status strings(const source *s, const char *key, json_t **out) {
             json_decref(words);
             return status;
         }
+    if (list.left) { /* entries that are no texts */
+        json_decref(words);
+        return lipsc_fail(s->err, LIPSC_E_FORMAT, "%s: %s is no list of texts", s->shown,
+                          key);
+    }
     *out = words;
     return words ? LIPSC_OK : no_memory(s);
+}
+
+/* A list that says something of every token: another number of entries, or one that is no
+ * number, would leave out merges or special tokens without a word. */
+static lipsc_status one_each(const source *s, const char *key) {
+    lipsc_gguf_list list;
+    double value;
+    size_t count = 0;
+    if (!lipsc_gguf_array(s->gguf, key, &list)) return LIPSC_OK;
+    while (lipsc_gguf_next_number(&list, &value) && !isnan(value)) count++;
+    if (count == json_array_size(s->tokens) && !list.left) return LIPSC_OK;
+    return lipsc_fail(s->err, LIPSC_E_FORMAT, "%s: %s is not one number for each token",
+                      s->shown, key);
 }
 
 /* Of equal tokens the first keeps its id. */
@@ -286,6 +305,8 @@ static lipsc_status describe_sentencepiece(const source *s, json_t **root) {
     lipsc_gguf_list scores;
     if (!lipsc_gguf_array(s->gguf, "tokenizer.ggml.scores", &scores))
         return fail(s, "has no tokenizer.ggml.scores, so its merges are not known");
+    const lipsc_status status = one_each(s, "tokenizer.ggml.scores");
+    if (status) return status;
     json_t *merges = merges_by_score(s);
     if (!merges) return no_memory(s);
     json_t *before = json_array(), *after = json_array();
@@ -391,7 +412,8 @@ lipsc_status lipsc_tokenizer_from_gguf(const lipsc_gguf *gguf, lipsc_tokenizer *
     if (status) return status;
     s.vocab = vocabulary(s.tokens);
     s.added = added_tokens(&s);
-    status = describe(&s, &root);
+    status = one_each(&s, "tokenizer.ggml.token_type");
+    if (!status) status = describe(&s, &root);
     if (!status)
         status = root && !lipsc_json_incomplete()
                      ? lipsc_tokenizer_assemble(root, s.shown, out, err)

@@ -5,6 +5,7 @@
 #include "token/token.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,12 +120,65 @@ static void test_refused(void **state) {
     refused(&g, "general.alignment is no sensible number");
 }
 
+/* "a", "b" and "ab" with their scores; the first of them, and how many there are. */
+static gguf_bytes with_scores(float first, uint64_t count) {
+    gguf_bytes g = {.size = 0};
+    gguf_note_text(&g, "tokenizer.ggml.model", "llama");
+    gguf_note_list(&g, "tokenizer.ggml.tokens", GGUF_STRING, 3);
+    gguf_put_text(&g, "a");
+    gguf_put_text(&g, "b");
+    gguf_put_text(&g, "ab");
+    gguf_note_list(&g, "tokenizer.ggml.scores", GGUF_FLOAT32, count);
+    for (uint64_t i = 0; i < count; i++) {
+        const float score = i ? -(float)i : first;
+        gguf_put(&g, &score, sizeof score);
+    }
+    return g;
+}
+
+/* Lists that do not say something of every token would leave out merges or special tokens
+ * without a word, and a score that is NaN has no place in an order. */
+static void test_lists(void **state) {
+    (void)state;
+    static const char scores[] = "tokenizer.ggml.scores is not one number for each token";
+    static const char kinds[] =
+        "tokenizer.ggml.token_type is not one number for each token";
+    gguf_bytes g = with_scores(0, 3);
+    lipsc_tokenizer *tokenizer = NULL;
+    assert_int_equal(gguf_write(&g, "lists.gguf"), 0);
+    assert_int_equal(lipsc_tokenizer_open("lists.gguf", &tokenizer, NULL), LIPSC_OK);
+    lipsc_tokenizer_free(tokenizer);
+    assert_int_equal(remove("lists.gguf"), 0);
+    g = with_scores(NAN, 3);
+    refused(&g, scores);
+    g = with_scores(0, 2);
+    refused(&g, scores);
+    g = with_scores(0, 4);
+    refused(&g, scores);
+    g = with_scores(0, 3);
+    gguf_note_list(&g, "tokenizer.ggml.token_type", GGUF_UINT32, 2);
+    gguf_put_u32(&g, 1);
+    gguf_put_u32(&g, 1);
+    refused(&g, kinds);
+    g = with_scores(0, 3);
+    gguf_note_list(&g, "tokenizer.ggml.token_type", GGUF_STRING, 3);
+    for (int i = 0; i < 3; i++) gguf_put_text(&g, "1");
+    refused(&g, kinds);
+    g = (gguf_bytes){.size = 0};
+    gguf_note_text(&g, "tokenizer.ggml.model", "gpt2");
+    gguf_note_text(&g, "tokenizer.ggml.pre", "gpt-2");
+    gguf_note_list(&g, "tokenizer.ggml.tokens", GGUF_STRING, 1);
+    gguf_put_text(&g, "a");
+    gguf_note_list(&g, "tokenizer.ggml.merges", GGUF_UINT32, 1);
+    gguf_put_u32(&g, 0);
+    refused(&g, "tokenizer.ggml.merges is no list of texts");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_special),
-        cmocka_unit_test(test_absent),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_ids),    cmocka_unit_test(test_special),
+        cmocka_unit_test(test_absent), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
