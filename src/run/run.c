@@ -283,6 +283,9 @@ lipsc_status lipsc_run_connect(lipsc_run *run, int flags, lipsc_error *err) {
     if (opened != SQLITE_OK)
         return run->db ? lipsc_run_fail(run, "open", err) : fail_memory(run, err);
     sqlite3_busy_timeout(run->db, BUSY_MS);
+    /* A file may be anybody's: in place of tables it could have views without an end. */
+    sqlite3_db_config(run->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_db_config(run->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     return LIPSC_OK;
 }
 
