@@ -5,40 +5,17 @@ that a small file can take (make fuzz-merge keeps them beside what it finds).
     tools/make_fuzz_seeds.py tests/fuzz/corpus"""
 import json
 import pathlib
-import sqlite3
 import struct
 import sys
 
+import fuzz_seed_families
+import fuzz_seed_words
+from fuzz_seed_formats import (
+    ARRAY, BOOL, BPE, CLIP, EPS, F32, F64, FORMS, HEADS, I8, I32, I64, LLAMA, LLAMA3, LONGROPE, SMOL, STRING, U8, U16, U32, U64, VIT, added, gguf,
+    gguf_config, metaspace, normalizer, regex, run_file, safetensors, split, string, template, words,
+)  # fmt: skip
+
 # ---- Tokenizers: a tokenizer.json, then NUL and a text ---------------------------------
-
-BPE = {"type": "BPE", "unk_token": "u", "vocab": {"u": 0, "a": 1, "b": 2, "ab": 3}, "merges": ["a b"]}
-FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
-
-
-def split(behavior, pattern, invert=False):
-    return {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": invert}
-
-
-def regex(source, text="ab 12 ab"):
-    return {"pre_tokenizer": split("Isolated", {"Regex": source})}, text
-
-
-def normalizer(text, *kinds):
-    return {"normalizer": {"type": "Sequence", "normalizers": [{"type": k} for k in kinds]}}, text
-
-
-def metaspace(**fields):
-    return {"pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", **fields}}, "ab ab"
-
-
-def added(*tokens, **more):
-    return {"added_tokens": [{**FLAGS, **t} for t in tokens], **more}, "a <x> b"
-
-
-def template(*single):
-    known = {"a": {"id": "a", "ids": [1], "tokens": ["a"]}}
-    return {"post_processor": {"type": "TemplateProcessing", "single": list(single), "special_tokens": known}}, "abb"
-
 
 TEXT, MARK = {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "a", "type_id": 0}}
 BERT = {"type": "BertProcessing", "sep": ["b", 2], "cls": ["a", 1]}
@@ -124,43 +101,6 @@ TOKENIZERS = {
 
 # ---- Tokenizers in GGUF files ----------------------------------------------------------
 
-U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)
-FORMS = {U8: "<B", I8: "<b", U16: "<H", I16: "<h", U32: "<I", I32: "<i", F32: "<f", BOOL: "<?", U64: "<Q", I64: "<q", F64: "<d"}
-
-
-def string(text):
-    raw = text.encode()
-    return struct.pack("<Q", len(raw)) + raw
-
-
-def value(kind, content):
-    if kind == STRING:
-        return string(content)
-    if kind == ARRAY:
-        item, entries = content
-        return struct.pack("<IQ", item, len(entries)) + b"".join(value(item, e) for e in entries)
-    return struct.pack(FORMS[kind], content)
-
-
-def gguf(notes, tensors=()):
-    """notes: (key, kind, value); tensors: (name, shape, type, bytes)."""
-    out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(notes))
-    for key, kind, content in notes:
-        out += string(key) + struct.pack("<I", kind) + value(kind, content)
-    data = b""
-    for name, shape, kind, raw in tensors:
-        out += string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, len(data))
-        data += raw + b"\0" * (-len(raw) % 32)
-    return out + b"\0" * (-len(out) % 32) + data if tensors else out
-
-
-def words(model, tokens, *more, kinds=None):
-    t = "tokenizer.ggml."
-    notes = [(t + "model", STRING, model), (t + "tokens", ARRAY, (STRING, tokens))]
-    notes += [(t + "token_type", ARRAY, (I32, kinds))] if kinds else []
-    return gguf(notes + [(t + key, kind, content) for key, kind, content in more])
-
-
 PIECES = ["<unk>", "<s>", "\u2581", "a", "b", "ab", "\u2581a", "\u2581ab", "aba", "<0x41>"]
 GGUFS = {
     "gguf_scores": words("llama", PIECES, ("scores", ARRAY, (F32, [0, 0, -1, -2, -3, -4, -4, -5, -6, 0])),
@@ -178,7 +118,7 @@ GGUFS = {
                           ("add_bos_token", U8, 1)),
     "gguf_id_nan": words("gpt2", ["a", "b"], ("pre", STRING, "gpt-2"), ("merges", ARRAY, (STRING, [])), ("bos_token_id", F64, float("nan")),
                          ("add_bos_token", U8, 1)),
-    "gguf_unknown_huge": words("llama", PIECES, ("scores", ARRAY, (F32, [0.0] * 9)), ("unknown_token_id", F64, 1e300),
+    "gguf_unknown_huge": words("llama", PIECES, ("scores", ARRAY, (F32, [0.0] * 10)), ("unknown_token_id", F64, 1e300),
                                ("add_space_prefix", BOOL, False)),
     "gguf_unknown_negative": words("llama", [*PIECES, "", "bab", "ba"], ("scores", ARRAY, (F32, [-9, 0, -1, -2, -3, -4, -3, -4, -2, 0, -1, -2, -2])),
                                    ("unknown_token_id", I32, -1), kinds=[2, 3, 1, 1, 1, 1, 1, 1, 1, 6, 4, 1, 1]),
@@ -201,29 +141,22 @@ FILES = {
     "alignment_text": gguf([("general.alignment", STRING, "8")], [("d", (1,), 0, b"\0" * 4)]),
     "part_of_block": gguf([], [("d", (31,), 8, b"\0" * 34)]),
 }
+START = b"GGUF" + struct.pack("<I", 3)
+ONE = [("d", (1,), 0, b"\0" * 4)]
+DEEP = (U8, [1])
+for _ in range(12):
+    DEEP = (ARRAY, [DEEP])
+ANYWHERE = {  # of every target that reads GGUF files
+    "gguf_list_overflows": START + struct.pack("<QQ", 0, 1) + string("a") + struct.pack("<IIQ", ARRAY, U64, 1 << 62),
+    "gguf_bytes_overflow": START + struct.pack("<QQ", 1, 0) + string("d") + struct.pack("<IQIQ", 1, 1 << 62, 0, 0) + bytes(64),
+    "gguf_shape_overflows": START + struct.pack("<QQ", 1, 0) + string("d") + struct.pack("<IQQIQ", 2, 1 << 62, 1 << 62, 0, 0) + bytes(64),
+    "gguf_alignment_part": gguf([("general.alignment", F32, 8.5)], ONE),
+    "gguf_alignment_large": gguf([("general.alignment", U32, 1 << 20)], ONE),
+    "gguf_alignment_zero": gguf([("general.alignment", U32, 0)], ONE),
+    "gguf_deep": gguf([("a", *(ARRAY, DEEP))]),
+}
 
-# ---- safetensors: measures, Gaussians, layers ------------------------------------------
-
-SIZES = {"F64": ("d", 8), "F32": ("f", 4), "I64": ("q", 8), "U8": ("B", 1)}
-
-
-def pack(dtype, numbers):
-    if dtype in SIZES:
-        return struct.pack(f"<{len(numbers)}{SIZES[dtype][0]}", *numbers)
-    if dtype == "F16":
-        return struct.pack(f"<{len(numbers)}e", *numbers)
-    return b"".join(struct.pack("<f", x)[2:] for x in numbers)  # BF16
-
-
-def safetensors(tensors, notes=None):
-    header, data = ({"__metadata__": notes} if notes is not None else {}), b""
-    for name, (dtype, shape, numbers) in tensors.items():
-        raw = pack(dtype, numbers)
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header, separators=(",", ":")).encode()
-    return struct.pack("<Q", len(text)) + text + data
-
+# ---- Measures, Gaussians, layers -------------------------------------------------------
 
 def measure(dtype, weights, points=("F32", [3, 1], [0, 1, 2]), **more):
     return safetensors({"points": points, "weights": (dtype, [len(weights)], weights), **more})
@@ -295,14 +228,6 @@ HEADERS = {
 
 # ---- Configurations --------------------------------------------------------------------
 
-LLAMA = {"model_type": "llama", "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-         "rms_norm_eps": 1e-6, "hidden_act": "silu", "max_position_embeddings": 64, "vocab_size": 9}  # fmt: skip
-LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
-SMOL = {**LLAMA, "model_type": "smollm3", "num_key_value_heads": 1}
-LONGROPE = {"type": "longrope", "short_factor": [1.0, 1.0], "long_factor": [1.0, 2.0], "attention_factor": 1.0}
-VIT = {"model_type": "vit", "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-       "image_size": [8, 16], "patch_size": [4, 4], "num_channels": 3, "hidden_act": "gelu", "layer_norm_eps": 1e-6}  # fmt: skip
-CLIP = {"model_type": "clip", "text_config": {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}}
 CONFIGS = {
     "rope_llama3": {**LLAMA, "rope_scaling": LLAMA3},
     "rope_llama3_turned": {**LLAMA, "rope_scaling": {**LLAMA3, "low_freq_factor": 5.0}},
@@ -347,14 +272,6 @@ CONFIGS = {
 
 
 
-def gguf_config(name, *more, tensors=()):
-    notes = [("general.architecture", STRING, name)]
-    for key, kind, content in (("block_count", U32, 2), ("embedding_length", U32, 8), ("feed_forward_length", U32, 8), *more):
-        notes.append((f"{name}.{key}", kind, content))
-    return gguf(notes, tensors)
-
-
-EPS, HEADS = ("attention.layer_norm_rms_epsilon", F32, 1e-6), ("attention.head_count", U32, 2)
 GGUF_CONFIGS = {
     "gguf_lists_equal": gguf_config("llama", EPS, ("attention.head_count", ARRAY, (I32, [2, 2])), ("attention.head_count_kv", ARRAY, (U32, [1, 1]))),
     "gguf_lists_differ": gguf_config("llama", EPS, ("attention.head_count", ARRAY, (I32, [2, 4]))),
@@ -385,33 +302,42 @@ INDICES = {
     "no_file": {"weight_map": {"one": "c.safetensors"}},
     "no_text": {"weight_map": {"one": 3}},
     "no_object": {"weight_map": ["one"]},
+    "empty_map": {"weight_map": {}},
+    "crossed": {"weight_map": {"one": "b.safetensors"}},
+    "itself": {"weight_map": {"one": "model.safetensors.index.json"}},
+    "hidden": {"weight_map": {"one": ".a"}},
+    "no_name": {"weight_map": {"one": ""}},
+    "long_tensor": {"weight_map": {"o" * 1100: "a.safetensors"}},
+    "long_file": {"weight_map": {"one": "a" * 200}},
+    "longest_file": {"weight_map": {"one": "a" * 1100}},
+    "letters_file": {"weight_map": {"one": "\u00e9\u4e2d\U0001f600" * 30}},
+    "letters_file_odd": {"weight_map": {"one": "a" + "\u00e9\u4e2d\U0001f600" * 30}},
+    "hostile_long": {"weight_map": {"one": "\u202e" * 70}},
+    "hostile_longer": {"weight_map": {"one": "a" + "\u202e" * 75}},
+    "hostile_longest": {"weight_map": {"one": "ab" + "\u0001\u202e" * 45}},
+}
+# what is escaped where it is shown, and what stands beside it
+HOSTILE = ["\u0001\u001f\u007f\u0080\u009f\u00a0", "\u061c\u200d\u200e\u200f\u2010", "\u2027\u2028\u202e\u202f\u2065\u2066\u2069\u206a",
+           "\ufeff\ufefe\U0001f600\U0010ffff\ud7ff\ue000", "\u07ff\u0800\uffff\U00010000\U000fffff\U00100000"]  # fmt: skip
+for number, shown in enumerate(HOSTILE):
+    INDICES[f"hostile_file_{number}"] = {"weight_map": {"one": shown + "\u00e9\\'\"", "two": "b.safetensors"}}
+    INDICES[f"hostile_tensor_{number}"] = {"weight_map": {shown + "\\": "a.safetensors"}}
+INDEX_TEXTS = {
+    "map_twice": b'{"weight_map":{"one":"a.safetensors","one":"b.safetensors"}}',
+    "no_json": b'{"weight_map":',
+    "no_json_long": b"{" + b"a" * 1100,
+    "no_json_shown": '{"a":1}\u00e9\u202e\\\x01'.encode(),
+    "no_utf8": b'{"\xff":1}',
+    "key_nul": b'{"a\\u0000":1}',
 }
 
 # ---- Run files -------------------------------------------------------------------------
 
-HEAD = {"id": 1, "schema": 1, "version": "0.1.0", "created": "2026-01-01T00:00:00Z", "command": "measure",
-        "command_line": "lipscope measure", "settings": '{"seed":3}'}  # fmt: skip
-
-
-def run_file(*rows, program=0x4C697053, schema=1, more="", **head):
-    """A database as small as one can be, with rows as JSON or as they are.  None: no entry."""
-    db = sqlite3.connect(":memory:", isolation_level=None)
-    db.executescript(f"PRAGMA page_size = 512; PRAGMA application_id = {program}; PRAGMA user_version = {schema}; VACUUM;"
-                     f"CREATE TABLE run ({','.join(HEAD)}); CREATE TABLE cells (key, created, version, row); {more}")  # fmt: skip
-    head = {**HEAD, **head}
-    if head["id"]:
-        db.execute(f"INSERT INTO run VALUES ({','.join('?' * len(head))})", list(head.values()))
-    for k, row in enumerate(rows):
-        text = json.dumps(row, separators=(",", ":")) if isinstance(row, dict) else row
-        db.execute("INSERT INTO cells VALUES (?, ?, ?, ?)", (f"n={k}", HEAD["created"], HEAD["version"], text))
-    raw = bytearray(db.serialize())
-    raw[96:100] = bytes(4)  # the SQLite that wrote it: any
-    return bytes(raw)
-
-
 ROW = {"model": "m", "layer": 0, "head": None, "n": 4, "window": 0, "sigma": 1.5, "products": 7, "converged": True, "sigmas": [1.5, None, 1]}
 WRONG = {"text": ("model", 3), "count": ("layer", "0"), "count_negative": ("layer", -1), "whole": ("products", 1.5),
          "real": ("sigma", "1"), "flag": ("converged", 1), "list": ("sigmas", 1), "list_entry": ("sigmas", ["1"])}  # fmt: skip
+# a column that is long in memory and short in the file
+COMPUTED = """DROP TABLE cells; CREATE TABLE cells (key, row AS ('{{"model":"' || key || hex(zeroblob({})) || '"}}')); """
 RUN_FILES = {
     **{f"wrong_{name}": run_file({**ROW, field: value}) for name, (field, value) in WRONG.items()},
     "three_windows": run_file(*({**ROW, "window": k} for k in range(3))),
@@ -431,6 +357,28 @@ RUN_FILES = {
     "newer": run_file(ROW, schema=99),
     "another_program": run_file(ROW, program=7),
     "no_cells": run_file(more="DROP TABLE cells"),
+    "list_empty": run_file({**ROW, "sigmas": []}),
+    "list_long": run_file({**ROW, "sigmas": [0.5] * 900}),
+    "text_long": run_file({**ROW, "model": "m" * 1100}),
+    "text_hostile": run_file({**ROW, "model": "".join(HOSTILE)}),
+    "row_long_no_json": run_file("{" + "a" * 1100),
+    "texts_of_blocks": run_file(more=COMPUTED.format(4500) + "INSERT INTO cells VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12)"),
+    "text_beyond_block": run_file(more=COMPUTED.format(40000) + "INSERT INTO cells VALUES (1)"),
+    "head_two": run_file(ROW, more="INSERT INTO run VALUES (2, 1, 'v', 'c', 'measure', 'l', '{}')"),
+    "head_no_command": run_file(ROW, command=None),
+    "head_no_created": run_file(ROW, created=None),
+    "head_no_version": run_file(ROW, version=None),
+    "settings_none": run_file(ROW, settings=None),
+    "settings_deep": run_file(ROW, settings='{"a":[1,{"b":null}],"seed":9223372036854775807}'),
+    "no_run": run_file(ROW, more="DROP TABLE run", id=None),
+    "other_run": run_file(ROW, more="DROP TABLE run; CREATE TABLE run (x)", id=None),
+    "nothing": run_file(program=0, more="DROP TABLE run; DROP TABLE cells", id=None),
+    "cells_view": run_file(more="DROP TABLE cells; CREATE VIEW cells AS SELECT 'k' AS key, '{}' AS row"),
+    "cells_endless": run_file(more="DROP TABLE cells; CREATE VIEW cells AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+                              "SELECT x AS key, '{}' AS row FROM c"),
+    "cells_blob": run_file(more="INSERT INTO cells VALUES ('k', 'c', 'v', x'00ff7b')"),
+    "key_none": run_file(more="INSERT INTO cells VALUES (NULL, 'c', 'v', '{}')"),
+    "key_none_wrong": run_file(more="INSERT INTO cells VALUES (NULL, 'c', 'v', '{')"),
 }  # fmt: skip
 
 
@@ -440,17 +388,20 @@ def write(folder, target, name, raw):
 
 
 def main(folder):
-    for name, (described, text) in TOKENIZERS.items():
+    for name, (described, text) in {**TOKENIZERS, **fuzz_seed_words.TOKENIZERS}.items():
         whole = json.dumps({"model": BPE, **described}, separators=(",", ":"), ensure_ascii=False)
         write(folder, "tokenizer", name, whole.encode() + b"\0" + text.encode())
-    raws = (("tokenizer", GGUFS), ("config", GGUF_CONFIGS), ("gguf", FILES), ("measure_file", MEASURES), ("layer_file", LAYERS), ("safetensors", HEADERS), ("run_file", RUN_FILES))
+    raws = (("tokenizer", GGUFS), ("tokenizer", fuzz_seed_words.GGUFS), ("tokenizer", ANYWHERE), ("config", GGUF_CONFIGS),
+            ("config", fuzz_seed_families.GGUFS), ("config", ANYWHERE), ("gguf", FILES), ("measure_file", MEASURES), ("layer_file", LAYERS),
+            ("safetensors", HEADERS), ("run_file", RUN_FILES), ("index", INDEX_TEXTS))  # fmt: skip
     for target, files in raws:
         for name, raw in files.items():
             write(folder, target, name, raw)
-    for target, texts in (("config", CONFIGS), ("index", INDICES)):
+    for target, texts in (("config", CONFIGS), ("config", fuzz_seed_families.CONFIGS), ("index", INDICES)):
         for name, described in texts.items():
-            write(folder, target, name, json.dumps(described, separators=(",", ":")).encode())
-    for name, parts in VOCABS.items():
+            whole = json.dumps(described, separators=(",", ":"), ensure_ascii=target != "index")
+            write(folder, target, name, whole.encode())
+    for name, parts in {**VOCABS, **fuzz_seed_words.VOCABS}.items():
         write(folder, "vocab", name, b"\0".join(parts))
 
 
