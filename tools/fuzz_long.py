@@ -101,7 +101,8 @@ def program_of(folder, target):
 def fuzz(root, folder, state, target, build, seconds):
     program = program_of(folder, target)
     log = state / f"{target}-{os.getpid()}.log"  # of this round alone
-    env = dict(os.environ, FUZZ_CORPUS=str(state / "corpus" / target), FUZZ_LOG=str(log))
+    # by the clock, which goes on where the machine stands still for a while
+    env = {"FUZZ_TIMEOUT": "60", **os.environ, "FUZZ_CORPUS": str(state / "corpus" / target), "FUZZ_LOG": str(log)}
     process = subprocess.Popen([root / "tools/fuzz.sh", folder, str(seconds), "fuzz_" + target], env=env,
                                stdout=subprocess.DEVNULL)  # fmt: skip
     _, status, used = os.wait4(process.pid, 0)
