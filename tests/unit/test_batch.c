@@ -22,9 +22,9 @@ typedef struct {
     lipsc_input input[MOST];
 } scene;
 
-static scene new_scene(uint64_t seed, unsigned features, size_t longest) {
+static scene new_scene(uint64_t seed, unsigned features, layer_sizes sizes) {
     stream s = {seed + 77, 0};
-    scene c = {.all = random_layer_of(seed, features, (layer_sizes){.n = longest})};
+    scene c = {.all = random_layer_of(seed, features, sizes)};
     lipsc_error err = {0};
     if (lipsc_packed_new(&c.all.layer, 1, &c.packed, &err)) fail_msg("%s", err.text);
     c.count = draw(&s, 2, MOST);
@@ -181,8 +181,8 @@ static void same_gradients(const scene *c, lipsc_attn **attn, int weights) {
     free(task);
 }
 
-static void check(uint64_t seed, unsigned features, size_t longest) {
-    scene c = new_scene(seed, features, longest);
+static void check_sizes(uint64_t seed, unsigned features, layer_sizes sizes) {
+    scene c = new_scene(seed, features, sizes);
     stream s = {seed + 99, 0};
     for (int dtype = LIPSC_F64; dtype <= LIPSC_F32; dtype++) {
         lipsc_attn *attn[MOST];
@@ -196,6 +196,10 @@ static void check(uint64_t seed, unsigned features, size_t longest) {
         for (size_t i = 0; i < c.count; i++) lipsc_attn_free(attn[(i + seed) % c.count]);
     }
     scene_free(&c);
+}
+
+static void check(uint64_t seed, unsigned features, size_t longest) {
+    check_sizes(seed, features, (layer_sizes){.n = longest});
 }
 
 static void test_each_feature(void **state) {
@@ -229,7 +233,7 @@ static void test_long_beside_short(void **state) {
 /* An input whose scores overflow is refused, and leaves nothing behind. */
 static void test_overflow(void **state) {
     (void)state;
-    scene c = new_scene(3, 0, 10);
+    scene c = new_scene(3, 0, (layer_sizes){.n = 10});
     double *X = random_vectors(4, c.input[1].n * c.all.layer.d);
     lipsc_attn *attn[MOST];
     lipsc_error err;
@@ -245,16 +249,14 @@ static void test_overflow(void **state) {
 }
 
 /* Both sides of <u, J v> = <J^T u, v> beside the definition in double, where the products
- * of short inputs go by way of composed matrices; which they do by their length and mask,
- * in f32, in layers without rotation, norm, cap and sink.  2e-5: sums of at most 400 terms
- * in f32. */
-static void composed(uint64_t seed, unsigned features, layer_sizes sizes, lipsc_dtype dtype,
-                     int expected) {
+ * of an input go the way that is expected.  2e-5: sums of at most 400 terms in f32. */
+static void goes(uint64_t seed, unsigned features, layer_sizes sizes, lipsc_dtype dtype,
+                 lipsc_cpu_way expected) {
     test_layer t = random_layer_of(seed, features, sizes);
     lipsc_attn *attn;
     assert_int_equal(
         lipsc_attn_new(&t.layer, &t.input, dtype, lipsc_cpu_of(1), &attn, NULL), LIPSC_OK);
-    assert_int_equal(((const lipsc_cpu_member *)attn->state)->composed, expected);
+    assert_int_equal(((const lipsc_cpu_member *)attn->state)->way, expected);
     const lipsc_op op = lipsc_attn_op(attn);
     double *v = random_vectors(seed, op.n), *u = random_vectors(seed + 1, op.m);
     double *y[2], *back[2];
@@ -278,6 +280,8 @@ static void composed(uint64_t seed, unsigned features, layer_sizes sizes, lipsc_
     test_layer_free(&t);
 }
 
+/* Composed matrices: by length and mask, in f32, in layers without rotation, norm, cap and
+ * sink. */
 static void test_composed(void **state) {
     (void)state;
     static const unsigned with[] = {0,
@@ -292,23 +296,67 @@ static void test_composed(void **state) {
                                        FEATURE_SINKS, FEATURE_WHOLE_NORM};
     for (size_t f = 0; f < sizeof with / sizeof *with; f++) {
         for (size_t n = 1; n <= 3; n++)
-            composed(600 + f, with[f], (layer_sizes){.n = n}, LIPSC_F32, 1);
+            goes(600 + f, with[f], (layer_sizes){.n = n}, LIPSC_F32, LIPSC_CPU_COMPOSED);
         /* several panels and blocks of rows, which masks make shorter */
-        composed(650 + f, with[f], (layer_sizes){.n = 29, .d = 56, .key_dim = 56},
-                 LIPSC_F32, 1);
+        goes(650 + f, with[f], (layer_sizes){.n = 29, .d = 56, .key_dim = 56}, LIPSC_F32,
+             LIPSC_CPU_COMPOSED);
     }
     for (size_t f = 0; f < sizeof without / sizeof *without; f++)
-        composed(700 + f, without[f], (layer_sizes){.n = 3}, LIPSC_F32, 0);
-    composed(800, 0, (layer_sizes){.n = 3}, LIPSC_F64, 0);
-    composed(801, 0, (layer_sizes){.n = 100}, LIPSC_F32, 0);
+        goes(700 + f, without[f], (layer_sizes){.n = 3}, LIPSC_F32, LIPSC_CPU_PLAIN);
+    goes(800, 0, (layer_sizes){.n = 3}, LIPSC_F64, LIPSC_CPU_PLAIN);
+    goes(801, 0, (layer_sizes){.n = 100}, LIPSC_F32, LIPSC_CPU_PLAIN);
     const layer_sizes sizes = {.n = 61, .key_dim = 56};
-    composed(802, 0, sizes, LIPSC_F32, 0);
-    composed(802, FEATURE_CAUSAL, sizes, LIPSC_F32, 1);
+    goes(802, 0, sizes, LIPSC_F32, LIPSC_CPU_PLAIN); /* its probabilities are too many */
+    goes(802, FEATURE_CAUSAL, sizes, LIPSC_F32, LIPSC_CPU_COMPOSED);
+}
+
+/* Kept probabilities: where n in whole panels is at most d / heads, in f32, without a cap;
+ * 33 and 61 tokens are no whole panels, 5 of them one that is nearly empty. */
+static void test_kept(void **state) {
+    (void)state;
+    static const unsigned with[] = {FEATURE_ROTARY,
+                                    FEATURE_ROTARY | FEATURE_CAUSAL | FEATURE_BIASES,
+                                    FEATURE_ROTARY | FEATURE_SLIDING | FEATURE_NO_OUTPUT,
+                                    FEATURE_QK_NORM | FEATURE_TIMES | FEATURE_WEIGHTS,
+                                    FEATURE_SINKS | FEATURE_GROUPED | FEATURE_ALIBI,
+                                    FEATURE_SINKS | FEATURE_CAUSAL,
+                                    FEATURE_WHOLE_NORM | FEATURE_GROUPED | FEATURE_BUCKETS,
+                                    FEATURE_ROTARY | FEATURE_EQUAL_TOKENS | FEATURE_LOCAL,
+                                    FEATURE_ROTARY | FEATURE_GROUPED | FEATURE_WEIGHTS};
+    static const size_t lengths[] = {1, 5, 33, 61, 64};
+    for (size_t f = 0; f < sizeof with / sizeof *with; f++) {
+        const size_t heads = with[f] & FEATURE_GROUPED ? 4 : 2;
+        const layer_sizes sizes = {
+            .d = 65 * heads, .heads = heads, .key_dim = 7, .value_dim = 37};
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            layer_sizes z = sizes;
+            z.n = lengths[i];
+            goes(900 + f, with[f], z, LIPSC_F32, LIPSC_CPU_KEPT);
+        }
+        goes(900 + f, with[f], (layer_sizes){.n = 100, .d = 65 * heads, .heads = heads},
+             LIPSC_F32, LIPSC_CPU_PLAIN);
+    }
+    const layer_sizes sizes = {.n = 61, .d = 140, .heads = 2, .key_dim = 56};
+    goes(950, 0, sizes, LIPSC_F32, LIPSC_CPU_KEPT);
+    goes(950, FEATURE_CAUSAL, sizes, LIPSC_F32, LIPSC_CPU_COMPOSED);
+    goes(950, FEATURE_SOFT_CAP, sizes, LIPSC_F32, LIPSC_CPU_PLAIN);
+    goes(950, 0, sizes, LIPSC_F64, LIPSC_CPU_PLAIN);
+}
+
+/* Inputs of a batch that go different ways. */
+static void test_ways_together(void **state) {
+    (void)state;
+    static const unsigned features[] = {0, FEATURE_CAUSAL, FEATURE_ROTARY,
+                                        FEATURE_SINKS | FEATURE_GROUPED, FEATURE_WEIGHTS};
+    for (unsigned f = 0; f < 5; f++)
+        check_sizes(f + 600, features[f],
+                    (layer_sizes){.n = 110, .d = 260, .heads = 4, .key_dim = 9});
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_composed),          cmocka_unit_test(test_each_feature),
+        cmocka_unit_test(test_composed),          cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_ways_together),     cmocka_unit_test(test_each_feature),
         cmocka_unit_test(test_features_together), cmocka_unit_test(test_long_beside_short),
         cmocka_unit_test(test_overflow),
     };

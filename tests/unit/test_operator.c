@@ -2,6 +2,7 @@
  * (attn/ref.c), by the adjoint identity and by central differences. */
 #include "core/extreme.h"
 #include "attn/attn.h"
+#include "backend/cpu/cpu.h"
 #include "chosen.h"
 #include "layers.h"
 #include "test_device.h"
@@ -139,36 +140,53 @@ static void test_central_differences(void **state) {
     }
 }
 
-/* Rows that lead by 40, 100, 1000: with V constant over the tokens' difference directions
- * only the softmax derivative is left, so a lost digit shows.  x = (0, c): row scores
- * differ by `lead`; J v for v moving the query is P_1 P_2 (...), about exp(-lead). */
+/* J and J^T of a row that leads by `lead`: with V constant over the tokens' difference
+ * directions only the softmax derivative is left, so a lost digit shows.  score_ij = lead *
+ * x_i[0] * x_j[1]; value x_j[1].  All x_i[0] = 1, x_j[1] = (1, 0, 0): P_i,1 = 1/(1 + 2
+ * e^-lead).  Moving x_i[0] of one row changes its own output by lead * P_1 (1 - P_1), and
+ * nothing else.  What is beyond the first two coordinates of d is zero. */
+static void saturated_row(double lead, size_t d, int turned, lipsc_dtype dtype,
+                          lipsc_cpu_way way, double allowed) {
+    enum { WIDEST = 64 };
+    static const double frequency[] = {0};
+    double X[3 * WIDEST] = {0}, V[WIDEST] = {0, 1}, A[WIDEST * WIDEST] = {0};
+    double v[3 * WIDEST] = {0}, jtw[3 * WIDEST], jv[3];
+    const double w[] = {0, 1, 0};
+    for (size_t i = 0; i < 3; i++) X[i * d] = 1;
+    X[1] = v[d] = 1;
+    A[d] = lead;
+    lipsc_layer layer;
+    lipsc_layer_defaults(&layer);
+    layer.d = layer.key_dim = d;
+    layer.value_dim = 1;
+    layer.Q = A;
+    layer.V = V;
+    if (turned) layer.rotary_dim = 2, layer.rotary_freq = frequency;
+    test_layer t = {.layer = layer, .input = {.n = 3, .X = X}, .in = 3 * d, .out = 3};
+    lipsc_attn *attn = open_at(&t, dtype, 1);
+    /* of every instruction set but the widest panels */
+    if (way != LIPSC_CPU_KEPT || lipsc_kernels_best(1)->nr <= d)
+        assert_int_equal(((const lipsc_cpu_member *)attn->state)->way, way);
+    assert_int_equal(lipsc_attn_apply(attn, 0, 1, v, jv), LIPSC_OK);
+    assert_int_equal(lipsc_attn_apply(attn, 1, 1, w, jtw), LIPSC_OK);
+    const double p = 1 / (1 + 2 * exp(-lead)), rest = 2 * exp(-lead) * p;
+    assert_true(fabs(jv[1] - lead * p * rest) <= allowed * lead * p * rest);
+    assert_true(jv[0] == 0 && jv[2] == 0);
+    assert_true(fabs(jtw[d] - lead * p * rest) <= allowed * lead * p * rest);
+    lipsc_attn_free(attn);
+}
+
 static void test_saturated_rows(void **state) {
     (void)state;
     static const double leads[] = {1, 20, 30, 40, 100, 600};
-    for (size_t i = 0; i < sizeof leads / sizeof leads[0]; i++) {
-        const double lead = leads[i];
-        /* d = 2: score_ij = lead * x_i[0] * x_j[1]; value x_j[1].  All x_i[0] = 1, x_j[1] =
-         * (1, 0, 0): P_i,1 = 1/(1 + 2 e^-lead).  Moving x_i[0] of one row changes its own
-         * output by lead * P_1 (1 - P_1), and nothing else. */
-        const double X[] = {1, 1, 1, 0, 1, 0}, V[] = {0, 1};
-        const double A[] = {0, 0, lead, 0};
-        lipsc_layer layer;
-        lipsc_layer_defaults(&layer);
-        layer.d = layer.key_dim = 2;
-        layer.value_dim = 1;
-        layer.Q = A;
-        layer.V = V;
-        test_layer t = {.layer = layer, .input = {.n = 3, .X = X}, .in = 6, .out = 3};
-        lipsc_attn *attn = open_at(&t, LIPSC_F64, 1);
-        const double v[] = {0, 0, 1, 0, 0, 0}, w[] = {0, 1, 0};
-        double jv[3], jtw[6];
-        assert_int_equal(lipsc_attn_apply(attn, 0, 1, v, jv), LIPSC_OK);
-        assert_int_equal(lipsc_attn_apply(attn, 1, 1, w, jtw), LIPSC_OK);
-        const double p = 1 / (1 + 2 * exp(-lead)), rest = 2 * exp(-lead) * p;
-        assert_true(fabs(jv[1] - lead * p * rest) <= 1e-13 * lead * p * rest);
-        assert_true(jv[0] == 0 && jv[2] == 0);
-        assert_true(fabs(jtw[2] - lead * p * rest) <= 1e-13 * lead * p * rest);
-        lipsc_attn_free(attn);
+    for (size_t i = 0; i < sizeof leads / sizeof leads[0]; i++)
+        saturated_row(leads[i], 2, 0, LIPSC_F64, LIPSC_CPU_PLAIN, 1e-13);
+    /* in f32 e^-lead is good to 6e-8 lead; each way that a short input can go */
+    for (double lead = 1; lead <= 81; lead += 20) {
+        const double allowed = 5e-7 + 1.2e-7 * lead;
+        saturated_row(lead, 2, 1, LIPSC_F32, LIPSC_CPU_PLAIN, allowed);
+        saturated_row(lead, 2, 0, LIPSC_F32, LIPSC_CPU_COMPOSED, allowed);
+        saturated_row(lead, 64, 1, LIPSC_F32, LIPSC_CPU_KEPT, allowed);
     }
 }
 

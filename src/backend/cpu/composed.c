@@ -96,7 +96,7 @@ static void compose_head(lipsc_cpu_batch *b, const lipsc_cpu_member *of, size_t 
     const size_t heads = w->layer->heads, kv = w->layer->kv_heads, g = h * kv / heads;
     const size_t columns = columns_of(w, n);
     const lipsc_head head = lipsc_cpu_head(b, of, h);
-    w->kernels->composed->probabilities(&head, probabilities_of(w, of, h),
+    w->kernels->composed->probabilities(&head, probabilities_of(w, of, h), n,
                                         lipsc_cpu_thread_scratch(b));
     for (size_t p = 0; p * nr < d; p++) {
         char *panel = (char *)of->composed_out + p * columns * nr * item;
@@ -119,7 +119,7 @@ static lipsc_status compose(lipsc_cpu_batch *b) {
                  heads = w->layer->heads;
     for (size_t i = 0; i < b->inputs; i++) {
         lipsc_cpu_member *of = &b->member[i];
-        if (!of->composed) continue;
+        if (of->way != LIPSC_CPU_COMPOSED) continue;
         const size_t columns = columns_of(w, of->n), wide = ceil_div(columns, nr) * nr * d,
                      deep = ceil_div(d, nr) * nr * columns;
         /* some may be there, from a call that found no memory for the others */
@@ -134,7 +134,7 @@ static lipsc_status compose(lipsc_cpu_batch *b) {
     }
 #pragma omp parallel for num_threads(b->threads) schedule(dynamic, 1)
     for (size_t t = 0; t < b->inputs * heads; t++)
-        if (b->member[t / heads].composed)
+        if (b->member[t / heads].way == LIPSC_CPU_COMPOSED)
             compose_head(b, &b->member[t / heads], t % heads);
     b->composed = 1;
     return LIPSC_OK;

@@ -12,8 +12,8 @@ static void clear_rest(size_t n, T *row) {
     memset(row + n, 0, ((n + NR - 1) / NR * NR - n) * sizeof(T));
 }
 
-/* p (n, n): P of all rows, 0 where a key is not seen. */
-static void probabilities(const lipsc_head *h, void *p, void *scratch) {
+/* p (n, row): P of all rows, 0 where a key is not seen and beyond n. */
+static void probabilities(const lipsc_head *h, void *p, size_t row, void *scratch) {
     T *kpanels = scratch, *tile = kpanels + KEYS * h->kw;
     const size_t n = h->n;
     pack_keys(h->k, h->kw, 0, n, kpanels);
@@ -31,7 +31,10 @@ static void probabilities(const lipsc_head *h, void *p, void *scratch) {
             FOR_BLOCK_SIZE(mr, CALL)
 #undef CALL
         }
-    for (size_t i = 0; i < n; i++) memcpy((T *)p + i * n, tile + i * STRIDE, n * sizeof(T));
+    for (size_t i = 0; i < n; i++) {
+        memcpy((T *)p + i * row, tile + i * STRIDE, n * sizeof(T));
+        memset((T *)p + i * row + n, 0, (row - n) * sizeof(T));
+    }
 }
 
 static void load_probabilities(size_t n, const T *p, T *tile) {

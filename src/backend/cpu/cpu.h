@@ -49,13 +49,22 @@ typedef struct {
     void *q_gain, *k_gain;          /* (kw) or NULL                                      */
 } lipsc_cpu_weights;
 
+/* How products are made: plain by product.c, of short inputs by composed.c or kept.c. */
+typedef enum {
+    LIPSC_CPU_PLAIN,
+    LIPSC_CPU_COMPOSED,
+    LIPSC_CPU_KEPT,
+    LIPSC_CPU_WAYS
+} lipsc_cpu_way;
+
 /* One input of a batch, which is what the device's table calls an input: its rows among the
  * tokens of all of them. */
 typedef struct {
     struct lipsc_cpu_batch *batch;
     size_t n, first;
-    size_t distance;                  /* where its biases by distance begin */
-    int composed;                     /* short: its products go by way of composed.c */
+    size_t distance;                  /* where its biases by distance begin            */
+    lipsc_cpu_way way;                /* how its products are made                     */
+    void *kept_p, *kept_k, *kept_z;   /* kept.c: made for the first product            */
     void *composed_in, *composed_out; /* panels of (d, columns) and (columns, d), made for
                                        * the first product                            */
     void *composed_p;                 /* (heads, n, n) probabilities                   */
@@ -91,6 +100,7 @@ typedef struct lipsc_cpu_batch {
     void *change; /* `changes` elements: of the scores of short inputs                */
     size_t changes;
     int composed;  /* whether the matrices of short inputs are made                    */
+    int kept;      /* whether the probabilities of short inputs are there              */
     char *scratch; /* threads pieces of scratch_bytes                                  */
     size_t scratch_bytes;
     size_t bytes, work_bytes; /* all, and those of the work memory */
@@ -163,6 +173,14 @@ lipsc_status lipsc_cpu_compose(lipsc_cpu_pass *pass);
 void lipsc_cpu_composed_free(lipsc_cpu_batch *b);
 void lipsc_cpu_composed_forward(const lipsc_cpu_pass *pass, const void *x);
 void lipsc_cpu_composed_adjoint(const lipsc_cpu_pass *pass, void *y);
+
+/* kept.c: whether those of an input are kept; making them; the cores of a pass over such
+ * pieces. */
+int lipsc_cpu_keeps(const lipsc_cpu_batch *b, const lipsc_cpu_member *of);
+lipsc_status lipsc_cpu_keep(lipsc_cpu_batch *b);
+void lipsc_cpu_kept_free(lipsc_cpu_batch *b);
+void lipsc_cpu_kept_forward(const lipsc_cpu_pass *pass);
+void lipsc_cpu_kept_adjoint(const lipsc_cpu_pass *pass);
 
 /* Which heads a norm takes together: each query and key head alone, or all of them. */
 typedef struct {

@@ -23,6 +23,7 @@ static void batch_free(lipsc_cpu_batch *b) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         lipsc_cpu_release(b->w->space, all[i]);
     lipsc_cpu_composed_free(b);
+    lipsc_cpu_kept_free(b);
     lipsc_release(b->member);
     lipsc_release(b->top);
     lipsc_release(b->lo);
@@ -139,7 +140,10 @@ static int copy_ranges(lipsc_cpu_batch *b, const lipsc_rows *rows) {
         memcpy(b->hi + first, rows[i].hi, n * sizeof *b->hi);
         for (size_t r = 0; ordered && r < n; r++)
             b->order[first + r] = rows[i].order ? rows[i].order[r] : r;
-        b->member[i].composed = lipsc_cpu_composes(b, &b->member[i]);
+        lipsc_cpu_member *of = &b->member[i];
+        of->way = lipsc_cpu_composes(b, of) ? LIPSC_CPU_COMPOSED
+                  : lipsc_cpu_keeps(b, of)  ? LIPSC_CPU_KEPT
+                                            : LIPSC_CPU_PLAIN;
     }
     return 1;
 }

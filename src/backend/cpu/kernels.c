@@ -473,8 +473,9 @@ extern void NAMED(gemm)(const lipsc_gemm *g, size_t row0, size_t row1, size_t pa
                         size_t panel1);
 extern const lipsc_gradient_kernels NAMED(gradient);
 extern const lipsc_composed_kernels NAMED(composed);
+extern const lipsc_kept_kernels NAMED(kept);
 #define TABLE NAMED(kernels)
 extern const lipsc_kernels TABLE;
-const lipsc_kernels TABLE = {NR,         sizeof(T),        scratch_bytes,   NAMED(gemm),
-                             statistics, head_output,      forward,         adjoint_rows,
-                             adjoint,    &NAMED(gradient), &NAMED(composed)};
+const lipsc_kernels TABLE = {NR,         sizeof(T),        scratch_bytes,    NAMED(gemm),
+                             statistics, head_output,      forward,          adjoint_rows,
+                             adjoint,    &NAMED(gradient), &NAMED(composed), &NAMED(kept)};

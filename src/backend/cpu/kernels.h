@@ -110,14 +110,32 @@ typedef struct {
 /* J and J^T of one head of a short input, all rows, where the change of its scores is
  * known or wanted.  J^T adds to gz. */
 typedef struct {
-    /* p (n, n): the probabilities, kept for the others */
-    void (*probabilities)(const lipsc_head *h, void *p, void *scratch);
+    /* p (n, row): the probabilities, zeros beyond n; kept for the others, there row = n */
+    void (*probabilities)(const lipsc_head *h, void *p, size_t row, void *scratch);
     void (*forward)(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
                     const lipsc_score_change *change, void *scratch);
     void (*adjoint)(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
                     const lipsc_score_change *change, void *scratch);
     size_t most; /* tokens */
 } lipsc_composed_kernels;
+
+/* What is kept of one head of a short input: probabilities (n, n in whole panels), keys and
+ * values as panels (w, NR) of NR tokens. */
+typedef struct {
+    void *p, *k, *z;
+} lipsc_kept;
+
+/* J and J^T of such a head, all rows.  J^T writes to gq and, without `more`, to gk and gz,
+ * else adds to these. */
+typedef struct {
+    /* rows (n, w) as such panels */
+    void (*panels)(const void *rows, size_t n, size_t w, void *to);
+    void (*forward)(const lipsc_head *h, const lipsc_head_dirs *d, const lipsc_kept *kept,
+                    void *scratch);
+    void (*adjoint)(const lipsc_head *h, const lipsc_head_dirs *d, const lipsc_kept *kept,
+                    int more, void *scratch);
+    size_t most; /* tokens */
+} lipsc_kept_kernels;
 
 typedef struct {
     size_t nr;   /* columns of a panel */
@@ -145,6 +163,7 @@ typedef struct {
 
     const lipsc_gradient_kernels *gradient; /* gradient_kernels.c */
     const lipsc_composed_kernels *composed; /* composed_kernels.c */
+    const lipsc_kept_kernels *kept;         /* kept_kernels.c     */
 } lipsc_kernels;
 
 /* The table for this machine. */

@@ -245,26 +245,34 @@ static void rows_to_heads(lipsc_cpu_pass *pass, const void *x) {
     const lipsc_cpu_batch *b = pass->batch;
     lipsc_cpu_project(b->w, b->threads, pass->rows, x, b->dq, b->dk, b->dz, 0);
     lipsc_cpu_turn(pass, 0, b->dq, b->dk);
-    core_forward(pass);
+    if (pass->piece->of->way == LIPSC_CPU_KEPT)
+        lipsc_cpu_kept_forward(pass);
+    else
+        core_forward(pass);
 }
 
 static void back_to_rows(lipsc_cpu_pass *pass, void *y) {
     const lipsc_cpu_batch *b = pass->batch;
-    core_adjoint(pass);
+    if (pass->piece->of->way == LIPSC_CPU_KEPT)
+        lipsc_cpu_kept_adjoint(pass);
+    else
+        core_adjoint(pass);
     lipsc_cpu_turn(pass, 1, b->dq, b->dk);
     lipsc_cpu_project_back(b->w, b->threads, pass->rows, b->dq, b->dk, b->dz, y);
 }
 
-/* The pieces are composed, or none of them is. */
+/* All pieces go the same way. */
 static lipsc_status product_pass(lipsc_cpu_pass *pass, int trans, size_t dirs) {
     lipsc_cpu_batch *b = pass->batch;
     const lipsc_cpu_weights *w = b->w;
     const size_t rows = pass->rows;
     const size_t from = trans ? w->width : w->layer->d, to = trans ? w->layer->d : w->width;
     const int staged = b->order || b->root || !is_adjacent(pass, from, to);
-    const int composed = pass->piece->of->composed;
+    const lipsc_cpu_way way = pass->piece->of->way;
+    const int composed = way == LIPSC_CPU_COMPOSED;
     lipsc_status status = lipsc_cpu_reserve(b, rows, dirs, staged);
     if (!status && composed) status = lipsc_cpu_compose(pass);
+    if (!status && way == LIPSC_CPU_KEPT) status = lipsc_cpu_keep(b);
     if (status) return status;
     const void *x = pass->piece->x;
     void *y = pass->piece->y;
@@ -287,17 +295,17 @@ static lipsc_status product_pass(lipsc_cpu_pass *pass, int trans, size_t dirs) {
     return LIPSC_OK;
 }
 
-/* The next vectors, from number `done` on, of every product of one kind that has some left;
+/* The next vectors, from number `done` on, of every product of one way that has some left;
  * the most that one has. */
-static size_t fill_pass(lipsc_cpu_pass *pass, int trans, int composed, size_t done,
-                        size_t count, const lipsc_product *product) {
+static size_t fill_pass(lipsc_cpu_pass *pass, int trans, int way, size_t done, size_t count,
+                        const lipsc_product *product) {
     const lipsc_cpu_weights *w = pass->batch->w;
     const size_t item = w->kernels->item, d = w->layer->d;
     size_t most = 0;
     pass->pieces = pass->rows = 0;
     for (size_t i = 0; i < count; i++) {
         const lipsc_cpu_member *of = product[i].of;
-        if (product[i].k <= done || of->composed != composed) continue;
+        if (product[i].k <= done || (int)of->way != way) continue;
         const size_t row = done * of->n * item;
         const size_t dirs = min_size(product[i].k - done, LIPSC_CPU_DIRS);
         pass->piece[pass->pieces++] = (lipsc_cpu_piece){
@@ -320,9 +328,9 @@ lipsc_status lipsc_cpu_products(int trans, size_t count, const lipsc_product *pr
     lipsc_cpu_pass pass = {.batch = ((lipsc_cpu_member *)product->of)->batch,
                            .piece = piece};
     lipsc_status status = LIPSC_OK;
-    for (int composed = 0; composed < 2; composed++)
+    for (int way = 0; way < LIPSC_CPU_WAYS; way++)
         for (size_t done = 0, most; !status; done += LIPSC_CPU_DIRS) {
-            most = fill_pass(&pass, trans, composed, done, count, product);
+            most = fill_pass(&pass, trans, way, done, count, product);
             if (!most) break;
             status = product_pass(&pass, trans, most);
         }

@@ -128,6 +128,41 @@ INLINE VI v_lanes(void) {
     return x;
 }
 
+/* a0 b0 a1 b1 ... of the lower and of the upper halves; not every compiler can say it */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define V_PAIR(f)  f, (f) + VL
+#define V_PAIR2(f) V_PAIR(f), V_PAIR((f) + 1)
+#define V_PAIR4(f) V_PAIR2(f), V_PAIR2((f) + 2)
+#define V_PAIR8(f) V_PAIR4(f), V_PAIR4((f) + 4)
+#if VECTOR_BYTES == 64 && defined(LIPSC_TYPE_f32)
+#define V_HALF V_PAIR8
+#elif VECTOR_BYTES == 64 || (VECTOR_BYTES == 32 && defined(LIPSC_TYPE_f32))
+#define V_HALF V_PAIR4
+#elif VECTOR_BYTES == 32 || defined(LIPSC_TYPE_f32)
+#define V_HALF V_PAIR2
+#else
+#define V_HALF V_PAIR
+#endif
+#define V_LOW(a, b)  __builtin_shufflevector(a, b, V_HALF(0))
+#define V_HIGH(a, b) __builtin_shufflevector(a, b, V_HALF(VL / 2))
+
+/* The columns of VL rows: each step turns the digits of (row, lane) by one place. */
+INLINE void v_transpose(V x[VL]) {
+    V y[VL];
+    for (int step = 1; step < VL; step *= 2) {
+#pragma GCC unroll 8
+        for (int r = 0; r < VL / 2; r++) {
+            y[2 * r] = V_LOW(x[r], x[r + VL / 2]);
+            y[2 * r + 1] = V_HIGH(x[r], x[r + VL / 2]);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < VL; r++) x[r] = y[r];
+    }
+}
+#endif
+#endif
+
 /* 2^x for x <= about 1, to about one unit in the last place; 0 below the normal range.
  * x = i + f with i an integer and |f| <= 1/2; 2^f by the polynomial of smallest relative
  * error there (Remez): 7.5e-8 of degree 5 in f32, 3.1e-18 of degree 11 in f64.  Adding

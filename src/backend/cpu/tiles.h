@@ -28,9 +28,11 @@ static inline size_t next_rows(size_t left) {
 }
 
 /* acc (mr x NR) += A (mr x len) B (len x NR);  A(r,l) = a[r*ars + l*acs], B row l = b +
- * l*ldb. mr is a constant at every call, so acc lives in registers. */
+ * l*ldb. mr is a constant at every call, so acc lives in registers.  By four: the end of
+ * sixteen turns is foreseen by the processor, that of 64 is not. */
 INLINE void block_fma(const int mr, V acc[MR][NV], size_t len, const T *a, size_t ars,
                       size_t acs, const T *b, size_t ldb) {
+#pragma GCC unroll 4
     for (size_t l = 0; l < len; l++) {
         V row[NV];
 #pragma GCC unroll 4
@@ -88,17 +90,30 @@ INLINE void block_add(const int mr, V acc[MR][NV], T *c, size_t ldc) {
 
 /* ---- tiles --------------------------------------------------------------------------- */
 
-/* rows j0..j1-1 of src (., w) as panels of NR keys: panel p is (w, NR), absent keys zero */
+/* VL columns of `lanes` rows that are w apart, VL at most, as rows of a panel; absent rows
+ * are zero. */
+static inline void pack_square(const T *src, size_t w, size_t lanes, T *dst) {
+#ifdef V_LOW
+    V x[VL];
+    for (size_t r = 0; r < VL; r++) x[r] = r < lanes ? v_load(src + r * w) : v_set(0);
+    v_transpose(x);
+    for (size_t l = 0; l < VL; l++) v_store(dst + l * NR, x[l]);
+#else
+    for (size_t l = 0; l < VL; l++)
+        for (size_t r = 0; r < VL; r++) dst[l * NR + r] = r < lanes ? src[r * w + l] : 0;
+#endif
+}
+
+/* rows j0..j1-1 of src (., w) as panels of NR keys: panel p is (w, NR), absent keys zero; w
+ * is a multiple of NR */
 static inline void pack_keys(const T *src, size_t w, size_t j0, size_t j1, T *dst) {
-    for (size_t j = j0; j < j1; j += NR, dst += w * NR) {
-        const size_t lanes = min_size(NR, j1 - j);
-        for (size_t lane = 0; lane < lanes; lane++) {
-            const T *row = src + (j + lane) * w;
-            for (size_t l = 0; l < w; l++) dst[l * NR + lane] = row[l];
+    for (size_t j = j0; j < j1; j += NR, dst += w * NR)
+        for (size_t lane = 0; lane < NR; lane += VL) {
+            const size_t at = min_size(j + lane, j1);
+            for (size_t l = 0; l < w; l += VL)
+                pack_square(src + at * w + l, w, min_size(VL, j1 - at),
+                            dst + l * NR + lane);
         }
-        for (size_t lane = lanes; lane < NR; lane++)
-            for (size_t l = 0; l < w; l++) dst[l * NR + lane] = 0;
-    }
 }
 
 /* lanes of keys j .. j+NR-1 that row i sees */
