@@ -302,7 +302,8 @@ static void test_composed(void **state) {
              LIPSC_CPU_COMPOSED);
     }
     for (size_t f = 0; f < sizeof without / sizeof *without; f++)
-        goes(700 + f, without[f], (layer_sizes){.n = 3}, LIPSC_F32, LIPSC_CPU_PLAIN);
+        goes(700 + f, without[f], (layer_sizes){.n = 3, .d = 6}, LIPSC_F32,
+             LIPSC_CPU_PLAIN); /* narrower than any panel */
     goes(800, 0, (layer_sizes){.n = 3}, LIPSC_F64, LIPSC_CPU_PLAIN);
     goes(801, 0, (layer_sizes){.n = 100}, LIPSC_F32, LIPSC_CPU_PLAIN);
     const layer_sizes sizes = {.n = 61, .key_dim = 56};
