@@ -138,8 +138,10 @@ static lipsc_status write_output(const lipsc_device *device, const input *in,
 lipsc_status lipsc_gpu_output(const lipsc_device *device, void *made, lipsc_buffer y) {
     const input *in = made;
     const size_t count = in->n * in->of->width;
-    if (y.home) return write_output(device, in, y);
-    if (!lipsc_buffer_fits(y, NULL, LIPSC_F64, 1, count)) return LIPSC_E_ARG;
+    const lipsc_device *home = y.home ? lipsc_device_home(device) : NULL;
+    if (!lipsc_buffer_fits(y, home, home ? y.type : LIPSC_F64, 1, count))
+        return LIPSC_E_ARG;
+    if (home) return write_output(device, in, y);
     const lipsc_space *wide = lipsc_device_space(device, LIPSC_F64);
     const lipsc_buffer there = lipsc_space_alloc(wide, count);
     lipsc_status status = there.at ? write_output(device, in, there) : LIPSC_E_NOMEM;

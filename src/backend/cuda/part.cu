@@ -235,12 +235,11 @@ static lipsc_status part_statistics(Batch<S> *b, int *bad, lipsc_error *err) {
     b->part->has = b->part->keeps;
     int host = 0;
     lipsc_status status = fetch(b->device, sizeof host, bad, &host, err);
-    static const char *const names[] = {"f16", "f16 x 3", "f64"};
     if (!status && host)
         status =
             fail(err, LIPSC_E_NONFIN,
                  "attention at this input: a projection or a score is not finite in %s",
-                 names[S::KIND]);
+                 S::NAME);
     return share.agree(share.ctx, status, err);
 }
 
