@@ -282,8 +282,8 @@ static lipsc_status check_tokens(lipsc_attn *attn, size_t n, lipsc_buffer X,
     return status;
 }
 
-/* there: the tokens where a device has them, or nowhere; input has them too, finite and for
- * as long as the handle, or NULL. */
+/* there: the tokens where a device has them, or nowhere; input has them too, for as long as
+ * the handle, or NULL. */
 static lipsc_status new_handle(lipsc_packed *packed, const lipsc_mask *mask,
                                const lipsc_input *input, lipsc_buffer there,
                                lipsc_dtype dtype, const lipsc_device *device,

@@ -76,9 +76,9 @@ lipsc_status lipsc_attn_batch_at(lipsc_packed *packed, const lipsc_mask *mask, s
                                  const lipsc_device *device, lipsc_attn **out,
                                  lipsc_error *err);
 
-/* The same at tokens, with nothing of their own besides, that are finite and, in memory of
- * which the device takes them, there[i]: this is copied, and inputs[i].X must outlive the
- * handle.  there NULL: lipsc_attn_batch_at. */
+/* The same at tokens that are in memory from which the device takes them, too, there[i] (n,
+ * d): this is copied, and inputs[i].X must outlive the handle.  There are no times.  there
+ * NULL: lipsc_attn_batch_at. */
 lipsc_status lipsc_attn_batch_there(lipsc_packed *packed, const lipsc_mask *mask,
                                     size_t count, const lipsc_input *inputs,
                                     const lipsc_buffer *there, lipsc_dtype dtype,

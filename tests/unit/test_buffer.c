@@ -368,6 +368,15 @@ static void tokens(const pair *p, lipsc_dtype dtype, lipsc_dtype type) {
     assert_int_equal(lipsc_attn_tokens(there), LIPSC_OK);
     assert_memory_equal(there->input.X, X, count * sizeof *X);
     lipsc_attn_free(there);
+    /* tokens that the host has as well are taken from where they are, and said by it */
+    there = NULL;
+    if (lipsc_attn_batch_there(packed, NULL, 1, &t.input, &b, dtype, p->own, &there, &err))
+        fail_msg("%s", err.text);
+    assert_ptr_equal(there->input.X, X);
+    assert_ptr_not_equal(there->rows.X.at, b.at); /* which may be given back */
+    assert_ptr_equal(there->rows.X.home, b.home);
+    agree(host, there);
+    lipsc_attn_free(there);
 
     X[count / 2] = NAN;
     there = NULL;
@@ -375,6 +384,12 @@ static void tokens(const pair *p, lipsc_dtype dtype, lipsc_dtype type) {
     assert_int_equal(lipsc_attn_there(packed, NULL, n, b, dtype, p->own, &there, &err),
                      LIPSC_E_NONFIN);
     assert_null(there);
+    /* also where the host has them as well */
+    assert_int_equal(lipsc_attn_batch_there(packed, NULL, 1, &t.input, &b, dtype, p->own,
+                                            &there, &err),
+                     LIPSC_E_NONFIN);
+    assert_null(there);
+    assert_non_null(strstr(err.text, "X[")); /* it is said of the tokens, and where */
     lipsc_attn_free(host);
     lipsc_attn_free(host_double);
     lipsc_packed_free(packed);
