@@ -4,6 +4,8 @@
 #include "unit/chosen.h"
 #include "unit/layers.h"
 
+#include "backend/ranks/split.h"
+#include "core/error.h"
 #include "ranks/ranks.h"
 
 #include <stdio.h>
@@ -97,6 +99,34 @@ static void sigma(uint64_t seed, unsigned features, const test_layer *t,
     lipsc_attn_free(all);
 }
 
+/* What failed on some ranks, each in its way, has failed on all in one way: what is tried next
+ * all try. */
+static void agreement(void) {
+    const size_t own = lipsc_ranks_number(ranks), last = lipsc_ranks_count(ranks) - 1;
+    static const struct {
+        lipsc_status first, last, all;
+        const char *said;
+    } cases[] = {{LIPSC_OK, LIPSC_OK, LIPSC_OK, ""},
+                 {LIPSC_E_NOMEM, LIPSC_E_NONFIN, LIPSC_E_NOMEM, "of rank 0"},
+                 {LIPSC_E_NONFIN, LIPSC_E_NOMEM, LIPSC_E_NONFIN, "of rank 0"},
+                 {LIPSC_E_RANGE, LIPSC_OK, LIPSC_E_RANGE, "of rank 0"},
+                 {LIPSC_OK, LIPSC_E_RANGE, LIPSC_E_RANGE, "of rank 9"},
+                 {LIPSC_OK, LIPSC_OK, LIPSC_OK, ""}};
+    const lipsc_row_split split = {.ranks = ranks};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lipsc_error err = {.text = ""};
+        const lipsc_status mine = own == 0      ? cases[i].first
+                                  : own == last ? cases[i].last
+                                                : LIPSC_OK;
+        if (mine) lipsc_fail(&err, mine, "of rank %d", own ? 9 : 0);
+        const lipsc_status agreed = lipsc_split_agree(&split, mine, &err);
+        check(agreed == cases[i].all && !!strstr(err.text, cases[i].said), err.text, i, 0,
+              own, (double)agreed, (double)cases[i].all);
+        check(lipsc_ranks_awaited(ranks) == !cases[i].all, "awaited", i, 0, own,
+              (double)lipsc_ranks_awaited(ranks), (double)!cases[i].all);
+    }
+}
+
 int main(int argc, char **argv) {
     static const unsigned kinds[] = {0,
                                      FEATURE_CAUSAL,
@@ -128,6 +158,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "rows travel %s\n", *wanted == '1' ? "by the host" : "directly");
         failures++;
     }
+    agreement();
     const int few = argc > 2; /* of the cases */
     const size_t count = sizeof lengths / sizeof *lengths,
                  share = fewer() < count ? (size_t)fewer() : count;

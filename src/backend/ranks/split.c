@@ -239,23 +239,27 @@ lipsc_status lipsc_split_reduce_heads(lipsc_row_split *split, size_t count, size
     return status;
 }
 
-/* Everybody hears what the first of those who failed has to say; who failed said it. */
-static lipsc_status pass_on(const lipsc_row_split *split, const int *all, lipsc_status own,
+/* Of those who failed the first: all hear what it has to say, and have failed like it, so
+ * that what is tried next all try.  Then none waits for another. */
+static lipsc_status pass_on(const lipsc_row_split *split, const int *all,
                             lipsc_error *err) {
-    const size_t count = lipsc_ranks_count(split->ranks);
+    const size_t count = lipsc_ranks_count(split->ranks),
+                 own = lipsc_ranks_number(split->ranks);
+    size_t first = 0;
     lipsc_error mine = {.text = ""};
     lipsc_error *said = lipsc_alloc_zero(count, sizeof *said);
-    if (own && err) mine = *err;
+    while (!all[first]) first++;
+    const lipsc_status failed = (lipsc_status)all[first];
+    if (first == own && err) mine = *err;
     const lipsc_status status =
         said ? lipsc_ranks_gather(split->ranks, sizeof mine, &mine, said) : LIPSC_E_NOMEM;
-    for (size_t r = 0; r < count && !own; r++)
-        if (all[r])
-            own = lipsc_fail(err, (lipsc_status)all[r], "rank %zu: %s", r,
-                             !status && said[r].text[0]
-                                 ? said[r].text
-                                 : lipsc_strerror((lipsc_status)all[r]));
+    if (!status) lipsc_ranks_busy(split->ranks, 0);
+    if (first != own)
+        lipsc_fail(err, failed, "rank %zu: %s", first,
+                   !status && said[first].text[0] ? said[first].text
+                                                  : lipsc_strerror(failed));
     lipsc_release(said);
-    return own;
+    return failed;
 }
 
 lipsc_status lipsc_split_agree(const lipsc_row_split *split, lipsc_status own,
@@ -268,11 +272,10 @@ lipsc_status lipsc_split_agree(const lipsc_row_split *split, lipsc_status own,
         all ? lipsc_ranks_gather(ranks, sizeof mine, &mine, all) : LIPSC_E_NOMEM;
     if (status) lipsc_fail(err, status, "the other ranks are out of reach");
     for (size_t r = 0; r < count && !status; r++) failed |= all[r];
-    if (!status)
-        lipsc_ranks_busy(ranks, !failed); /* of a failure that all know, none waits */
-    if (failed) own = pass_on(split, all, own, err);
+    if (!status && !failed) lipsc_ranks_busy(ranks, 1);
+    if (failed) status = pass_on(split, all, err);
     lipsc_release(all);
-    return status ? status : own;
+    return status;
 }
 
 double lipsc_split_largest(const lipsc_row_split *split, double own) {
