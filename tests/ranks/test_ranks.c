@@ -99,8 +99,8 @@ static void sigma(uint64_t seed, unsigned features, const test_layer *t,
     lipsc_attn_free(all);
 }
 
-/* What failed on some ranks, each in its way, has failed on all in one way: what is tried next
- * all try. */
+/* What failed on some ranks, each in its way, has failed on all in one way: what is tried
+ * next all try. */
 static void agreement(void) {
     const size_t own = lipsc_ranks_number(ranks), last = lipsc_ranks_count(ranks) - 1;
     static const struct {

@@ -385,9 +385,9 @@ static void tokens(const pair *p, lipsc_dtype dtype, lipsc_dtype type) {
                      LIPSC_E_NONFIN);
     assert_null(there);
     /* also where the host has them as well */
-    assert_int_equal(lipsc_attn_batch_there(packed, NULL, 1, &t.input, &b, dtype, p->own,
-                                            &there, &err),
-                     LIPSC_E_NONFIN);
+    assert_int_equal(
+        lipsc_attn_batch_there(packed, NULL, 1, &t.input, &b, dtype, p->own, &there, &err),
+        LIPSC_E_NONFIN);
     assert_null(there);
     assert_non_null(strstr(err.text, "X[")); /* it is said of the tokens, and where */
     lipsc_attn_free(host);

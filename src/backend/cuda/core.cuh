@@ -52,7 +52,10 @@ template <class Acc> struct Query {
 template <class P, class C, bool GENERAL>
 __global__ void __launch_bounds__(C::THREADS, C::BLOCKS)
     core(const __grid_constant__ Args<typename P::Store> a) {
-    if constexpr (!needed<P, C>()) return;
+    if constexpr (!needed<P, C>()) {
+        __trap(); // rather than leave an output as it was
+        return;
+    }
     typedef typename P::T T;
     typedef typename P::Acc Acc;
     constexpr int MT = C::MT, BC = C::BC, CH = C::CHUNK, NT = CH / 8, OC = C::OC;

@@ -133,22 +133,33 @@ static void close_device(lipsc_cuda_device *device) {
     delete device;
 }
 
-// Which kernels it can run.  LIPSCOPE_CUDA_KERNELS: portable, those that every GPU can;
-// middle or small, those of GPUs with so much shared memory, on any other.
+// Which kernels it runs: those for its shared memory, or, where the code that was loaded
+// for it has others alone (needed() in core.cuh), those.  LIPSCOPE_CUDA_KERNELS: portable,
+// those that every GPU can; middle or small, those of GPUs with so much shared memory, of a
+// plugin that has them for this one (LIPSCOPE_CUDA_EVERY_ROOM).
 static lipsc_status choose_kernels(lipsc_cuda_device *device, int major, lipsc_error *err) {
+    static const int sizes[] = {ROOM_LARGE, ROOM_MIDDLE, ROOM_SMALL};
     const char *wanted = getenv("LIPSCOPE_CUDA_KERNELS");
     const auto wants = [&](const char *name) { return wanted && !strcmp(wanted, name); };
     int room;
+    cudaFuncAttributes code;
+    TRY(cudaSetDevice(device->index), "choosing a device");
+    TRY(cudaFuncGetAttributes(&code, probe), "asking for the code of this device");
     TRY(cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin,
                                device->index),
         "asking for shared memory");
-    if (room < ROOM_SMALL)
+    device->room_of_block = wants("small")                                   ? SMALL
+                            : wants("middle")                                ? MIDDLE
+                            : code.ptxVersion == 80                          ? MIDDLE
+                            : code.ptxVersion == 86 || code.ptxVersion == 89 ? SMALL
+                            : room < ROOM_MIDDLE                             ? SMALL
+                            : room < ROOM_LARGE                              ? MIDDLE
+                                                                             : LARGE;
+    const int needed = sizes[device->room_of_block];
+    if (room < needed)
         return fail(err, LIPSC_E_REFUSED,
                     "its %d KiB of shared memory for a block are too few: %d are needed",
-                    room >> 10, ROOM_SMALL >> 10);
-    device->room_of_block = room < ROOM_MIDDLE || wants("small")   ? SMALL
-                            : room < ROOM_LARGE || wants("middle") ? MIDDLE
-                                                                   : LARGE;
+                    room >> 10, needed >> 10);
     device->follows = major >= 9;
     device->hopper = major == 9 && device->room_of_block == LARGE && !wants("portable");
     return LIPSC_OK;
