@@ -252,7 +252,7 @@ lipsc_status lipsc_ranks_deal(lipsc_ranks *ranks, const lipsc_deal *deal,
 typedef struct {
     uint64_t status;
     char text[sizeof((lipsc_error *)0)->text];
-    char version[32], said[256];
+    char version[32], said[LIPSC_RANKS_SAID];
 } hello;
 
 /* The name of the first line that differs, at the end of what rank 0 has said. */

@@ -36,8 +36,9 @@ lipsc_status lipsc_ranks_deal(lipsc_ranks *ranks, const lipsc_deal *deal, lipsc_
 int lipsc_deal_over(lipsc_ranks *ranks);
 
 /* Before anything is dealt: status is what came of reading here, and said what was read and
- * asked for, `name: value` in each line, in up to 255 bytes.  All ranks go on, or none; err
- * is rank 0's, and names what another rank has otherwise. */
+ * asked for, `name: value` in each line, in less than LIPSC_RANKS_SAID bytes.  All ranks go
+ * on, or none; err is rank 0's, and names what another rank has otherwise. */
+enum { LIPSC_RANKS_SAID = 384 };
 lipsc_status lipsc_ranks_meet(lipsc_ranks *ranks, lipsc_status status, const char *said,
                               lipsc_error *err);
 

@@ -217,7 +217,7 @@ static lipsc_status begin(attacks *a, lipsc_error *err) {
     lipsc_ranks *ranks = a->place->set.ranks;
     lipsc_status status = attack_plan(a, err);
     if (!status && !lipsc_ranks_number(ranks)) status = look_up(a, err);
-    char said[256] = "";
+    char said[LIPSC_RANKS_SAID] = "";
     if (!status && ranks) attack_say(a, sizeof said, said);
     status = lipsc_ranks_meet(ranks, status, said, err);
     if (!status && lipsc_ranks_count(ranks) > 1 &&

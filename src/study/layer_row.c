@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/mem.h"
 #include "lipscope/bound.h"
+#include "study/alike.h"
 #include "study/needs.h"
 #include "study/result.h"
 #include "study/save.h"
@@ -151,8 +152,9 @@ lipsc_status lipsc_layer_row_find(const lipsc_layer *layer, const lipsc_input *i
     if (!r) return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory", set->name);
     out->storage = r;
     r->upper = r->released = NAN;
-    lipsc_status status =
-        lipsc_attn_new(layer, input, set->dtype, set->device, &attn, &why);
+    lipsc_status status = lipsc_layer_row_alike(layer, input, set, &why);
+    if (!status)
+        status = lipsc_attn_new(layer, input, set->dtype, set->device, &attn, &why);
     if (!status) settle_in(set, attn, &out->row);
     if (!status) status = solve(set, attn, r, &why);
     if (usable(status)) {

@@ -1,8 +1,11 @@
 /* layers_bounds.c - the bounds of several layers of a model, each by one of the ranks. */
+#include <stdio.h>
+
 #include "core/error.h"
 #include "core/mem.h"
 #include "ranks/deal.h"
 #include "row/pack.h"
+#include "study/alike.h"
 #include "study/place.h"
 
 typedef struct {
@@ -133,7 +136,12 @@ lipsc_status lipsc_place_layers_bounds(lipsc_place *place, lipsc_sizes layers,
     if (!out->at) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for bounds");
     out->count = layers.count;
     for (size_t i = 0; i < layers.count; i++) out->at[i].layer = layers.at[i];
-    const lipsc_status status = lipsc_ranks_meet(place->set.ranks, check(&w, err), "", err);
+    char said[80];
+    snprintf(said, sizeof said, "choice of layers: %llx\nset of options: %llx",
+             (unsigned long long)lipsc_sizes_digest(layers),
+             (unsigned long long)lipsc_bounds_digest(set, radius_of_norm));
+    const lipsc_status status =
+        lipsc_ranks_meet(place->set.ranks, check(&w, err), said, err);
     return status ? status : lipsc_ranks_deal(place->set.ranks, &deal, err);
 }
 

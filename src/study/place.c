@@ -15,6 +15,7 @@
 #include "io/hub.h"
 #include "model/model.h"
 #include "ranks/deal.h"
+#include "study/alike.h"
 #include "study/needs.h"
 #include "study/save.h"
 
@@ -84,12 +85,15 @@ static lipsc_status open_model(lipsc_place *p, lipsc_error *err) {
 
 /* All ranks have read the same, or none goes on. */
 static lipsc_status meet(const lipsc_place *p, lipsc_status status, lipsc_error *err) {
-    char said[256] = "";
+    char said[LIPSC_RANKS_SAID] = "";
     const char *device = lipsc_device_name(p->set.device);
     if (!status)
-        snprintf(said, sizeof said, "model: %s\ntext: %s\nids: %s\ndevice: %.*s",
+        snprintf(said, sizeof said,
+                 "model: %s\ntext: %s\nids: %s\ndevice: %.*s\nlayer at its input: %llx",
                  p->info ? p->info->hash : "", p->source.hash, p->source.ids_hash,
-                 (int)strcspn(device, ":"), device);
+                 (int)strcspn(device, ":"), device,
+                 (unsigned long long)lipsc_place_digest(
+                     &p->set, &p->layer, p->has_file ? &p->file.input : NULL));
     return lipsc_ranks_meet(p->set.ranks, status, said, err);
 }
 

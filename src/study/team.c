@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "study/alike.h"
 
 int lipsc_team_leads(const lipsc_study *study) {
     return !study->team || !lipsc_ranks_number(study->team->ranks);
@@ -65,6 +66,7 @@ static void end_team(study_team *team) {
 typedef struct {
     study_failure read; /* status 0: it is there, and this is what it is */
     char version[32], model[72], text[72];
+    uint64_t cells, options;
 } hello;
 
 typedef struct {
@@ -80,6 +82,8 @@ static hello say_hello(const lipsc_study *study, lipsc_status read,
     snprintf(h.model, sizeof h.model, "%s", study->info->hash);
     snprintf(h.text, sizeof h.text, "%s",
              *study->source.ids_hash ? study->source.ids_hash : study->source.hash);
+    h.cells = lipsc_study_cells_digest(study);
+    h.options = lipsc_study_options_digest(study);
     return h;
 }
 
@@ -90,6 +94,8 @@ static lipsc_status compare(const hello *own, const hello *other, size_t rank,
     if (other->read.status)
         return lipsc_fail(err, (lipsc_status)other->read.status, "rank %zu: %s", rank,
                           other->read.text);
+    if (own->cells != other->cells) what = "choice of cells";
+    if (own->options != other->options) what = "set of options";
     if (strcmp(own->version, other->version)) what = "version of lipscope";
     if (strcmp(own->model, other->model)) what = "model";
     if (strcmp(own->text, other->text)) what = "text";

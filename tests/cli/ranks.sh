@@ -110,6 +110,28 @@ mpirun -n 2 sh odd1.sh >out 2>err && fail "a rank without its text"
 has err "lipscope measure: rank 1: text: "
 mpirun -n 2 sh odd.sh >out 2>err && fail "a rank with another text"
 has err "lipscope measure: rank 1 has another text than rank 0"
+# ranks that were given different things: what they found together would be that of neither
+apart() { # SENTENCE COMMAND OF-RANK-0 OF-RANK-1
+    timeout 60 mpirun -n 1 "$bin" $2 $3 : -n 1 "$bin" $2 $4 >out 2>err </dev/null
+    code=$?
+    [ $code = 1 ] && has err "$1" || fail "exit $code: '$2' with '$3' and '$4': $(cat out err)"
+    empty out
+}
+run 0 export builtin:gpt2-nano --layer 3 --text builtin:lighthouse --length 11 --window 1 -o moved.safetensors -q
+run 0 export builtin:gpt2-nano --layer 2 --text builtin:lighthouse --length 11 -o below.safetensors -q
+apart "not all ranks have the same input" layer few.safetensors moved.safetensors
+apart "not all ranks have the same input" layer few.safetensors layer.safetensors
+apart "not all ranks have the same layer" layer few.safetensors below.safetensors
+apart "not all ranks have the same settings of the solve" "layer few.safetensors" "" "--tol 1e-3"
+text="builtin:gpt2-nano --text builtin:lighthouse"
+apart "rank 1 has another choice of cells than rank 0" "measure $text" "--lengths 8,16" "--lengths 8,24"
+apart "rank 1 has another choice of cells than rank 0" "measure $text --lengths 8,16" "--shard 1/2" "--shard 2/2"
+apart "rank 1 has another set of options than rank 0" "measure $text --length 8" "" "--tol 1e-2"
+apart "rank 1 has another set of options than rank 0" "measure $text --length 8" "" "--map block"
+apart "rank 1 has another choice of layers than rank 0" "bounds $text --length 8" "--layers 0,1,2" "--layers 0,2,3"
+apart "rank 1 has another set of options than rank 0" "bounds $text --length 8 --layers 0:2" "" "--p 2"
+apart "rank 1 has another layer at its input than rank 0" "bounds $text --layers 0:2" "--length 8" "--length 9"
+ranks 0 2 measure $text --length 8 --windows 1 --threads 1 -q # what may differ is not asked for
 LIPSCOPE_MPI_PLUGIN=/nowhere.so mpirun -n 2 "$bin" $small >out 2>err && fail "ranks without MPI"
 has err "/nowhere.so"
 ranks 0 2 devices --format tsv # nothing to share
