@@ -157,9 +157,9 @@ static uint64_t hash_name(const char *name) {
 }
 
 /* x[i]: number first + i of the stream to a few units in the last place, or, near a zero of
- * sine or cosine, to 2^-47: no number's length is above 8.7, and the C library's angle, up to
- * 2 pi, is rounded to 7e-16.  Becomes deviation times that number, rounded to float.  Where
- * so little decides to which float, lipsc_rng_normal says which. */
+ * sine or cosine, to 2^-47: no number's length is above 8.7, and the C library's angle, up
+ * to 2 pi, is rounded to 7e-16.  Becomes deviation times that number, rounded to float.
+ * Where so little decides to which float, lipsc_rng_normal says which. */
 static void round_numbers(double deviation, uint64_t stream, size_t first, size_t count,
                           double *x) {
     int open = 0;
