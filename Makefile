@@ -91,7 +91,7 @@ test-aarch64:
 test-guard: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@LIPSCOPE_DEVICE=guard ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE 'real|long' \
-	    -R '^(unit.(device|space|operator|sigma|gradient|certify_layers|checkpoint|gguf_models|given|upper|zoo|construct|enclosure|spread|attack)|model\..*|cli.(layer|enclosure|certify|converge|check|bounds|attack|bench|measure|measure_run|windows|models|split)|ranks\..*)$$'
+	    -R '^(unit.(device|space|operator|sigma|gradient|certify_layers|checkpoint|gguf_models|given|upper|around|around_row|norm_move|slopes|zoo|construct|enclosure|spread|attack|attack_table|measure|gauss|claims)|model\..*|cli.(layer|layer_file|enclosure|certify|converge|check|bounds|attack|perturb|bench|measure|measure_run|compare|windows|models|split|distance|reproduce)|ranks\..*)$$'
 
 test-long: configure
 	@cmake --build $(BUILD) -j $(JOBS)
