@@ -112,7 +112,8 @@ typedef struct {
 
 /* J = Df(X), or D^{1/2} Df(X) D^{-1/2} with D = diag(weights) when the input has
  * weights: the local Lipschitz constant in the Wasserstein-2 distance.  Holds
- * packed weights and row statistics; memory grows with n * d, never with n^2. */
+ * packed weights and row statistics; memory grows with n * d: P, n^2 numbers for
+ * every head, is kept of 96 tokens at most. */
 typedef struct lipsc_attn lipsc_attn;
 
 /* device: NULL is the CPU; it must outlive the handle. */
