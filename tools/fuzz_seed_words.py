@@ -22,6 +22,10 @@ def alone(*contents):
 
 CLEAN = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": True, "lowercase": True}
 CUTS = [{"type": "Punctuation", "behavior": "Isolated"}, {"type": "Digits", "individual_digits": False}, {"type": "Whitespace"}]
+DECODERS = [{"type": "ByteLevel"}, {"type": "WordPiece", "prefix": "", "cleanup": True}, {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"},
+            {"type": "BPEDecoder", "suffix": "a"}, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": "a", "start": 1, "stop": 1}]  # fmt: skip
+CUTTERS = [{"type": "ByteLevel", "add_prefix_space": True}, {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always"}, {"type": "WhitespaceSplit"},
+           {"type": "BertPreTokenizer"}, *CUTS, {"type": "Split", "pattern": {"Regex": "a*"}, "behavior": "Removed", "invert": True}]  # fmt: skip
 TOKENIZERS = {
     "added_stands_beside": (added({"id": 7, "content": "<x>", "single_word": True}, {"id": 8, "content": "<y>", "single_word": True})[0], " <x>a <y>b<x> <y>"),
     "added_id_taken": ({"added_tokens": alone("<x>", "b"), "model": {**BPE, "vocab": {"u": 0, "a": 1, "b": 4, "ab": 9}}}, "a"),
@@ -42,6 +46,19 @@ TOKENIZERS = {
     "classes_bert": ({"normalizer": CLEAN, "pre_tokenizer": {"type": "BertPreTokenizer"}}, "a".join(CLASSES)),
     "classes_cut": ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": CUTS}}, "a".join(CLASSES)),
     "json_long": ({"x": "y" * 1050}, "a"),
+    # nothing to do: empty lists, empty tokens, empty texts
+    **{f"empty_{name}": ({part: {"type": "Sequence", key: []}}, "ab")
+       for name, part, key in (("normalizers", "normalizer", "normalizers"), ("pretokenizers", "pre_tokenizer", "pretokenizers"),
+                               ("decoders", "decoder", "decoders"), ("processors", "post_processor", "processors"))},
+    **{f"empty_token_{decoder['type']}": ({"model": bpe(["", "a"], []), "post_processor": {"type": "BertProcessing", "sep": ["", 0], "cls": ["", 0]},
+                                           "decoder": decoder}, "a") for decoder in DECODERS},
+    **{f"empty_piece_{cut['type']}": ({"normalizer": {"type": "Strip", "strip_left": True, "strip_right": True}, "pre_tokenizer": cut}, " ") for cut in CUTTERS},
+    "template_empty": ({"post_processor": {"type": "TemplateProcessing", "single": [], "special_tokens": {}}}, "a"),
+    "template_no_ids": ({"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "a", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                                            "special_tokens": {"a": {"id": "a", "ids": [], "tokens": []}}}}, "a"),
+    "post_empty_pair": ({"post_processor": {"type": "BertProcessing", "sep": [], "cls": []}}, "a"),
+    "text_empty": ({}, ""),
+    **{f"regex_end_{k}": regex(source) for k, source in enumerate((r"\xg", r"\x{}", r"\u", "\\", r"\-\_\A", "\\\u00e9", "(?imimim)a", "(?im-im:a)", "(?", "(?i", "[", "[[]", "[\\", "[a-"))},
 }  # fmt: skip
 
 # ---- GGUF files ------------------------------------------------------------------------
@@ -59,6 +76,10 @@ GGUFS = {
     "gguf_scores_few": words("llama", ["a", "b", "ab"], ("scores", ARRAY, (F32, [-1, -2]))),
     "gguf_scores_text": words("llama", ["a", "b", "ab"], ("scores", ARRAY, (STRING, ["1", "2", "3"]))),
     "gguf_scores_equal": words("llama", ["a", "b", "c", "d", "ab", "bc", "abc", "abcd", "cd", "bcd", "a"], ("scores", ARRAY, (F32, [0] * 11))),
+    "gguf_no_tokens": words("gpt2", [], CUT, ("merges", ARRAY, (STRING, []))),
+    "gguf_no_tokens_scores": words("llama", [], ("scores", ARRAY, (F32, []))),
+    "gguf_no_tokens_bert": words("bert", [], kinds=[]),
+    "gguf_no_kinds": words("gpt2", ["a"], CUT, ("merges", ARRAY, (STRING, [])), ("token_type", ARRAY, (U32, []))),
     **{f"gguf_cut_{name}": words("gpt2", ["a", "b"], ("pre", STRING, name), ("merges", ARRAY, (STRING, [])))
        for name in ("starcoder", "qwen2", "deepseek-r1-qwen", "llama3", "llama-v3")},
 }  # fmt: skip
