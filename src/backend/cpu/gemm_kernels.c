@@ -2,9 +2,8 @@
  * instruction set and precision: see simd.h. */
 #include "backend/cpu/tiles.h"
 
-enum {
-    INNER = 256
-}; /* inner length per pass: a panel of it fills two thirds of the L1 cache */
+/* Inner length per pass: a panel of it fills two thirds of the L1 cache. */
+enum { INNER = 256 };
 
 INLINE void gemm_block(const int mr, const T *a, size_t ars, size_t segs, size_t seg,
                        size_t len, const T *b, T *c, size_t ldc, const T *bias, int add) {
