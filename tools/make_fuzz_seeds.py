@@ -90,6 +90,8 @@ TOKENIZERS = {
                                  "vocab": {"a": 1, "b": 2, "ab": 3, "<0x41>": 4, "<0x42>": 5, "<0x41><0x42>": 6}}}, "ABab"),  # fmt: skip
     "bytes_no_text": ({"decoder": {"type": "ByteFallback"}, "model": {**BPE, "vocab": {"a": 1, "<0xFF>": 2, "<0x41>": 3, "b": 4},
                        "merges": [], "byte_fallback": True, "unk_token": None}}, "<0xFF>Aa"),
+    "bytes_no_letter": ({"decoder": {"type": "ByteFallback"}, "model": {**BPE, "vocab": {"": 0, "[": 1}, "merges": [], "unk_token": None},
+                         "post_processor": {"type": "BertProcessing", "sep": ["", 0], "cls": ["", 0]}}, "a"),
     "bytes_added": ({"decoder": {"type": "ByteFallback"}, **added({"id": 7, "content": "<0xFF>"}, {"id": 8, "content": "<0xC3>"})[0]},
                     "a<0xFF><0xC3>b<0xC3>"),
     "unknown_merged": ({"model": {**BPE, "merges": ["u a", "ua u"], "vocab": {"u": 0, "a": 1, "ua": 2, "uau": 3}}}, "xax"),

@@ -271,8 +271,8 @@ static void end_bytes(lipsc_text *bytes, lipsc_strings *out) {
 static void join_fallback(const lipsc_strings *tokens, lipsc_strings *out) {
     lipsc_text bytes = {0};
     for (size_t i = 0, begin = 0; i < tokens->count; begin = tokens->ends[i++]) {
-        const char *token = tokens->bytes.data + begin;
         const size_t len = tokens->ends[i] - begin;
+        const char *token = len ? tokens->bytes.data + begin : "";
         const int byte = len ? byte_token(token, len) : -1;
         if (byte >= 0) {
             lipsc_text_put(&bytes, (char[]){(char)byte}, 1);

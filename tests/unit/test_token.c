@@ -356,6 +356,24 @@ static void test_lookups(void **state) {
     lipsc_tokenizer_free(NULL);
 }
 
+/* Words without a letter leave nothing to decode, and no place where it would stand. */
+static void test_no_letter(void **state) {
+    (void)state;
+    lipsc_tokenizer *tokenizer =
+        opened("{`model`:{`type`:`BPE`,`vocab`:{``:0,`a`:1},`merges`:[]},"
+               "`decoder`:{`type`:`ByteFallback`}}");
+    const uint32_t ids[] = {0, 0};
+    lipsc_error err;
+    size_t size;
+    char *text;
+    assert_int_equal(lipsc_tokenizer_decode(tokenizer, ids, 2, 0, &text, &size, &err),
+                     LIPSC_OK);
+    assert_int_equal(size, 0);
+    assert_string_equal(text, "");
+    lipsc_release(text);
+    lipsc_tokenizer_free(tokenizer);
+}
+
 /* A vocabulary with gaps works; the ids in between belong to nothing. */
 static void test_gaps(void **state) {
     (void)state;
@@ -461,19 +479,13 @@ static void test_nothing_there(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encodings),
-        cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_normalizations),
-        cmocka_unit_test(test_malformed_text),
-        cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_expression_classes),
-        cmocka_unit_test(test_long_word),
-        cmocka_unit_test(test_hexadecimal_class),
-        cmocka_unit_test(test_long_expression),
-        cmocka_unit_test(test_lookups),
-        cmocka_unit_test(test_gaps),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_nothing_there),
+        cmocka_unit_test(test_encodings),       cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_normalizations),  cmocka_unit_test(test_malformed_text),
+        cmocka_unit_test(test_classes),         cmocka_unit_test(test_expression_classes),
+        cmocka_unit_test(test_long_word),       cmocka_unit_test(test_hexadecimal_class),
+        cmocka_unit_test(test_long_expression), cmocka_unit_test(test_lookups),
+        cmocka_unit_test(test_no_letter),       cmocka_unit_test(test_gaps),
+        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_nothing_there),
     };
     return cmocka_run_group_tests_name("token", tests, NULL, NULL);
 }
