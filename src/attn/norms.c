@@ -3,7 +3,7 @@
 
 #include "core/mem.h"
 #include "core/vector.h"
-#include "linalg/dense.h"
+#include "linalg/space.h"
 
 #include <math.h>
 
@@ -19,35 +19,41 @@ double lipsc_safe_length(size_t n, const double *x) {
     return largest * sqrt(sum);
 }
 
-/* gram (size, size) holds A A^T; square is room of the same size.  Squares of extreme
- * numbers do not fit into a double: there the Frobenius norm has to do. */
-static lipsc_norms norms_of(double frobenius, size_t size, const double *gram,
-                            double *square) {
+/* out (size, size) = A A^T of A (size, d), by the kernels for this machine: OpenBLAS takes
+ * its slowest on processors that it does not know, and many of these are small. */
+static void multiply(size_t size, size_t d, const double *A, double *out) {
+    const lipsc_buffer a = lipsc_host_view(size * d, A);
+    (void)!lipsc_space_gram(lipsc_space_host(LIPSC_F64), d, size, a, size, a, out);
+}
+
+/* A (size, d).  Squares of extreme numbers do not fit into a double: there the Frobenius
+ * norm has to do.  room: twice size^2. */
+static lipsc_norms norms_of(double frobenius, size_t size, size_t d, const double *A,
+                            double *room) {
+    double *gram = room, *square = room + size * size;
     if (!(frobenius > 1e-70 && frobenius < 1e70))
         return (lipsc_norms){frobenius, frobenius};
-    lipsc_dense_gemm(0, 0, size, size, size, 1.0, gram, size, gram, size, 0.0, square,
-                     size);
+    multiply(size, d, A, gram);
+    multiply(size, size, gram, square); /* it is symmetric */
     const double schatten = 1.0001 * sqrt(sqrt(lipsc_safe_length(size * size, square)));
     return (lipsc_norms){frobenius, schatten < frobenius ? schatten : frobenius};
 }
 
-/* W (size, d) row-major, or NULL: the identity.  room: twice size^2. */
+/* W (size, d), or NULL: the identity. */
 static lipsc_norms weight_norms(size_t size, size_t d, const double *W, double *room) {
     if (!W) return (lipsc_norms){1.0, 1.0};
-    lipsc_dense_gemm(1, 0, size, size, d, 1.0, W, d, W, d, 0.0, room, size);
-    return norms_of(lipsc_safe_length(size * d, W), size, room, room + size * size);
+    return norms_of(lipsc_safe_length(size * d, W), size, d, W, room);
 }
 
-static lipsc_norms slice_norms(const lipsc_layer *l, size_t h, double *room) {
+/* columns: room for those of a head, one after the other. */
+static lipsc_norms slice_norms(const lipsc_layer *l, size_t h, double *room,
+                               double *columns) {
     if (!l->O) return (lipsc_norms){1.0, 1.0};
-    const size_t size = l->value_dim, stride = l->heads * size;
+    const size_t size = l->value_dim, rows = l->out_dim, stride = l->heads * size;
     const double *O = l->O + h * size;
-    double frobenius = 0.0;
-    for (size_t r = 0; r < l->out_dim; r++)
-        frobenius = hypot(frobenius, lipsc_safe_length(size, O + r * stride));
-    lipsc_dense_gemm(0, 1, size, size, l->out_dim, 1.0, O, stride, O, stride, 0.0, room,
-                     size);
-    return norms_of(frobenius, size, room, room + size * size);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < size; c++) columns[c * rows + r] = O[r * stride + c];
+    return norms_of(lipsc_safe_length(size * rows, columns), size, rows, columns, room);
 }
 
 lipsc_norms lipsc_side_norms(const lipsc_layer *l, const lipsc_head_norms *norms, int keys,
@@ -68,15 +74,24 @@ lipsc_norms lipsc_side_norms(const lipsc_layer *l, const lipsc_head_norms *norms
 lipsc_status lipsc_layer_norms(const lipsc_layer *l, lipsc_head_norms *norms) {
     const size_t d = l->d, k = l->key_dim, dv = l->value_dim, largest = k > dv ? k : dv;
     double *room = lipsc_alloc(2 * largest, largest * sizeof *room);
-    if (!room) return LIPSC_E_NOMEM;
+    double *columns = lipsc_alloc(dv, l->out_dim * sizeof *columns);
+    if (!room || !columns) {
+        lipsc_release(room);
+        lipsc_release(columns);
+        return LIPSC_E_NOMEM;
+    }
     for (size_t h = 0; h < l->heads; h++) {
         const size_t g = h * l->kv_heads / l->heads;
+        const int shared = h && g == (h - 1) * l->kv_heads / l->heads;
         norms[h] = (lipsc_head_norms){
             .query = weight_norms(k, d, l->Q + h * k * d, room),
-            .key = weight_norms(k, d, l->K ? l->K + g * k * d : NULL, room),
-            .value = weight_norms(dv, d, l->V + g * dv * d, room),
-            .out = slice_norms(l, h, room)};
+            .key = shared ? norms[h - 1].key
+                          : weight_norms(k, d, l->K ? l->K + g * k * d : NULL, room),
+            .value =
+                shared ? norms[h - 1].value : weight_norms(dv, d, l->V + g * dv * d, room),
+            .out = slice_norms(l, h, room, columns)};
     }
     lipsc_release(room);
+    lipsc_release(columns);
     return LIPSC_OK;
 }
