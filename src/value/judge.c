@@ -3,73 +3,17 @@
  *
  * The solver hands over directions v.  Whatever precision found them, |J v| / |v| with J
  * in double, less what rounding can do to it, is a lower bound of sigma. */
+#include "value/judge.h"
+
 #include "core/clock.h"
 #include "core/mem.h"
-#include "core/vector.h"
 #include "svd/solver.h"
-#include "value/value.h"
+#include "value/length.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Blocks of that length are summed, then the sums: short chains have small errors. */
-enum { CHAIN = 256 };
-
-/* A power of two that brings `largest` near one, as far as there is one. */
-static double scale_for(double largest) {
-    int exponent;
-    if (!isfinite(largest)) return 1.0;
-    frexp(largest, &exponent);
-    return ldexp(1.0, exponent < -1000 ? 1000 : exponent > 1000 ? -1000 : -exponent);
-}
-
-static double square_sum(size_t n, const double *x, double scale) {
-    double sum = 0.0;
-    for (size_t first = 0; first < n; first += CHAIN) {
-        const size_t last = n - first < CHAIN ? n : first + CHAIN;
-        double part = 0.0;
-#pragma omp simd reduction(+ : part)
-        for (size_t e = first; e < last; e++) part += (scale * x[e]) * (scale * x[e]);
-        sum += part;
-    }
-    return sum;
-}
-
-/* Of what the ranks have that share such vectors. */
-static double sum_all(const lipsc_space *in, double own) {
-    return in->split ? lipsc_device_total(in->device, own) : own;
-}
-static double largest_of_all(const lipsc_space *in, double own) {
-    return in->split ? lipsc_device_largest(in->device, own) : own;
-}
-
-/* Of a vector of length n, of which x is what is here.  Where squares would overflow or
- * underflow, of x times a power of two. */
-static double norm(const lipsc_space *in, size_t n, const double *x) {
-    const size_t here = lipsc_space_here(in, n);
-    const double plain = sum_all(in, square_sum(here, x, 1.0));
-    if (plain > 1e-200 && plain < 1e200) return sqrt(plain);
-    const double largest = largest_of_all(in, lipsc_largest(here, x));
-    if (largest == 0.0) return 0.0;
-    const double scale = scale_for(largest);
-    return sqrt(sum_all(in, square_sum(here, x, scale))) / scale;
-}
-
-/* Relative error of norm. */
-static double norm_error(const lipsc_space *in, size_t n) {
-    const double longest = (double)(n < CHAIN ? n : CHAIN) + (double)(n / CHAIN) + 8.0;
-    return (longest + (double)(in->split ? in->split->ranks : 0)) * DBL_EPSILON;
-}
-
-/* x := x / |x|; returns |x|.  A zero vector stays one. */
-static double normalise(const lipsc_space *in, size_t n, double *x) {
-    const double length = norm(in, n, x);
-    const size_t here = lipsc_space_here(in, n);
-    for (size_t e = 0; length > 0.0 && e < here; e++) x[e] /= length;
-    return length;
-}
 
 static void swap(size_t n, double *a, double *b) {
     for (size_t e = 0; e < n; e++) {
@@ -81,32 +25,35 @@ static void swap(size_t n, double *a, double *b) {
 
 /* Largest first.  Almost sorted already: only values that agree within the solver's
  * precision can have changed places. */
-static void sort_values(size_t count, size_t m, size_t n, double *sigma, double *u,
-                        double *v) {
+void lipsc_judge_sort(size_t count, size_t m, size_t n, answer *a) {
+    double *sigma = a->sigma;
     for (size_t i = 1; i < count; i++)
         for (size_t j = i; j > 0 && sigma[j] > sigma[j - 1]; j--) {
             swap(1, sigma + j, sigma + j - 1);
-            swap(m, u + j * m, u + (j - 1) * m);
-            swap(n, v + j * n, v + (j - 1) * n);
+            swap(1, a->length + j, a->length + j - 1);
+            if (a->u) swap(m, a->u + j * m, a->u + (j - 1) * m);
+            if (a->v) swap(n, a->v + j * n, a->v + (j - 1) * n);
         }
 }
 
 /* Rounding below that part of the value is not worth a look at all scores. */
 static const double enough_of_sigma = 1e-6;
 
-/* lower of the first value; v is that of the first value, as stored. */
-static lipsc_status enclose(const lipsc_judge *judge, const lipsc_space *in, size_t m,
-                            size_t n, double sigma, const double *v, lipsc_svd_info *info) {
+/* lower of the first value, which is image / length. */
+lipsc_status lipsc_judge_enclose(const lipsc_judge *judge, found_length image,
+                                 found_length length, lipsc_svd_info *info) {
     double eps;
     info->unknown[0] = '\0';
     info->rounding = info->lower = NAN;
     if (!judge->rounding) return LIPSC_OK;
+    const double by = length.value > 0.0 ? length.value : 1.0, sigma = image.value / by;
     const lipsc_status status = judge->rounding(judge->ctx, enough_of_sigma * sigma, &eps,
                                                 info->unknown, sizeof info->unknown);
     if (status) return status;
-    const double length = norm(in, n, v) * (1.0 + norm_error(in, n));
-    info->rounding = eps * length + sigma * norm_error(in, m);
-    info->lower = (sigma - info->rounding) / length * (1.0 - 4.0 * DBL_EPSILON);
+    const double longest = length.value * (1.0 + length.error);
+    const double lost = eps * longest + image.value * image.error;
+    info->rounding = lost / by;
+    info->lower = (image.value - lost) / longest * (1.0 - 4.0 * DBL_EPSILON);
     if (info->lower > 0.0 && !info->unknown[0]) return LIPSC_OK;
     info->lower = 0.0;
     if (!info->unknown[0] && sigma > 0.0)
@@ -123,7 +70,7 @@ static lipsc_status enclose(const lipsc_judge *judge, const lipsc_space *in, siz
  * first direction, and Prob(|g| < t) <= t sqrt(2 / pi).  Half of the risk goes here. */
 static const double risk_share = 0.5;
 
-static double operator_difference(double length, double probability) {
+double lipsc_operator_difference(double length, double probability) {
     return length / (risk_share * (1.0 - probability) * sqrt(acos(-1.0) / 2.0));
 }
 
@@ -131,48 +78,23 @@ static double length_of_difference(const lipsc_space *in, size_t m, const double
                                    double *in_f64) {
     const size_t here = lipsc_space_here(in, m);
     for (size_t e = 0; e < here; e++) in_f64[e] -= in_f32[e];
-    return norm(in, m, in_f64);
-}
-
-/* The same of vectors of a device, with the first one lost; NaN where squares overflow. */
-static lipsc_status length_there(const lipsc_space *wide, size_t m, lipsc_buffer in_f32,
-                                 lipsc_buffer in_f64, double *length) {
-    const double minus = -1.0;
-    double square = NAN;
-    lipsc_status status = lipsc_space_combine(wide, m, 1, in_f32, 1, &minus, 1.0, in_f64);
-    if (!status) status = lipsc_space_gram(wide, m, 1, in_f64, 1, in_f64, &square);
-    *length = isfinite(square) ? sqrt(square) : NAN;
-    return status;
+    return lipsc_vector_length(in, m, in_f64);
 }
 
 /* ---- Solve, then evaluate ----------------------------------------------------------- */
-
-/* Values and vectors found: nothing of the caller's is written before success.  One vector
- * more than asked for, for the probe: a random vector whose product in the precision of the
- * operator is `image`. */
-typedef struct {
-    const lipsc_space *in; /* of u, v and image, whose vectors are host doubles */
-    double *sigma, *u, *v, *image;
-    lipsc_buffer found_v, w, w_image; /* on the device */
-    /* the probe in double, where it need not come to the host: NULL space if it must */
-    const lipsc_space *wide;
-    lipsc_buffer wide_w, wide_image, wide_exact;
-    int judged, probed;
-    lipsc_svd_info found;
-} answer;
 
 static void answer_free(const lipsc_space *space, answer *a) {
     lipsc_release(a->sigma);
     lipsc_release(a->u);
     lipsc_release(a->v);
     lipsc_release(a->image);
+    lipsc_release(a->length);
     lipsc_space_release(space, a->found_v);
     lipsc_space_release(space, a->w);
     lipsc_space_release(space, a->w_image);
-    if (!a->wide) return;
-    lipsc_space_release(a->wide, a->wide_w);
-    lipsc_space_release(a->wide, a->wide_image);
-    lipsc_space_release(a->wide, a->wide_exact);
+    if (!a->there) return;
+    lipsc_space_release(a->there, a->x);
+    lipsc_space_release(a->there, a->y);
 }
 
 /* Vectors that ranks share stay where they are, if the judge can do with that. */
@@ -182,33 +104,34 @@ static const lipsc_space *judged_in(const lipsc_sigma_task *task) {
     return parts ? lipsc_space_kept(space) : lipsc_space_host(LIPSC_F64);
 }
 
-static lipsc_status answer_new(const lipsc_sigma_task *task, size_t count, answer *a) {
-    const lipsc_linop *op = task->op;
+/* Room for host vectors, and one more of each for the probe. */
+static lipsc_status make_vectors(const lipsc_linop *op, size_t count, answer *a) {
     size_t all_u, all_v;
-    *a = (answer){.in = judged_in(task)};
     if (!lipsc_mul_size(count + 1, op->m, &all_u) ||
         !lipsc_mul_size(count + 1, op->n, &all_v))
         return LIPSC_E_RANGE;
-    a->sigma = lipsc_alloc_zero(count, sizeof *a->sigma);
     a->u = lipsc_alloc(lipsc_space_here(a->in, all_u), sizeof *a->u);
     a->v = lipsc_alloc(lipsc_space_here(a->in, all_v), sizeof *a->v);
-    a->found_v = lipsc_space_alloc(op->space, count * op->n);
-    return a->sigma && a->u && a->v && a->found_v.at ? LIPSC_OK : LIPSC_E_NOMEM;
+    return a->u && a->v ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
-/* Several operators that are solved and judged together. */
-typedef struct {
-    size_t count;
-    lipsc_sigma_task *task;
-    answer *a;
-    const lipsc_svd_settings *used; /* by the solver */
-    lipsc_products *products;
-    double probability;
-    lipsc_product *product; /* (count) made at once */
-} court;
+static lipsc_status answer_new(const lipsc_sigma_task *task, size_t count, answer *a) {
+    const lipsc_linop *op = task->op;
+    const lipsc_space *space = op->space;
+    lipsc_status status = LIPSC_OK;
+    *a = (answer){.in = judged_in(task)};
+    if (space->dtype == LIPSC_F32 && !space->split && !task->turn)
+        a->there = task->judge->wide;
+    if (!a->there || task->u || task->v) status = make_vectors(op, count, a);
+    a->sigma = lipsc_alloc_zero(count, sizeof *a->sigma);
+    a->length = lipsc_alloc_zero(count, sizeof *a->length);
+    a->found_v = lipsc_space_alloc(space, count * op->n);
+    if (status) return status;
+    return a->sigma && a->length && a->found_v.at ? LIPSC_OK : LIPSC_E_NOMEM;
+}
 
 /* The time of products goes to each by the elements that it reads. */
-static void share_time(court *b, double seconds) {
+void lipsc_share_time(court *b, double seconds) {
     double all = 0.0;
     for (size_t i = 0; i < b->count; i++)
         if (b->a[i].judged) all += (double)(b->task[i].op->n + b->task[i].op->m);
@@ -237,24 +160,16 @@ static lipsc_status turn_back(const lipsc_sigma_task *task, int image, size_t k,
     return task->turn ? task->turn(task->judge->ctx, image, k, x) : LIPSC_OK;
 }
 
-/* The directions in double, of length one; behind them a probe where it is needed. */
-static lipsc_status fetch(const lipsc_sigma_task *task, const lipsc_svd_settings *set,
-                          answer *a) {
+/* A probe where it is needed. */
+static lipsc_status make_probe(const lipsc_sigma_task *task, const lipsc_svd_settings *set,
+                               answer *a) {
     const lipsc_linop *op = task->op;
     const lipsc_space *space = op->space;
-    const size_t count = set->count;
-    lipsc_status status = to_double(space, a->in, op->n, count, a->found_v, a->v);
-    lipsc_space_release(space, a->found_v); /* room for the operator in double */
-    a->found_v = LIPSC_NOWHERE;
-    if (!status) status = turn_back(task, 0, count, a->v);
-    for (size_t i = 0; !status && i < count; i++)
-        normalise(a->in, op->n, vector_at(a, a->v, op->n, i));
     const int coarse = space->dtype == LIPSC_F32;
     a->probed = coarse && !task->unprobed && !isnan(a->found.upper_prob);
     if (coarse && task->unprobed) a->found.upper_prob = NAN;
-    if (status || !a->probed) return status;
-    a->wide = space->split || task->turn ? NULL : task->judge->wide;
-    if (!a->wide) {
+    if (!a->probed) return LIPSC_OK;
+    if (!a->there) {
         a->image = lipsc_alloc(lipsc_space_here(a->in, op->m), sizeof *a->image);
         if (!a->image) return LIPSC_E_NOMEM;
     }
@@ -264,19 +179,22 @@ static lipsc_status fetch(const lipsc_sigma_task *task, const lipsc_svd_settings
     return lipsc_space_random(space, set->seed + 0x9e3779b97f4a7c15u, 0, op->n, a->w);
 }
 
-static lipsc_status widen_probe(const lipsc_linop *op, answer *a) {
-    a->wide_w = lipsc_space_alloc(a->wide, op->n);
-    a->wide_image = lipsc_space_alloc(a->wide, op->m);
-    a->wide_exact = lipsc_space_alloc(a->wide, op->m);
-    if (!a->wide_w.at || !a->wide_image.at || !a->wide_exact.at) return LIPSC_E_NOMEM;
-    const lipsc_status status = lipsc_space_widen(a->wide, op->n, a->w, a->wide_w);
-    return status ? status : lipsc_space_widen(a->wide, op->m, a->w_image, a->wide_image);
+/* The directions in double, of length one. */
+static lipsc_status fetch(const lipsc_sigma_task *task, size_t count, answer *a) {
+    const lipsc_linop *op = task->op;
+    const lipsc_space *space = op->space;
+    lipsc_status status = to_double(space, a->in, op->n, count, a->found_v, a->v);
+    lipsc_space_release(space, a->found_v); /* room for the operator in double */
+    a->found_v = LIPSC_NOWHERE;
+    if (!status) status = turn_back(task, 0, count, a->v);
+    for (size_t i = 0; !status && i < count; i++)
+        lipsc_vector_normalise(a->in, op->n, vector_at(a, a->v, op->n, i));
+    return status;
 }
 
 static lipsc_status fetch_probe(const lipsc_sigma_task *task, size_t count, answer *a) {
     const lipsc_linop *op = task->op;
     const lipsc_space *space = op->space;
-    if (a->wide) return widen_probe(op, a);
     double *w = vector_at(a, a->v, op->n, count);
     lipsc_status status = to_double(space, a->in, op->n, 1, a->w, w);
     if (!status) status = to_double(space, a->in, op->m, 1, a->w_image, a->image);
@@ -298,34 +216,22 @@ static lipsc_status probe(court *b) {
     const double start = lipsc_seconds();
     lipsc_status status =
         b->products ? b->products(0, made, p) : op->apply(op->ctx, 0, 1, p->x, p->y);
-    share_time(b, lipsc_seconds() - start);
+    lipsc_share_time(b, lipsc_seconds() - start);
     for (size_t i = 0; i < b->count && !status; i++)
-        if (b->a[i].judged && b->a[i].probed)
+        if (b->a[i].judged && b->a[i].probed && !b->a[i].there)
             status = fetch_probe(&b->task[i], b->used->count, &b->a[i]);
     return status;
 }
 
-/* The products in double of the probes that stay on the device. */
-static lipsc_status evaluate_there(court *b) {
-    size_t made = 0;
-    for (size_t i = 0; i < b->count; i++) {
-        const answer *a = &b->a[i];
-        if (a->judged && a->probed && a->wide)
-            b->product[made++] = (lipsc_product){
-                .of = b->task[i].judge->ctx, .k = 1, .x = a->wide_w, .y = a->wide_exact};
-    }
-    return made ? b->task->judge->apply(made, b->product) : LIPSC_OK;
-}
-
-/* The products in double of all directions and probes. */
+/* The products in double of all directions and probes that are on the host. */
 static lipsc_status evaluate(court *b) {
     const lipsc_judge *judge = b->task->judge;
     size_t made = 0;
     for (size_t i = 0; i < b->count; i++) {
         const lipsc_linop *op = b->task[i].op;
         const answer *a = &b->a[i];
-        const size_t k = b->used->count + (size_t)(a->probed && !a->wide);
-        if (a->judged)
+        const size_t k = b->used->count + (size_t)a->probed;
+        if (a->judged && !a->there)
             b->product[made++] =
                 (lipsc_product){.of = b->task[i].judge->ctx,
                                 .k = k,
@@ -333,29 +239,32 @@ static lipsc_status evaluate(court *b) {
                                 .y = lipsc_space_view(a->in, k * op->m, a->u)};
     }
     const double start = lipsc_seconds();
-    lipsc_status status = made ? judge->apply(made, b->product) : LIPSC_OK;
-    if (!status) status = evaluate_there(b);
-    share_time(b, lipsc_seconds() - start);
+    const lipsc_status status = made ? judge->apply(made, b->product) : LIPSC_OK;
+    lipsc_share_time(b, lipsc_seconds() - start);
     return status;
 }
 
 /* What the products in double say. */
-static lipsc_status judge_answer(const lipsc_sigma_task *task, size_t count, answer *a) {
+static lipsc_status judge_host(const lipsc_sigma_task *task, size_t count, answer *a) {
     const size_t m = task->op->m, n = task->op->n;
-    lipsc_svd_info *found = &a->found;
-    double length = 0.0;
-    if (a->probed && !a->wide)
-        length = length_of_difference(a->in, m, a->image, vector_at(a, a->u, m, count));
-    lipsc_status status = LIPSC_OK;
-    if (a->probed && a->wide)
-        status = length_there(a->wide, m, a->wide_image, a->wide_exact, &length);
-    if (status) return status;
-    if (a->probed) found->upper_prob += operator_difference(length, found->probability);
+    if (a->probed)
+        a->difference =
+            length_of_difference(a->in, m, a->image, vector_at(a, a->u, m, count));
     for (size_t i = 0; i < count; i++)
-        a->sigma[i] = normalise(a->in, m, vector_at(a, a->u, m, i));
-    sort_values(count, lipsc_space_here(a->in, m), lipsc_space_here(a->in, n), a->sigma,
-                a->u, a->v);
-    status = enclose(task->judge, a->in, m, n, a->sigma[0], a->v, found);
+        a->sigma[i] = lipsc_vector_normalise(a->in, m, vector_at(a, a->u, m, i));
+    lipsc_judge_sort(count, lipsc_space_here(a->in, m), lipsc_space_here(a->in, n), a);
+    const found_length image = {a->sigma[0], lipsc_vector_error(a->in, m)};
+    const found_length length = {lipsc_vector_length(a->in, n, a->v),
+                                 lipsc_vector_error(a->in, n)};
+    return lipsc_judge_enclose(task->judge, image, length, &a->found);
+}
+
+static lipsc_status judge_answer(const lipsc_sigma_task *task, size_t count, answer *a) {
+    lipsc_svd_info *found = &a->found;
+    const lipsc_status status =
+        a->there ? lipsc_judge_there(task, count, a) : judge_host(task, count, a);
+    if (a->probed)
+        found->upper_prob += lipsc_operator_difference(a->difference, found->probability);
     if (!status && !a->probed && task->judge->rounding)
         found->upper_prob += found->rounding;
     if (found->unknown[0]) found->upper_prob = NAN;
@@ -368,7 +277,7 @@ static lipsc_status deliver_vectors(const answer *a, size_t len, size_t count,
                                     double *vectors, double *to) {
     lipsc_status status = LIPSC_OK;
     if (!a->in->split && to) memcpy(to, vectors, count * len * sizeof *to);
-    if (!a->in->split || largest_of_all(a->in, to != NULL) == 0.0) return LIPSC_OK;
+    if (!a->in->split || lipsc_largest_of_all(a->in, to != NULL) == 0.0) return LIPSC_OK;
     for (size_t i = 0; i < count && !status; i++)
         status = lipsc_space_download(
             a->in, len, lipsc_space_view(a->in, len, vector_at(a, vectors, len, i)),
@@ -400,12 +309,14 @@ static void conclude(court *b) {
         a->judged = !solved || solved == LIPSC_E_NOCONV || solved == LIPSC_E_STOPPED;
         judged += (size_t)a->judged;
         a->found.probability = b->probability;
-        if (a->judged && !status) status = fetch(&b->task[i], b->used, a);
+        if (a->judged && !a->there && !status) status = fetch(&b->task[i], count, a);
+        if (a->judged && !status) status = make_probe(&b->task[i], b->used, a);
     }
     if (!status) status = probe(b);
     for (size_t i = 0; i < b->count; i++)
         if (b->task[i].solved) b->task[i].solved(b->task[i].op->ctx);
     if (!status) status = evaluate(b);
+    if (!status) status = lipsc_evaluate_there(b);
     const double together = (lipsc_seconds() - start) / (double)(judged ? judged : 1);
     for (size_t i = 0; i < b->count; i++) {
         if (!b->a[i].judged) continue;

@@ -33,7 +33,7 @@ static lipsc_status attn_rounding(void *ctx, double enough, double *eps, char *w
 static const lipsc_space *wide_of(const lipsc_attn *attn) {
     const lipsc_space *wide = lipsc_device_space(attn->device, LIPSC_F64);
     const int same = lipsc_device_proved(attn->device) == attn->device;
-    return same && wide->ops->widen && !wide->split ? wide : NULL;
+    return same && wide->ops->widen && wide->ops->grams && !wide->split ? wide : NULL;
 }
 
 static lipsc_judge judge_of(lipsc_attn *attn) {

@@ -5,8 +5,16 @@ plugin=$FAKE_PLUGIN
 export LIPSCOPE_CUDA_PLUGIN="$plugin"
 some="measure builtin:gpt2-nano --text builtin:lighthouse --layers 1,2 --lengths 8,24 --windows 2 --threads 2"
 
-# same OPTIONS...: sigma, residual and number of products are those of the CPU to the last
-# bit; what is proved allows for a few roundings more
+# as_on_cpu WHAT: sigma in out is that of cpu.sigma, but for the roundings of two lengths,
+# whose squares are added there in another order: chains of at most 400 additions lose less
+# than 2e-14 of one
+as_on_cpu() {
+    field sigma | paste - cpu.sigma | awk '{ d = $1 - $2; if (!($2 > 0 && d * d <= (2e-14 * $2) ^ 2)) exit 1; n++ }
+        END { exit !n }' || fail "$1: $(field sigma | paste - cpu.sigma)"
+}
+
+# same OPTIONS...: residual and number of products are those of the CPU to the last bit,
+# sigma but for its lengths; what is proved allows for a few roundings more
 same() {
     run 0 $some --device cpu --format json "$@"
     for name in sigma residual products upper_prob; do field $name >cpu.$name; done
@@ -14,7 +22,8 @@ same() {
     run 0 $some --device cuda --format json "$@"
     empty err
     [ "$(field device | sort -u)" = '"cuda"' ] || fail "not on the GPU: $*"
-    for name in sigma residual products; do
+    as_on_cpu "sigma with $*"
+    for name in residual products; do
         field $name | cmp -s - cpu.$name || fail "another $name with $*"
     done
     field lower | paste - cpu.lower | awk '$1 == "null" && $2 == "null" { next }
@@ -34,6 +43,9 @@ for name in entropy sink sink_token; do
         fail "another $name: $(paste cpu.$name cuda.$name)"
 done
 same --count 2 --tol 1e-3
+# a device that is not ready yet: numbers are read meanwhile, and made of later
+for n in 2 5 40; do LIPSCOPE_FAKE=begins:$n same; done
+LIPSCOPE_FAKE=begins:9 same --layers all --threads 1
 # inputs that f16 cannot hold are computed in bf16 x 3, each for itself
 for tokens in 8 24; do LIPSCOPE_FAKE=narrow:$tokens same; done
 LIPSCOPE_FAKE=narrow:24 same --map block
@@ -46,7 +58,7 @@ run 0 $long --device cpu
 field sigma >cpu.sigma
 for fault in none-at-all half; do
     LIPSCOPE_FAKE=$fault run 0 $long --device cuda
-    field sigma | cmp -s - cpu.sigma || fail "$fault: $(field sigma) beside $(cat cpu.sigma)"
+    as_on_cpu "$fault"
 done
 # a residual that f32 does not reach is one of f64, unless f32 is pinned
 run 0 $some --layers 1 --lengths 24 --windows 1 --tol 1e-9 --device cuda --format json
@@ -109,11 +121,11 @@ for fault in memory:1 memory:4 memory:30 lost:1 lost:20 lost:300 lost:900; do
     lost*) has err "cuda: CUDA, waiting for the GPU: it is lost" ;;
     esac
     run 0 $some --device cpu --run a.db --format json
-    field sigma | cmp -s - cpu.sigma || fail "$fault: other values by the CPU"
+    as_on_cpu "$fault, then by the CPU"
     LIPSCOPE_AUTO_SECONDS=0 LIPSCOPE_FAKE=$fault run 0 $some --format json
     [ "$(wc -l <err)" = 1 ] || fail "$fault: more than a sentence: $(cat err)"
     has err "the rest is computed on the cpu"
-    field sigma | cmp -s - cpu.sigma || fail "$fault: other values by auto"
+    as_on_cpu "$fault, then by auto"
     field device | grep -q '"cpu"' || fail "$fault: nothing was computed on the CPU"
 done
 # work that is not worth a GPU stays on the CPU
@@ -130,7 +142,7 @@ if command -v mpirun >/dev/null && [ -e "$(dirname "$bin")/liblipscope_mpi.so" ]
     run 0 $many --device cpu
     field sigma >cpu.sigma
     ASAN_OPTIONS=detect_leaks=0 mpirun -n 2 "$bin" $many --device cuda >out 2>err </dev/null || fail "two ranks on two GPUs: $(cat err)"
-    field sigma | cmp -s - cpu.sigma || fail "two ranks on two GPUs have other values"
+    as_on_cpu "two ranks on two GPUs"
     [ "$(field device | sort -u | tr -d '"\n')" = "cuda:0cuda:1" ] || fail "GPUs of two ranks: $(field device | sort -u)"
     # a GPU that fails ends the job: a rank that went on alone by its CPU would leave the others waiting
     export ASAN_OPTIONS=detect_leaks=0 LIPSCOPE_AUTO_SECONDS=0 LIPSCOPE_FAKE=lost:300
