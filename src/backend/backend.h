@@ -205,6 +205,9 @@ typedef struct {
     /* What it does where ranks share an input; NULL: it cannot. */
     const lipsc_part_ops *part;
 
+    /* 0: it still begins, and whoever gives it anything waits.  NULL: it does not. */
+    int (*ready)(const lipsc_device *device);
+
     /* The part of the last `seconds` in which it computed anything, for whomever. */
     lipsc_status (*busy)(const lipsc_device *device, double seconds, double *part);
 

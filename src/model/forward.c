@@ -131,8 +131,8 @@ static lipsc_status find_output(lipsc_model *m, lipsc_acts *a, int threads,
 /* ---- Beginnings --------------------------------------------------------------------- */
 
 /* x0 (n, d): the input of block 0, which is rounded to the precision of the run. */
-static lipsc_status begin(lipsc_model *m, lipsc_dtype dtype, size_t n, const double *x0,
-                          lipsc_acts **out, lipsc_error *err) {
+lipsc_status lipsc_acts_begin_at(lipsc_model *m, lipsc_dtype dtype, size_t n,
+                                 const double *x0, lipsc_acts **out, lipsc_error *err) {
     lipsc_acts *a = lipsc_acts_empty(m, dtype, n);
     lipsc_status status =
         a && lipsc_acts_room(a, a->inputs) ? LIPSC_OK : lipsc_short_of_tokens(m, n, err);
@@ -160,12 +160,23 @@ static double *room(const lipsc_model *m, size_t n) {
                                                   : NULL;
 }
 
+lipsc_status lipsc_acts_read(lipsc_model *m, size_t n, const uint32_t *ids, double **x,
+                             lipsc_error *err) {
+    *x = room(m, n);
+    if (!*x) return lipsc_short_of_tokens(m, n, err);
+    const lipsc_status status = lipsc_embed_ids(m, n, ids, *x, err);
+    if (!status) return LIPSC_OK;
+    lipsc_release(*x);
+    *x = NULL;
+    return status;
+}
+
 lipsc_status lipsc_acts_begin(lipsc_model *m, lipsc_dtype dtype, size_t n,
                               const uint32_t *ids, lipsc_acts **out, lipsc_error *err) {
-    double *x = room(m, n);
-    lipsc_status status =
-        x ? lipsc_embed_ids(m, n, ids, x, err) : lipsc_short_of_tokens(m, n, err);
-    if (!status) status = begin(m, dtype, n, x, out, err);
+    double *x;
+    lipsc_status status = lipsc_acts_read(m, n, ids, &x, err);
+    if (status) return status;
+    status = lipsc_acts_begin_at(m, dtype, n, x, out, err);
     lipsc_release(x);
     return status;
 }
@@ -177,7 +188,7 @@ lipsc_status lipsc_acts_begin_pixels(lipsc_model *m, lipsc_dtype dtype,
     double *x = room(m, n);
     lipsc_status status =
         x ? lipsc_embed_pixels(m, shape, pixels, x, err) : lipsc_short_of_tokens(m, n, err);
-    if (!status) status = begin(m, dtype, n, x, out, err);
+    if (!status) status = lipsc_acts_begin_at(m, dtype, n, x, out, err);
     lipsc_release(x);
     return status;
 }
@@ -225,6 +236,6 @@ lipsc_status lipsc_acts_new_from(lipsc_model *m, lipsc_dtype dtype, lipsc_device
                                  lipsc_acts **out, lipsc_error *err) {
     lipsc_acts *a;
     if (n == 0) return lipsc_fail(err, LIPSC_E_ARG, "a window of no tokens");
-    const lipsc_status status = begin(m, dtype, n, x, &a, err);
+    const lipsc_status status = lipsc_acts_begin_at(m, dtype, n, x, &a, err);
     return status ? status : run(m, a, device, through, out, err);
 }

@@ -44,6 +44,8 @@ static void free_block(lipsc_model *m, lipsc_block *block) {
         for (int i = 0; i < LIPSC_BRANCHES; i++)
             lipsc_space_release(space, block->factor[t][i]);
     }
+    for (int what = 0; what < LIPSC_DENSE_UP_BACK; what++)
+        lipsc_release(lipsc_model_take_ahead(m, block, what));
     lipsc_release(block->packed);
     lipsc_release(block->out_slices);
     lipsc_release(block->storage);

@@ -18,6 +18,8 @@ lipsc_status lipsc_model_use(lipsc_model *model, const lipsc_device *device,
 enum { LIPSC_WARM_PARTS = 4 };
 void lipsc_model_warm(lipsc_model *model, size_t layer, int part, lipsc_dtype dtype,
                       const lipsc_device *device);
+/* Reads the numbers that such a part will be made of, for a device that still begins. */
+void lipsc_model_read(lipsc_model *model, size_t layer, int part);
 
 /* lipsc_acts_new in steps, so that many windows can pass a block together.  A window begins
  * before block 0; it passes blocks until `blocks` of them are behind, which makes their
@@ -25,6 +27,12 @@ void lipsc_model_warm(lipsc_model *model, size_t layer, int part, lipsc_dtype dt
  * before. What belongs to blocks that are behind stays until it is forgotten. */
 lipsc_status lipsc_acts_begin(lipsc_model *model, lipsc_dtype dtype, size_t n,
                               const uint32_t *ids, lipsc_acts **out, lipsc_error *err);
+/* The same in two: its tokens (n, d), lipsc_release, and the window that begins with them.
+ */
+lipsc_status lipsc_acts_read(lipsc_model *model, size_t n, const uint32_t *ids, double **x,
+                             lipsc_error *err);
+lipsc_status lipsc_acts_begin_at(lipsc_model *model, lipsc_dtype dtype, size_t n,
+                                 const double *x, lipsc_acts **out, lipsc_error *err);
 lipsc_status lipsc_acts_begin_pixels(lipsc_model *model, lipsc_dtype dtype,
                                      const size_t shape[3], const double *pixels,
                                      lipsc_acts **out, lipsc_error *err);

@@ -45,6 +45,7 @@ typedef struct {
                             * output projection, or NULL                      */
     lipsc_packed **packed; /* (2 (heads + 1)): see lipsc_model_packed       */
     void *dense[2][LIPSC_DENSE_COUNT];
+    double *ahead[LIPSC_DENSE_UP_BACK]; /* dense layers that are read, not made yet */
     void **experts[2]; /* (experts, LIPSC_DENSE_OF_EXPERT) or NULL        */
     lipsc_norm norm[2][LIPSC_NORM_COUNT];
     lipsc_buffer factor[2][LIPSC_BRANCHES];
@@ -64,6 +65,7 @@ struct lipsc_model {
     pthread_mutex_t lock;     /* of everything below */
     lipsc_block *blocks;
     uint64_t ready; /* bytes of the weights of all blocks */
+    uint64_t ahead; /* and of what is read ahead          */
     lipsc_norm embed_norm[2], final_norm[2];
 };
 
@@ -74,6 +76,9 @@ lipsc_status lipsc_model_mask(const lipsc_model *model, size_t layer,
 
 /* Weights of `bytes` bytes were made ready for a block; the lock is held. */
 void lipsc_model_count(lipsc_model *model, size_t layer, uint64_t bytes);
+
+/* What was read ahead of a dense layer, or NULL; the lock is held. */
+double *lipsc_model_take_ahead(lipsc_model *model, lipsc_block *block, int what);
 
 /* Each is made once and then shared, as long as somebody holds the block; all may be
  * called from several threads. */

@@ -6,6 +6,7 @@
 #define _POSIX_C_SOURCE 200809L /* pthread_mutex_t */
 #include "model/state.h"
 
+#include "attn/norms.h"
 #include "core/error.h"
 #include "core/mem.h"
 
@@ -56,14 +57,18 @@ static uint64_t packed_bytes(const lipsc_layer *l) {
     return 2 * (sizeof(float) + sizeof(double)) * l->d * (key + value);
 }
 
+/* Of a block's packed attention; head -1: all of them. */
+static size_t packed_slot(long head, int with_output) {
+    return 2 * (size_t)(head + 1) + (with_output != 0);
+}
+
 lipsc_status lipsc_model_packed(lipsc_model *m, size_t layer, long head, int with_output,
                                 lipsc_packed **out, lipsc_error *err) {
     lipsc_layer l;
     pthread_mutex_lock(&m->lock);
     lipsc_status status = lipsc_attention_layer(m, layer, head, with_output, &l, err);
     if (!status) {
-        lipsc_packed **slot =
-            &m->blocks[layer].packed[2 * (size_t)(head + 1) + (with_output != 0)];
+        lipsc_packed **slot = &m->blocks[layer].packed[packed_slot(head, with_output)];
         if (!*slot) {
             status = lipsc_packed_new(&l, 0, slot, err);
             lipsc_model_count(m, layer, packed_bytes(&l));
@@ -103,6 +108,10 @@ static uint64_t dense_bytes(const lipsc_model *m, size_t in, size_t out,
     return (uint64_t)in * out * lipsc_device_space(m->home, dtype)->item;
 }
 
+static uint64_t dense_numbers(const lipsc_model *m) {
+    return (uint64_t)m->config.d * m->config.ffn;
+}
+
 /* A dense map of the MLP: which of the file, towards the output or back, and its widths. */
 typedef struct {
     int what, back;
@@ -117,12 +126,14 @@ static dense_shape shape_of(const lipsc_config *c, lipsc_dense which) {
     return (dense_shape){what, back, narrows ? c->ffn : c->d, narrows ? c->d : c->ffn};
 }
 
+/* w: its numbers, if they have been read, which are then freed. */
 static lipsc_status make_dense(const lipsc_model *m, size_t layer, lipsc_dense which,
-                               lipsc_dtype dtype, void **out, lipsc_error *err) {
+                               lipsc_dtype dtype, double *w, void **out, lipsc_error *err) {
     const lipsc_config *c = &m->config;
     const dense_shape of = shape_of(c, which);
-    double *w = NULL, *b = NULL;
-    lipsc_status status = lipsc_model_load_mlp(m, layer, of.what, 0, &w, err);
+    double *b = NULL;
+    lipsc_status status =
+        w ? LIPSC_OK : lipsc_model_load_mlp(m, layer, of.what, 0, &w, err);
     if (!status && !of.back) status = lipsc_model_load_mlp(m, layer, of.what, 1, &b, err);
     if (!status)
         status = lipsc_device_table(m->home)->linear_new(m->home, of.in, of.out, w,
@@ -133,13 +144,26 @@ static lipsc_status make_dense(const lipsc_model *m, size_t layer, lipsc_dense w
     return status;
 }
 
+double *lipsc_model_take_ahead(lipsc_model *m, lipsc_block *block, int what) {
+    double *w = block->ahead[what];
+    block->ahead[what] = NULL;
+    if (w) m->ahead -= dense_numbers(m) * sizeof *w;
+    return w;
+}
+
+/* The lock is held. */
+static double *take_ahead(lipsc_model *m, size_t layer, lipsc_dense which) {
+    return lipsc_model_take_ahead(m, &m->blocks[layer], shape_of(&m->config, which).what);
+}
+
 lipsc_status lipsc_model_dense(lipsc_model *m, size_t layer, lipsc_dense which,
                                lipsc_dtype dtype, const void **out, lipsc_error *err) {
     lipsc_status status = LIPSC_OK;
     pthread_mutex_lock(&m->lock);
     void **slot = &m->blocks[layer].dense[dtype][which];
     if (!*slot) {
-        status = make_dense(m, layer, which, dtype, slot, err);
+        double *w = take_ahead(m, layer, which);
+        status = make_dense(m, layer, which, dtype, w, slot, err);
         if (!status)
             lipsc_model_count(m, layer, dense_bytes(m, m->config.d, m->config.ffn, dtype));
     }
@@ -153,8 +177,9 @@ static void warm_dense(lipsc_model *m, size_t layer, lipsc_dense which, lipsc_dt
     void **slot = &m->blocks[layer].dense[dtype][which], *made = NULL;
     pthread_mutex_lock(&m->lock);
     const int wanted = !*slot;
+    double *w = wanted ? take_ahead(m, layer, which) : NULL;
     pthread_mutex_unlock(&m->lock);
-    if (!wanted || make_dense(m, layer, which, dtype, &made, NULL)) return;
+    if (!wanted || make_dense(m, layer, which, dtype, w, &made, NULL)) return;
     pthread_mutex_lock(&m->lock);
     if (!*slot) {
         *slot = made;
@@ -165,24 +190,98 @@ static void warm_dense(lipsc_model *m, size_t layer, lipsc_dense which, lipsc_dt
     lipsc_device_table(m->home)->linear_free(m->home, made); /* somebody was faster */
 }
 
+/* All heads with their output: checked without the lock, for which others wait. */
+static lipsc_packed *warm_packed(lipsc_model *m, size_t layer) {
+    lipsc_layer l;
+    lipsc_packed *made = NULL, *packed;
+    pthread_mutex_lock(&m->lock);
+    lipsc_status status = lipsc_attention_layer(m, layer, -1, 1, &l, NULL);
+    packed = status ? NULL : m->blocks[layer].packed[packed_slot(-1, 1)];
+    pthread_mutex_unlock(&m->lock);
+    if (!status && !packed) status = lipsc_packed_new(&l, 0, &made, NULL);
+    if (status || packed) return packed;
+    pthread_mutex_lock(&m->lock);
+    lipsc_packed **slot = &m->blocks[layer].packed[packed_slot(-1, 1)];
+    if (!*slot) {
+        *slot = made;
+        made = NULL;
+        lipsc_model_count(m, layer, packed_bytes(&l));
+    }
+    packed = *slot;
+    pthread_mutex_unlock(&m->lock);
+    lipsc_packed_free(made); /* somebody was faster */
+    return packed;
+}
+
+/* What of attention is the host's, the norms that values are judged with among it. */
+static lipsc_packed *read_attention(lipsc_model *m, size_t layer) {
+    const lipsc_head_norms *norms;
+    lipsc_attention_warm(m, layer);
+    lipsc_packed *packed = warm_packed(m, layer);
+    if (packed) (void)!lipsc_packed_norms(packed, &norms);
+    return packed;
+}
+
 static void warm_attention(lipsc_model *m, size_t layer, lipsc_dtype dtype,
                            const lipsc_device *device) {
-    lipsc_packed *packed;
     const void *made;
-    lipsc_attention_warm(m, layer);
-    if (!lipsc_model_packed(m, layer, -1, 1, &packed, NULL) &&
-        !lipsc_packed_weights(packed, device, dtype, &made, NULL))
+    lipsc_packed *packed = read_attention(m, layer);
+    if (packed && !lipsc_packed_weights(packed, device, dtype, &made, NULL))
         (void)!lipsc_packed_weights(packed, device, LIPSC_F64, &made, NULL);
 }
 
+static int has_dense(const lipsc_model *m, lipsc_dense which) {
+    return !m->config.experts &&
+           (lipsc_config_gated(&m->config) || which != LIPSC_DENSE_GATE);
+}
+
+static const lipsc_dense warm_part[] = {LIPSC_DENSE_UP, LIPSC_DENSE_GATE, LIPSC_DENSE_DOWN};
+
 void lipsc_model_warm(lipsc_model *m, size_t layer, int part, lipsc_dtype dtype,
                       const lipsc_device *device) {
-    static const lipsc_dense dense[] = {LIPSC_DENSE_UP, LIPSC_DENSE_GATE, LIPSC_DENSE_DOWN};
     if (part == 0)
         warm_attention(m, layer, dtype, device);
-    else if (!m->config.experts &&
-             (lipsc_config_gated(&m->config) || dense[part - 1] != LIPSC_DENSE_GATE))
-        warm_dense(m, layer, dense[part - 1], dtype);
+    else if (has_dense(m, warm_part[part - 1]))
+        warm_dense(m, layer, warm_part[part - 1], dtype);
+}
+
+/* ---- Ahead of a device -------------------------------------------------------------- */
+
+static const uint64_t most_ahead = UINT64_C(512) << 20; /* bytes */
+
+/* Whether there is room for it; the room is then taken. */
+static int begin_ahead(lipsc_model *m, size_t layer, lipsc_dense which) {
+    const uint64_t bytes = dense_numbers(m) * sizeof(double);
+    const lipsc_block *block = &m->blocks[layer];
+    pthread_mutex_lock(&m->lock);
+    const int wanted = !block->ahead[which] && !block->dense[LIPSC_F32][which] &&
+                       !block->dense[LIPSC_F64][which] && m->ahead + bytes <= most_ahead;
+    if (wanted) m->ahead += bytes;
+    pthread_mutex_unlock(&m->lock);
+    return wanted;
+}
+
+static void read_dense(lipsc_model *m, size_t layer, lipsc_dense which) {
+    double *w = NULL;
+    if (!begin_ahead(m, layer, which)) return;
+    if (lipsc_model_load_mlp(m, layer, which, 0, &w, NULL)) w = NULL;
+    pthread_mutex_lock(&m->lock);
+    double **slot = &m->blocks[layer].ahead[which];
+    if (w && !*slot) {
+        *slot = w;
+        w = NULL;
+    } else {
+        m->ahead -= dense_numbers(m) * sizeof *w;
+    }
+    pthread_mutex_unlock(&m->lock);
+    lipsc_release(w);
+}
+
+void lipsc_model_read(lipsc_model *m, size_t layer, int part) {
+    if (part == 0)
+        (void)!read_attention(m, layer);
+    else if (has_dense(m, warm_part[part - 1]))
+        read_dense(m, layer, warm_part[part - 1]);
 }
 
 /* ---- Experts ------------------------------------------------------------------------ */

@@ -9,9 +9,10 @@
 typedef struct {
     size_t first, count;
     size_t n, start;
-    size_t last; /* layer of its last open cell */
-    double cost; /* of one pair of products     */
-    int alone;   /* all threads work for it     */
+    size_t last;    /* layer of its last open cell */
+    double cost;    /* of one pair of products     */
+    int alone;      /* all threads work for it     */
+    double *tokens; /* what it begins with, if that was read before */
     lipsc_acts *acts;
 } study_group;
 

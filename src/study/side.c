@@ -17,6 +17,7 @@
 
 #include "backend/backend.h"
 #include "core/error.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "study/sweep.h"
 
@@ -111,6 +112,7 @@ typedef struct {
 typedef struct {
     size_t last;         /* layer that is needed              */
     size_t begun, under; /* parts: from the first on; at work */
+    size_t read;         /* and whose numbers were taken to be read */
     int *done;           /* (stretches) parts that are ready  */
 } warmth;
 
@@ -123,7 +125,9 @@ typedef struct {
     size_t through;
     size_t open, begun; /* all before are through; none from here on has begun */
     bundle *bundles;
-    size_t led; /* windows that begin otherwise than those before them in their bundle */
+    /* windows that begin otherwise than those before them in their bundle: all, taken,
+     * read */
+    size_t led, leading, has_led;
     study_group **leaders;
     int queued;
     warmth warm;
@@ -199,6 +203,7 @@ static bundle *with_cells(side *q, bundle *own) {
 
 /* Under the lock: windows that can go on. */
 static bundle *to_begin(side *q) {
+    if (q->has_led < q->led) return NULL;
     const size_t next = q->begun + q->row, all = q->row * q->stretches;
     for (size_t i = q->open; i < (next < all ? next : all); i++) {
         bundle *b = &q->bundles[i];
@@ -277,11 +282,13 @@ static void begin_windows(side *q, bundle *b) {
 /* ---- Weights ------------------------------------------------------------------------- */
 
 /* Under the lock: whether a part of the weights waits.  While there are cells, few threads
- * are spared for it. */
+ * are spared for it, else those that no windows will need as soon as they can go on. */
 static int is_cold(const side *q, int spared) {
     const size_t parts = LIPSC_WARM_PARTS * (q->at.to - q->at.from);
-    const size_t few = (size_t)(q->sweep->study->threads + 3) / 4;
-    return q->queued && q->warm.begun < parts && (!spared || q->warm.under < few);
+    const size_t threads = (size_t)q->sweep->study->threads, few = (threads + 3) / 4;
+    const size_t rest = threads > q->row ? threads - q->row : 0;
+    const size_t most = spared || rest < few ? few : rest;
+    return q->queued && q->warm.begun < parts && q->warm.under < most;
 }
 
 /* Under the lock, which is open while it is made. */
@@ -296,6 +303,26 @@ static void warm_part(side *q) {
     pthread_cond_broadcast(&q->news);
 }
 
+/* Under the lock: whether numbers can be read for a device that still begins. */
+static int can_read(const side *q) {
+    const lipsc_device *device = q->sweep->study->set.device;
+    const size_t parts = LIPSC_WARM_PARTS * (q->at.to - q->at.from);
+    const size_t next = q->warm.read > q->warm.begun ? q->warm.read : q->warm.begun;
+    return next < parts && lipsc_device_table(device)->ready &&
+           !lipsc_device_table(device)->ready(device);
+}
+
+/* Under the lock, which is open while they are read. */
+static void read_part(side *q) {
+    if (q->warm.read < q->warm.begun) q->warm.read = q->warm.begun;
+    const size_t part = q->warm.read++;
+    q->warm.under++;
+    pthread_mutex_unlock(&q->lock);
+    lipsc_sweep_read(q->sweep, q->at.from * LIPSC_WARM_PARTS + part, q->warm.last);
+    pthread_mutex_lock(&q->lock);
+    q->warm.under--;
+}
+
 /* A thread's first call of a device takes long, and the device waits if it is at work. */
 static void wake(const side *q) {
     const lipsc_study_settings *set = &q->sweep->study->set;
@@ -305,23 +332,43 @@ static void wake(const side *q) {
 
 /* ---- Together ------------------------------------------------------------------------ */
 
-/* By the threads of the team: the device waits for the first layers and for these. */
-static void begin_leaders(const side *q) {
-#pragma omp for schedule(dynamic, 1) nowait
-    for (size_t i = 0; i < q->led; i++) lipsc_sweep_begin(q->sweep, q->leaders[i]);
+/* Under the lock, which is open meanwhile. */
+static void read_leader(side *q) {
+    study_group *leader = q->leaders[q->leading++];
+    pthread_mutex_unlock(&q->lock);
+    lipsc_sweep_read_window(q->sweep, leader);
+    pthread_mutex_lock(&q->lock);
+    q->has_led++;
+    pthread_cond_broadcast(&q->news);
+}
+
+/* Under the lock: what a device waits for in the beginning; 0: nothing any more.  Weights
+ * of the first stretch come first: it learns from them what else to make ready, and whoever
+ * has made some waits for it.  Meanwhile the others read, tokens and what comes after. */
+static int begins(side *q) {
+    if (!q->queued) return 0;
+    if (q->warm.begun < min_size(q->step, q->at.to - q->at.from) * LIPSC_WARM_PARTS)
+        warm_part(q);
+    else if (q->leading < q->led)
+        read_leader(q);
+    else if (can_read(q))
+        read_part(q);
+    else
+        return 0;
+    return 1;
 }
 
 static void work(side *q) {
     bundle *own = NULL, *b;
     wake(q);
-    begin_leaders(q);
     pthread_mutex_lock(&q->lock);
     while (q->through < q->row * q->stretches) {
-        if (is_cold(q, 1)) {
-            warm_part(q);
-        } else if (runs_dry(q) && (b = to_begin(q))) {
+        if (begins(q)) continue;
+        if (runs_dry(q) && (b = to_begin(q))) {
             begin_windows(q, b);
             leave(q, b);
+        } else if (is_cold(q, 1)) {
+            warm_part(q);
         } else if ((b = with_cells(q, own))) {
             compute_cells(q, b);
         } else if ((own = to_begin(q))) {

@@ -172,8 +172,14 @@ static lipsc_status begin_window(sweep *s, study_group *g, lipsc_error *err) {
     lipsc_study *study = s->study;
     const study_cell *first = &study->cells[g->first];
     if (g->acts) return LIPSC_OK;
-    return lipsc_window_begin(&study->source, first->start, first->n, study->model,
-                              study->set.dtype, &g->acts, err);
+    if (!g->tokens)
+        return lipsc_window_begin(&study->source, first->start, first->n, study->model,
+                                  study->set.dtype, &g->acts, err);
+    const lipsc_status status =
+        lipsc_acts_begin_at(study->model, study->set.dtype, g->n, g->tokens, &g->acts, err);
+    lipsc_release(g->tokens);
+    g->tokens = NULL;
+    return status;
 }
 
 /* Runs the window through the layers of the span, or as far as a cell needs it. */
@@ -189,14 +195,17 @@ static lipsc_status pass_span(sweep *s, study_group *g, study_span at, int threa
     return status;
 }
 
-void lipsc_sweep_begin(sweep *s, study_group *g) {
+void lipsc_sweep_read_window(sweep *s, study_group *g) {
+    lipsc_study *study = s->study;
+    const study_cell *first = &study->cells[g->first];
     lipsc_error err;
-    if (ended(s) || lipsc_study_stopped(s->study)) return;
+    if (g->acts || ended(s) || lipsc_study_stopped(study)) return;
     const double begin = lipsc_seconds();
-    const lipsc_status status = begin_window(s, g, &err);
+    const lipsc_status status = lipsc_window_read(&study->source, first->start, first->n,
+                                                  study->model, &g->tokens, &err);
     if (status) fail(s, status, &err);
 #pragma omp atomic
-    s->study->times.forward += lipsc_seconds() - begin;
+    study->times.forward += lipsc_seconds() - begin;
 }
 
 void lipsc_sweep_window(sweep *s, study_group *g, study_span at, int threads) {
@@ -270,13 +279,25 @@ static void run_in_turn(sweep *s, study_group *g, study_span at) {
     if (g->acts) lipsc_sweep_leave(g, g->acts, at);
 }
 
-void lipsc_sweep_warm(sweep *s, size_t part, size_t last) {
-    const lipsc_study *study = s->study;
+/* Of the last layer that is needed, attention alone. */
+static int is_needed(sweep *s, size_t part, size_t last) {
     const size_t layer = part / LIPSC_WARM_PARTS;
     const int what = (int)(part % LIPSC_WARM_PARTS);
-    const int needed = layer < last || (layer == last && !what);
-    if (needed && !lipsc_sweep_ended(s))
-        lipsc_model_warm(study->model, layer, what, study->set.dtype, study->set.device);
+    return (layer < last || (layer == last && !what)) && !lipsc_sweep_ended(s);
+}
+
+void lipsc_sweep_read(sweep *s, size_t part, size_t last) {
+    if (is_needed(s, part, last))
+        lipsc_model_read(s->study->model, part / LIPSC_WARM_PARTS,
+                         (int)(part % LIPSC_WARM_PARTS));
+}
+
+void lipsc_sweep_warm(sweep *s, size_t part, size_t last) {
+    const lipsc_study *study = s->study;
+    if (is_needed(s, part, last))
+        lipsc_model_warm(study->model, part / LIPSC_WARM_PARTS,
+                         (int)(part % LIPSC_WARM_PARTS), study->set.dtype,
+                         study->set.device);
 }
 
 /* The weights of a span as far as they are needed, side by side: the device waits. */
@@ -330,7 +351,10 @@ static void run_groups(sweep *s, size_t count, study_group *groups) {
             if (next > i && bytes > lipsc_study_streams_room) break;
         }
         run_together(s, next - i, groups + i);
-        for (size_t g = i; g < next; g++) lipsc_acts_free(groups[g].acts);
+        for (size_t g = i; g < next; g++) {
+            lipsc_acts_free(groups[g].acts);
+            lipsc_release(groups[g].tokens);
+        }
     }
 }
 

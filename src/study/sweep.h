@@ -19,8 +19,8 @@ struct study_sweep {
 /* Whether what g needs is the beginning of what the leader does. */
 int lipsc_sweep_follows(const study_sweep *s, const study_group *g,
                         const study_group *leader);
-/* Reads the window's tokens; it has passed no layer then. */
-void lipsc_sweep_begin(study_sweep *s, study_group *g);
+/* Reads the window's tokens, of which a device hears nothing yet. */
+void lipsc_sweep_read_window(study_sweep *s, study_group *g);
 /* Runs the window through a span. */
 void lipsc_sweep_window(study_sweep *s, study_group *g, study_span at, int threads);
 /* What g saw, from what its leader did; NULL: the sweep has ended. */
@@ -33,6 +33,8 @@ void lipsc_sweep_cells(study_sweep *s, size_t count, study_job *job, int threads
 /* Behind the cells of a span: g goes on from acts, or they are freed. */
 void lipsc_sweep_leave(study_group *g, lipsc_acts *acts, study_span at);
 
+/* Reads what a part of the weights will be made of, for a device that still begins. */
+void lipsc_sweep_read(study_sweep *s, size_t part, size_t last);
 /* Makes a part of the weights, LIPSC_WARM_PARTS to a layer, counted from layer 0; nothing
  * where cells up to layer last need none of it, or the sweep has ended. */
 void lipsc_sweep_warm(study_sweep *s, size_t part, size_t last);

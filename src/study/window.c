@@ -113,17 +113,29 @@ lipsc_status lipsc_window_word(const lipsc_source *source, size_t start, size_t 
     return status;
 }
 
+lipsc_status lipsc_window_read(const lipsc_source *source, size_t start, size_t n,
+                               lipsc_model *model, double **tokens, lipsc_error *err) {
+    *tokens = NULL;
+    if (source->pixels) return LIPSC_OK;
+    uint32_t *ids = lipsc_alloc(n, sizeof *ids);
+    if (!ids) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for ids");
+    for (size_t i = 0; i < n; i++) ids[i] = lipsc_window_id(source, start, n, i);
+    const lipsc_status status = lipsc_acts_read(model, n, ids, tokens, err);
+    lipsc_release(ids);
+    return status;
+}
+
 lipsc_status lipsc_window_begin(const lipsc_source *source, size_t start, size_t n,
                                 lipsc_model *model, lipsc_dtype dtype, lipsc_acts **acts,
                                 lipsc_error *err) {
     if (source->pixels)
         return lipsc_acts_begin_pixels(model, dtype, source->shape, source->pixels, acts,
                                        err);
-    uint32_t *ids = lipsc_alloc(n, sizeof *ids);
-    if (!ids) return lipsc_fail(err, LIPSC_E_NOMEM, "out of memory for ids");
-    for (size_t i = 0; i < n; i++) ids[i] = lipsc_window_id(source, start, n, i);
-    const lipsc_status status = lipsc_acts_begin(model, dtype, n, ids, acts, err);
-    lipsc_release(ids);
+    double *tokens;
+    lipsc_status status = lipsc_window_read(source, start, n, model, &tokens, err);
+    if (status) return status;
+    status = lipsc_acts_begin_at(model, dtype, n, tokens, acts, err);
+    lipsc_release(tokens);
     return status;
 }
 

@@ -6,6 +6,9 @@
 #include "lipscope/source.h"
 #include "model/model.h"
 
+/* Its tokens, lipsc_release; NULL: an image has none to be read before. */
+lipsc_status lipsc_window_read(const lipsc_source *source, size_t start, size_t n,
+                               lipsc_model *model, double **tokens, lipsc_error *err);
 /* The window, or the image, before block 0. */
 lipsc_status lipsc_window_begin(const lipsc_source *source, size_t start, size_t n,
                                 lipsc_model *model, lipsc_dtype dtype, lipsc_acts **acts,

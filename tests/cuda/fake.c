@@ -67,6 +67,14 @@ static int refuses(size_t n) {
     return fault && !strncmp(fault, "narrow:", 7) && strtoul(fault + 7, NULL, 10) == n;
 }
 
+/* LIPSCOPE_FAKE=begins:N: it is not ready before it is asked for the time N. */
+static int ready(lipsc_cuda_device *device) {
+    static atomic_long questions;
+    const char *fault = getenv("LIPSCOPE_FAKE");
+    (void)device;
+    return !fault || strncmp(fault, "begins:", 7) != 0 || fails_now("begins", &questions);
+}
+
 static lipsc_status lost(lipsc_error *err) {
     static atomic_long calls;
     return fails_now("lost", &calls)
@@ -598,6 +606,7 @@ static lipsc_status add(lipsc_cuda_device *device, int wide, size_t elements, co
 __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cuda_plugin(void) {
     static lipsc_cuda_api api = {.abi = LIPSC_CUDA_ABI,
                                  .size = sizeof(lipsc_cuda_api),
+                                 .ready = ready,
                                  .count = count,
                                  .about = about,
                                  .open = open_device,

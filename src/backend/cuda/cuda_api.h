@@ -18,7 +18,7 @@
 
 #include "backend/backend.h"
 
-#define LIPSC_CUDA_ABI    13
+#define LIPSC_CUDA_ABI    14
 #define LIPSC_CUDA_PLUGIN "lipsc_cuda_plugin"
 
 /* Precision of the products: relative error of J x and J^T y on ordinary layers about 1e-3,
@@ -86,6 +86,8 @@ typedef struct {
     lipsc_status (*open)(int index, int sleeps, lipsc_cuda_device **out, lipsc_error *err);
     void (*close)(lipsc_cuda_device *device);
     lipsc_status (*wait)(lipsc_cuda_device *device, lipsc_error *err);
+    /* 0: while it begins, what it is given waits */
+    int (*ready)(lipsc_cuda_device *device);
     /* milliseconds between two marks (0 to 7) that the stream has passed */
     lipsc_status (*mark)(lipsc_cuda_device *device, int which, lipsc_error *err);
     lipsc_status (*between)(lipsc_cuda_device *device, int from, int to, double *ms,

@@ -1,6 +1,7 @@
 // device.cu - devices, lanes, recorded work: the table that the plugin shows.
 #include "internal.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -165,6 +166,18 @@ static lipsc_status choose_kernels(lipsc_cuda_device *device, int major, lipsc_e
     return LIPSC_OK;
 }
 
+// Each time that the pool grows, all threads stand for milliseconds: a part of the memory is
+// taken into it before they begin.  None to be had is no error here.
+static void take_ahead() {
+    size_t free_memory = 0, memory = 0;
+    void *p = nullptr;
+    const size_t most = (size_t)1 << 30;
+    if (cudaMemGetInfo(&free_memory, &memory) == cudaSuccess &&
+        cudaMallocAsync(&p, std::min(most, free_memory / 64), nullptr) == cudaSuccess)
+        cudaFreeAsync(p, nullptr);
+    cudaGetLastError();
+}
+
 static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
     TRY(cudaSetDevice(device->index), "choosing a device");
     for (cudaEvent_t &mark : device->marks) TRY(cudaEventCreate(&mark), "an event");
@@ -177,6 +190,7 @@ static lipsc_status fill_device(lipsc_cuda_device *device, lipsc_error *err) {
         uint64_t all = UINT64_MAX;
         TRY(cudaDeviceGetDefaultMemPool(&pool, device->index), "memory");
         TRY(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "memory");
+        take_ahead();
     }
     struct {
         float f[2];
@@ -426,6 +440,7 @@ extern "C" __attribute__((visibility("default"))) const lipsc_cuda_api *lipsc_cu
                                        open_device,
                                        close_device,
                                        wait,
+                                       ready,
                                        mark,
                                        between,
                                        busy,

@@ -169,16 +169,18 @@ static cublasStatus_t by_rows(lipsc_cuda_device *dev, const Gemm &g) {
                           &t.y, g.y, &t.y, &algorithm, nullptr, 0, lane->stream);
 }
 
-// Loads the kernel of a product, which takes 2 to 4 ms in which no thread gets anything
-// from the driver: the product is recorded, and never run.
+// Loads the kernels of a product, each of which takes 2 to 4 ms in which no thread gets
+// anything from the driver: one algorithm has others for many rows, and for sums that are
+// added to.  The products are recorded, and never run.
 static void load(lipsc_cuda_device *dev, Lane *lane, const Gemm &g) {
+    static const size_t rows[] = {256, ALONE_ROWS, 1536, 3072, 6144};
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
     if (cudaStreamBeginCapture(lane->stream, cudaStreamCaptureModeRelaxed) == cudaSuccess) {
         Gemm any = g;
-        any.rows = ALONE_ROWS;
         any.x = any.w = any.y = dev->constants; // nothing is read there
-        by_rows(dev, any);
+        for (size_t some : rows)
+            for (any.rows = some, any.add = 0; any.add < 2; any.add++) by_rows(dev, any);
         if (cudaStreamEndCapture(lane->stream, &graph) == cudaSuccess && graph &&
             cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess)
             cudaGraphExecDestroy(exec);
@@ -187,6 +189,17 @@ static void load(lipsc_cuda_device *dev, Lane *lane, const Gemm &g) {
     cudaGetLastError(); // who runs the product meets what went wrong
 }
 
+Question::Question(lipsc_cuda_device *device) : dev(device) { dev->questions++; }
+
+void Question::end() {
+    if (!dev) return;
+    const std::lock_guard<std::mutex> held(dev->answered_lock);
+    if (!--dev->questions) dev->answered.notify_all();
+    dev = nullptr;
+}
+
+int ready(lipsc_cuda_device *dev) { return !dev->questions; }
+
 void foresee(lipsc_cuda_device *dev, const Gemm &g) {
     Lane *lane = dev->lane();
     cublasLtMatmulAlgo_t unused;
@@ -194,6 +207,7 @@ void foresee(lipsc_cuda_device *dev, const Gemm &g) {
         const std::lock_guard<std::mutex> held(dev->chosen_lock);
         if (among(dev->chosen, g)) return;
     }
+    const Question open(dev);
     if (chosen(dev, lane, g, &unused) == CUBLAS_STATUS_SUCCESS) load(dev, lane, g);
 }
 
@@ -206,7 +220,6 @@ static struct Asking {
             if (devices[i] == dev) devices.erase(devices.begin() + (long)i--);
         for (std::thread &t : dev->early)
             if (t.joinable()) t.join();
-        dev->asks = false;
     }
     ~Asking() {
         while (!devices.empty()) forget(devices.back());
@@ -216,11 +229,14 @@ static struct Asking {
 void end_early(lipsc_cuda_device *dev) {
     const std::lock_guard<std::mutex> held(asking.lock);
     asking.forget(dev);
+    std::unique_lock<std::mutex> answers(dev->answered_lock);
+    dev->answered.wait(answers, [dev] { return ready(dev); });
+    dev->begins = false;
 }
 
 // The first question of each type takes cublasLt 50 to 80 ms: it is asked before anybody
-// waits for the answer, which is not kept.  Who makes weights waits for the end, so that
-// the GPU begins when it can go on.
+// waits for the answer, which is not kept.  Who makes weights waits for the end, and for
+// the questions of other weights, so that the GPU begins when it can go on.
 void ask_early(lipsc_cuda_device *dev) {
     static const struct {
         cudaDataType_t type, result;
@@ -228,17 +244,19 @@ void ask_early(lipsc_cuda_device *dev) {
         {CUDA_R_64F, CUDA_R_64F}, {CUDA_R_16F, CUDA_R_32F}, {CUDA_R_32F, CUDA_R_32F}};
     const std::lock_guard<std::mutex> held(asking.lock);
     asking.devices.push_back(dev);
-    dev->asks = true;
+    dev->begins = true;
     for (int i = 0; i < 3; i++) {
         const size_t size = 512;
         const Gemm g = {kind[i].type, kind[i].result, 0,    size,    size,
                         size,         nullptr,        size, nullptr, size,
                         nullptr,      size,           0,    1,       nullptr};
+        const auto open = std::make_shared<Question>(dev);
         try {
-            dev->early[i] = std::thread([dev, g] {
+            dev->early[i] = std::thread([dev, g, open] {
                 cublasLtMatmulAlgo_t unused;
                 if (cudaSetDevice(dev->index) == cudaSuccess)
                     choose(dev->light, g, &unused);
+                open->end();
             });
         } catch (const std::system_error &) { // then the first who needs it asks
         }

@@ -107,6 +107,11 @@ static lipsc_status busy(const lipsc_device *device, double seconds, double *par
                           : LIPSC_E_REFUSED;
 }
 
+static int is_ready(const lipsc_device *device) {
+    const lipsc_gpu *gpu = lipsc_gpu_of(device);
+    return gpu->api->ready(gpu->there);
+}
+
 /* ---- Life ------------------------------------------------------------------------------
  */
 
@@ -139,6 +144,7 @@ static const lipsc_device_ops cuda_ops = {.name = "cuda",
                                           .bytes = lipsc_gpu_bytes,
                                           .part = &lipsc_gpu_parts,
                                           .close = close_gpu,
+                                          .ready = is_ready,
                                           .busy = busy,
                                           .failure = failure,
                                           .batch_new = lipsc_gpu_batch_new,

@@ -11,6 +11,7 @@ extern "C" {
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -72,8 +73,11 @@ struct lipsc_cuda_device {
     void *constants;               // 0 and 1 as float, then as double, then as int
     cublasLtHandle_t light;        // of all lanes
     std::thread early[3];          // asks cublasLt for the first time, of each type
-    std::atomic<bool> asks{false}; // they do
-    bool sleeps;                   // whoever waits leaves the core
+    std::atomic<int> questions{0}; // of theirs, and of weights: not answered yet
+    std::mutex answered_lock;
+    std::condition_variable answered;
+    std::atomic<bool> begins{false}; // until the first were
+    bool sleeps;                     // whoever waits leaves the core
     std::mutex sizes_lock;
     std::unordered_map<void *, size_t> sizes; // of memory that may become spare
     std::mutex chosen_lock;
@@ -353,8 +357,22 @@ lipsc_status gemm(lipsc_cuda_device *dev, const Gemm &g, bool alone, lipsc_error
 // says so, and nobody waits for cublasLt later.  No answer is no error here.
 void foresee(lipsc_cuda_device *dev, const Gemm &g);
 template <class S> void foresee_layer(lipsc_cuda_device *dev, const Dims &dims);
-void ask_early(lipsc_cuda_device *dev); // in threads of its own
+// While one is open, the device is not ready.
+class Question {
+    lipsc_cuda_device *dev;
+
+  public:
+    explicit Question(lipsc_cuda_device *device);
+    ~Question() { end(); }
+    Question(const Question &) = delete;
+    Question &operator=(const Question &) = delete;
+    void end();
+};
+// The first questions: asked in threads of their own, waited for, and whether all were
+// answered.
+void ask_early(lipsc_cuda_device *dev);
 void end_early(lipsc_cuda_device *dev);
+int ready(lipsc_cuda_device *dev);
 // y (m, n) = alpha x (m, k) W^T, W (n, k), or with trans y = alpha x (m, n_in) W; planes of
 // S.
 template <class S>

@@ -138,7 +138,7 @@ void Memory::give(void *p) {
 lipsc_status send(lipsc_cuda_device *device, size_t bytes, const void *host, void *to,
                   lipsc_error *err) {
     Lane *lane = device->lane();
-    if (device->asks) end_early(device);
+    if (device->begins) end_early(device);
     for (size_t at = 0; at < bytes;) {
         const size_t part = lane->ring_at / RING_PART, used = lane->ring_at % RING_PART;
         const size_t room = RING_PART - used, left = bytes - at;

@@ -74,49 +74,57 @@ static Dims dims_of(const lipsc_layer *l, size_t W, bool narrow) {
     return m;
 }
 
-template <class S>
-static lipsc_status pack_projections(Weights<S> *w, const lipsc_layer *l,
-                                     lipsc_error *err) {
-    const Dims &m = w->dims;
-    const bool narrow = S::KIND != KIND_F64;
-    const double q_factor = (l->q_gain ? 1 : l->scale * log2e);
-    std::vector<double> host(m.C * m.d, 0.0), bias(m.C, 0.0), gain(m.turned, 0.0);
-    pad_heads(host, 0, m.heads, m.key_dim, m.W, m.d, l->Q, q_factor);
-    pad_heads(host, m.heads * m.W, m.kv, m.key_dim, m.W, m.d, l->K, 1);
-    pad_heads(host, m.turned, m.kv, m.value_dim, m.W, m.d, l->V, 1);
-    PASS(w->memory.put(&w->exact, host, 0, err));
-    w->qkv_factor = balance(host, narrow);
-    PASS(w->memory.get(&w->qkv, m.C * m.dp * S::PL, err));
-    PASS(store<S>(w->device->stream(), m.C, m.d, w->exact, 1, m.d, w->qkv_factor, w->qkv,
-                  m.dp, err));
-    pad_vector(bias, 0, m.heads, m.key_dim, m.W, l->bq, q_factor, 0);
-    pad_vector(bias, m.heads * m.W, m.kv, m.key_dim, m.W, l->bk, 1, 0);
-    pad_vector(bias, m.turned, m.kv, m.value_dim, m.W, l->bv, 1, 0);
-    PASS(w->memory.put(&w->bias, bias, 0, err));
-    if (!m.norms) return LIPSC_OK;
-    pad_vector(gain, 0, m.heads, m.key_dim, m.W, l->q_gain, l->scale * log2e,
-               !l->norm_whole);
-    pad_vector(gain, m.heads * m.W, m.kv, m.key_dim, m.W, l->k_gain, 1, !l->norm_whole);
-    PASS(w->memory.put(&w->gain_exact, gain, 0, err));
-    const std::vector<typename S::Acc> narrow_gain(gain.begin(), gain.end());
-    return w->memory.put(&w->gain, narrow_gain, 0, err);
-}
+// What the host makes of a layer's matrices before the device is given anything.
+struct Padded {
+    std::vector<double> qkv, bias, gain, out;
+};
 
-template <class S>
-static lipsc_status pack_output(Weights<S> *w, const lipsc_layer *l, lipsc_error *err) {
-    const Dims &m = w->dims;
+static Padded pad(const lipsc_layer *l, const Dims &m) {
+    const double q_factor = (l->q_gain ? 1 : l->scale * log2e);
     const size_t HW = m.heads * m.W;
-    std::vector<double> host(m.width * HW, 0.0);
+    Padded p = {std::vector<double>(m.C * m.d, 0.0), std::vector<double>(m.C, 0.0),
+                std::vector<double>(m.turned, 0.0), std::vector<double>(m.width * HW, 0.0)};
+    pad_heads(p.qkv, 0, m.heads, m.key_dim, m.W, m.d, l->Q, q_factor);
+    pad_heads(p.qkv, m.heads * m.W, m.kv, m.key_dim, m.W, m.d, l->K, 1);
+    pad_heads(p.qkv, m.turned, m.kv, m.value_dim, m.W, m.d, l->V, 1);
+    pad_vector(p.bias, 0, m.heads, m.key_dim, m.W, l->bq, q_factor, 0);
+    pad_vector(p.bias, m.heads * m.W, m.kv, m.key_dim, m.W, l->bk, 1, 0);
+    pad_vector(p.bias, m.turned, m.kv, m.value_dim, m.W, l->bv, 1, 0);
     for (size_t r = 0; r < m.width; r++)
         for (size_t h = 0; h < m.heads; h++)
             for (size_t c = 0; c < m.value_dim; c++) {
                 const size_t i = h * m.value_dim + c;
-                host[r * HW + h * m.W + c] =
+                p.out[r * HW + h * m.W + c] =
                     l->O ? l->O[r * m.heads * m.value_dim + i] : r == i;
             }
+    if (!m.norms) return p;
+    pad_vector(p.gain, 0, m.heads, m.key_dim, m.W, l->q_gain, l->scale * log2e,
+               !l->norm_whole);
+    pad_vector(p.gain, m.heads * m.W, m.kv, m.key_dim, m.W, l->k_gain, 1, !l->norm_whole);
+    return p;
+}
+
+template <class S>
+static lipsc_status put_projections(Weights<S> *w, const Padded &p, lipsc_error *err) {
+    const Dims &m = w->dims;
+    PASS(w->memory.put(&w->exact, p.qkv, 0, err));
+    PASS(w->memory.get(&w->qkv, m.C * m.dp * S::PL, err));
+    PASS(store<S>(w->device->stream(), m.C, m.d, w->exact, 1, m.d, w->qkv_factor, w->qkv,
+                  m.dp, err));
+    PASS(w->memory.put(&w->bias, p.bias, 0, err));
+    if (!m.norms) return LIPSC_OK;
+    PASS(w->memory.put(&w->gain_exact, p.gain, 0, err));
+    const std::vector<typename S::Acc> narrow_gain(p.gain.begin(), p.gain.end());
+    return w->memory.put(&w->gain, narrow_gain, 0, err);
+}
+
+template <class S>
+static lipsc_status put_output(Weights<S> *w, const lipsc_layer *l, const Padded &p,
+                               lipsc_error *err) {
+    const Dims &m = w->dims;
+    const size_t HW = m.heads * m.W;
     double *exact;
-    PASS(w->memory.put(&exact, host, 0, err));
-    w->out_factor = balance(host, S::KIND != KIND_F64);
+    PASS(w->memory.put(&exact, p.out, 0, err));
     PASS(w->memory.get(&w->out, m.width * HW * S::PL, err));
     PASS(store<S>(w->device->stream(), m.width, HW, exact, 1, HW, w->out_factor, w->out, HW,
                   err));
@@ -129,6 +137,8 @@ template <class S>
 static lipsc_status pack(lipsc_cuda_device *device, const lipsc_layer *l,
                          lipsc_cuda_weights **out, lipsc_error *err) {
     const size_t width = l->key_dim > l->value_dim ? l->key_dim : l->value_dim;
+    const bool narrow = S::KIND != KIND_F64;
+    Question open(device);
     const Kernels<S> *kernels = kernels_for(S(), device->room_of_block, width);
     if (!kernels)
         return fail(err, LIPSC_E_RANGE,
@@ -142,11 +152,18 @@ static lipsc_status pack(lipsc_cuda_device *device, const lipsc_layer *l,
     if (!w) return fail(err, LIPSC_E_NOMEM, "out of memory for the packed weights");
     w->device = w->memory.device = device;
     w->kernels = kernels;
-    w->dims = dims_of(l, (size_t)kernels->width, S::KIND != KIND_F64);
-    foresee_layer<S>(device, w->dims);
+    w->dims = dims_of(l, (size_t)kernels->width, narrow);
     w->freq_host.assign(l->rotary_freq, l->rotary_freq + l->rotary_dim / 2);
-    lipsc_status status = pack_projections(w, l, err);
-    if (!status) status = pack_output(w, l, err);
+    const Padded padded = pad(l, w->dims);
+    w->qkv_factor = balance(padded.qkv, narrow);
+    w->out_factor = balance(padded.out, narrow);
+    foresee_layer<S>(device, w->dims);
+    const Kernels<StoreF64> *exact = kernels_for(StoreF64(), device->room_of_block, width);
+    if (narrow && exact) // its values are evaluated in double
+        foresee_layer<StoreF64>(device, dims_of(l, (size_t)exact->width, false));
+    open.end();
+    lipsc_status status = put_projections(w, padded, err);
+    if (!status) status = put_output(w, l, padded, err);
     if (!status && l->sinks) {
         std::vector<typename S::Acc> sinks(l->heads);
         for (size_t h = 0; h < l->heads; h++)
