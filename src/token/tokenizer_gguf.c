@@ -104,10 +104,11 @@ static lipsc_status strings(const source *s, const char *key, json_t **out) {
 static lipsc_status one_each(const source *s, const char *key) {
     lipsc_gguf_list list;
     double value;
-    size_t count = 0;
+    size_t count = 0, numbers = 0;
     if (!lipsc_gguf_array(s->gguf, key, &list)) return LIPSC_OK;
-    while (lipsc_gguf_next_number(&list, &value) && !isnan(value)) count++;
-    if (count == json_array_size(s->tokens) && !list.left) return LIPSC_OK;
+    for (; lipsc_gguf_next_number(&list, &value); count++) numbers += !isnan(value);
+    if (count == json_array_size(s->tokens) && numbers == count && !list.left)
+        return LIPSC_OK;
     return lipsc_fail(s->err, LIPSC_E_FORMAT, "%s: %s is not one number for each token",
                       s->shown, key);
 }

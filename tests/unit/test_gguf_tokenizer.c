@@ -155,6 +155,10 @@ static void test_lists(void **state) {
     refused(&g, scores);
     g = with_scores(0, 4);
     refused(&g, scores);
+    g = with_scores(0, 4); /* the one too many is no number either */
+    const float nan = NAN;
+    memcpy(g.at + g.size - sizeof nan, &nan, sizeof nan);
+    refused(&g, scores);
     g = with_scores(0, 3);
     gguf_note_list(&g, "tokenizer.ggml.token_type", GGUF_UINT32, 2);
     gguf_put_u32(&g, 1);
