@@ -9,7 +9,8 @@ it, under the sanitizers or without them (three times as fast; what it keeps is 
 the next round under the sanitizers).  STATE/rounds.tsv has a line for every round, ever:
 another run adds to it, one at a time (STATE/lock).  Its seconds are the processor's.  It ends
 after SECONDS, or when every target has its executions and its coverage has stopped growing; a
-finding leaves its input in the build folder and ends with 1.
+finding leaves its input in the build folder and ends with 1.  FUZZ_TARGETS: only these of
+the targets, names with spaces between.
 """
 import collections
 import fcntl
@@ -30,6 +31,7 @@ WANTED = {
     "ids": 176, "safetensors": 86, "gguf": 75, "gauss_file": 62, "measure_file": 36, "layer_file": 25,
     "args": 13, "tokenizer": 10, "index": 7, "config": 6, "vocab": 3, "run_file": 1,
 }  # fmt: skip
+ONLY = os.environ.get("FUZZ_TARGETS", " ".join(WANTED)).split()
 COLUMNS = ["target", "build", "executions", "seconds", "edges", "features", "finding", "program"]
 Round = collections.namedtuple("Round", COLUMNS)
 
@@ -85,7 +87,7 @@ def targets(rounds, current):
 
 def next_target(rounds, busy, current):
     """Coverage that still grows counts as a target that is not done."""
-    open_ones = [t for t in targets(rounds, current) if t.name not in busy and (t.done() < 1 or not t.settled())]
+    open_ones = [t for t in targets(rounds, current) if t.name in ONLY and t.name not in busy and (t.done() < 1 or not t.settled())]
     return min(open_ones, key=Target.done) if open_ones else None
 
 
@@ -183,6 +185,9 @@ def main():
         return table(pathlib.Path(sys.argv[2]))
     if len(sys.argv) not in (5, 6):
         sys.exit(__doc__.strip())
+    for name in ONLY:
+        if name not in WANTED:
+            sys.exit(f"fuzz_long.py: FUZZ_TARGETS names '{name}'; the targets are {' '.join(WANTED)}")
     root = pathlib.Path(__file__).resolve().parent.parent
     sanitized, bare, state = (pathlib.Path(p).resolve() for p in sys.argv[1:4])
     jobs = int(sys.argv[5]) if len(sys.argv) == 6 else os.cpu_count()

@@ -48,6 +48,15 @@ echo "ids	bare	5	0.1	8	9		anew" >>"$dir/state/rounds.tsv"
 python3 "$tools/fuzz_long.py" --table "$dir/state" >"$dir/out"
 grep -q '^| `fuzz_ids` | 2,000,000,005 .* 20, 8 | 0 (still growing) | 0 |' "$dir/out" || fail "$(cat "$dir/out")"
 
+# only what is asked for, by a name that is one
+for name in index args; do echo '# anew' >>"$dir/bare/tests/fuzz/fuzz_$name"; done
+before=$(rounds)
+FUZZ_TARGETS=args long || fail "a run of one target"
+[ "$(rounds)" = "$((before + 2))" ] || fail "$(rounds) rounds, not two more than $before"
+[ "$(tail -n 2 "$dir/state/rounds.tsv" | cut -f 1 | uniq)" = args ] || fail "$(tail -n 2 "$dir/state/rounds.tsv")"
+! FUZZ_TARGETS=arguments long || fail "a target that is none"
+grep -q "names 'arguments'; the targets are ids" "$dir/err" || fail "no sentence: $(cat "$dir/err")"
+
 # a finding ends its target and the run, with 1
 printf '#!/bin/sh\necho "Test unit written to crash-7"\nexit 77\n' >"$dir/sanitized/tests/fuzz/fuzz_ids"
 if long; then fail "a finding that nobody hears of"; fi
