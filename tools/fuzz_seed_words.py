@@ -2,16 +2,23 @@
 tokenizer_config.json, cut at NUL; none is longer than the 1,200 bytes that these targets read (tools/fuzz.sh)."""
 import json
 
-from fuzz_seed_formats import ARRAY, BPE, F32, FLAGS, STRING, U32, added, gguf, regex, words
+from fuzz_seed_formats import ARRAY, BPE, F32, FLAGS, STRING, U32, added, gguf, regex, split, words
 
 MARKS = "a" + "\u0315\u0300\u05b0\u0591\u0327\u0316" * 4
 # of each table of src/token/unicode_tables.h, and beside it
 CLASSES = "\u061d\u09fd\u166d\U000111c9\u0890\u08e2\u1734\u07fd\u0898\x7f\x80\x85\xad\u0378\ue000\U000f0000\U0010ffff\ufffd"
+IDEOGRAPHS = "\u33ff\u3400\u4dbf\u4dc0\u4e00\u9fff\ua000\uf8ff\uf900\ufaff\ufb00\U0001ffff\U00020000\U0002a6df\U0002a6e0\U0002a700\U0002b73f\U0002b740" \
+    "\U0002b81f\U0002b820\U0002b920\U0002ceaf\U0002ceb0\U0002f7ff\U0002f800\U0002fa1f\U0002fa20"  # fmt: skip
 SPACES = "a\u0085b\u1680a\u2003b\u2028a\u2029b\u202fa\u205fb\u3000a\u00a0"
 
 
 def bpe(tokens, merges, **more):
     return {**BPE, "vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges, "unk_token": None, **more}
+
+
+# a regular expression that gives up: it tries every way to part forty letters
+ENDLESS, FORTY = {"Regex": "(?:a|a)*[^a]"}, "a" * 40
+GIVES_UP = {"type": "Replace", "pattern": ENDLESS, "content": "c"}
 
 
 def alone(*contents):
@@ -45,6 +52,26 @@ TOKENIZERS = {
     "wordpiece_empty": ({"model": {"type": "WordPiece", "unk_token": "u", "vocab": {}, "continuing_subword_prefix": "##", "max_input_chars_per_word": 9}}, "a"),
     "classes_bert": ({"normalizer": CLEAN, "pre_tokenizer": {"type": "BertPreTokenizer"}}, "a".join(CLASSES)),
     "classes_cut": ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": CUTS}}, "a".join(CLASSES)),
+    "ideographs": ({"normalizer": CLEAN, "model": bpe(["a"], [])}, IDEOGRAPHS),
+    "gives_up": ({"pre_tokenizer": split("Isolated", ENDLESS), "model": bpe(["a"], [])}, FORTY),
+    "gives_up_normalizer": ({"normalizer": GIVES_UP, "model": bpe(["a"], [])}, FORTY),
+    "gives_up_added": ({"normalizer": GIVES_UP, "model": bpe(["a"], []), "added_tokens": [{**FLAGS, "id": 7, "content": FORTY, "normalized": True}]}, "a"),
+    "gives_up_beside": ({"normalizer": GIVES_UP, "model": bpe(["a"], []), "added_tokens": [{**FLAGS, "id": 7, "content": "<x>", "lstrip": True}]},
+                        "a <x>" + FORTY + "<x>a"),
+    "gives_up_decoder": ({"decoder": GIVES_UP, "model": bpe([FORTY], [], ignore_merges=True)}, FORTY),
+    "gives_up_later": ({"decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}, GIVES_UP, {"type": "Fuse"}]}, "model": bpe(["a"], [])}, FORTY),
+    "deep_stack": ({"pre_tokenizer": split("Isolated", {"Regex": "(?:(?:|a){9}a)*c|a"}), "model": bpe(["a"], [])}, "a" * 700),
+    "deep_stack_found": ({"pre_tokenizer": split("Isolated", {"Regex": "(?:a|b)*c"}), "model": bpe(["a", "b"], [])}, "ab" * 400 + "c"),
+    "merges_heap": ({"model": bpe([*"abcdefghij", "ij", "gh", "ef", "cd", "ab", "abcd", "efgh", "abcdefgh"],
+                                  ["i j", "g h", "e f", "c d", "a b", "ab cd", "ef gh", "abcd efgh"])}, "abcdefghij abcdcdababefghij ijghefcdab"),
+    "merge_of_number": ({"model": bpe(["a"], [[1, "a"]])}, "a"),
+    **{f"wrong_{field}": ({"model": {**BPE, field: 1}}, "ab")
+       for field in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges")},
+    "wrong_prefix_space": ({"decoder": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "add_prefix_space": 1}}, "ab"),
+    "regex_surrogate_code": regex(r"\x{d800}"),
+    "regex_options_nine": regex("(?imimimimi)a"),
+    "template_two_ids": ({"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "a", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                                             "special_tokens": {"a": {"id": "a", "ids": [1, 2], "tokens": []}}}}, "ab"),
     "json_long": ({"x": "y" * 1050}, "a"),
     # nothing to do: empty lists, empty tokens, empty texts
     **{f"empty_{name}": ({part: {"type": "Sequence", key: []}}, "ab")
@@ -72,6 +99,8 @@ GGUFS = {
     "gguf_words_nul": words("gpt2", ["a\0"]),
     "gguf_merges_numbers": words("gpt2", ["a", "b"], CUT, ("merges", ARRAY, (U32, [1]))),
     "gguf_kinds_few": words("gpt2", ["a", "b"], CUT, ("merges", ARRAY, (STRING, [])), kinds=[3]),
+    "gguf_kinds_many": words("gpt2", ["a"], CUT, ("merges", ARRAY, (STRING, [])), kinds=[3, 3, 4]),
+    "gguf_scores_nan_beyond": words("llama", ["a", "b"], ("scores", ARRAY, (F32, [-1, -2, float("nan")]))),
     "gguf_scores_nan": words("llama", ["a", "b", "ab"], ("scores", ARRAY, (F32, [float("nan"), -1, -2]))),
     "gguf_scores_few": words("llama", ["a", "b", "ab"], ("scores", ARRAY, (F32, [-1, -2]))),
     "gguf_scores_text": words("llama", ["a", "b", "ab"], ("scores", ARRAY, (STRING, ["1", "2", "3"]))),
@@ -105,8 +134,6 @@ SEVERAL = "aeiotnshr"
 PAIRS = [x + " " + y for x in SEVERAL for y in SEVERAL]
 LETTERS = "bcdefghijklmnopqrstuvwxyz"
 BYTES = [chr(c) for c in (33, 97, 126, 161, 172, 174, 255, 256, 287, 288, 289, 290, 321, 322, 323)] + ["\u0120a"]
-IDEOGRAPHS = "\u33ff\u3400\u4dbf\u4dc0\u4e00\u9fff\ua000\uf8ff\uf900\ufaff\ufb00\U0001ffff\U00020000\U0002a6df\U0002a6e0\U0002a700\U0002b73f\U0002b740" \
-    "\U0002b81f\U0002b820\U0002b920\U0002ceaf\U0002ceb0\U0002f7ff\U0002f800\U0002fa1f\U0002fa20"  # fmt: skip
 VOCABS = {
     "bpe_overlap": merged(["a", "aa", "aaa", "b", "aab", "ab", "ba"], ["a a", "aa a", "a b", "b a", "aa b"], "aaaabaabaaa aab"),
     "bpe_heap": merged([*"abcdefghij", "ij", "gh", "ef", "cd", "ab", "abcd", "efgh", "abcdefgh"],
