@@ -11,7 +11,10 @@
  *
  * Columns: (Q Wk)_i of all heads for each row i, then (K Wq)_j of all heads for each key j.
  * A panel holds those of few tokens, so that under a mask only the rows that see them, or
- * are seen, are multiplied.  Whether an input is composed depends on its own mask and the
+ * are seen, are multiplied.  In J^T each head writes its changes to a tile of its own,
+ * since threads that write to the same lines wait for each other; what a block of rows
+ * needs of all tiles is then packed in the order of the columns.  Probabilities and values
+ * are kept as kept.c does it.  Whether an input is composed depends on its own mask and the
  * layer, and so does every order of a sum: its bits do not depend on its neighbours. */
 #include "backend/cpu/cpu.h"
 
@@ -40,6 +43,16 @@ static size_t columns_of(const lipsc_cpu_weights *w, size_t n) {
     return 2 * n * w->layer->heads;
 }
 
+/* Elements of a head's tile, in which the changes of its scores come back. */
+static size_t tile_of(const lipsc_cpu_weights *w, size_t n) {
+    return n * ceil_div(n, w->kernels->nr) * w->kernels->nr;
+}
+
+/* What the changes of the scores of all heads take: for J, or packed for J^T, and tiles. */
+static size_t change_of(const lipsc_cpu_weights *w, size_t n) {
+    return n * columns_of(w, n) + w->layer->heads * tile_of(w, n);
+}
+
 /* Tokens from .. end-1 of an input. */
 typedef struct {
     size_t from, end;
@@ -59,20 +72,10 @@ static span rows_seeing(const lipsc_cpu_member *of, span s) {
     return rows;
 }
 
-static int sees_all(const lipsc_cpu_member *of) {
-    const span keys = keys_seen(of, (span){of->n - 1, 1});
-    return keys.from == 0 && keys.end == of->n;
-}
-
-static void *probabilities_of(const lipsc_cpu_weights *w, const lipsc_cpu_member *of,
-                              size_t h) {
-    return (char *)of->composed_p + h * of->n * of->n * w->kernels->item;
-}
-
 /* ---- With the input ------------------------------------------------------------------ */
 
-/* to, every heads-th row of a panel: (n, key_dim) a times the rows of head `head` of a
- * transposed weight whose panels have `inner` rows. */
+/* (n, key_dim) a times the rows of head `head` of a transposed weight whose panels have
+ * `inner` rows: panel p. */
 static void compose_panel(const lipsc_cpu_weights *w, size_t n, const void *a,
                           const char *weight, size_t inner, size_t head, size_t p,
                           void *to) {
@@ -96,8 +99,6 @@ static void compose_head(lipsc_cpu_batch *b, const lipsc_cpu_member *of, size_t 
     const size_t heads = w->layer->heads, kv = w->layer->kv_heads, g = h * kv / heads;
     const size_t columns = columns_of(w, n);
     const lipsc_head head = lipsc_cpu_head(b, of, h);
-    w->kernels->composed->probabilities(&head, probabilities_of(w, of, h), n,
-                                        lipsc_cpu_thread_scratch(b));
     for (size_t p = 0; p * nr < d; p++) {
         char *panel = (char *)of->composed_out + p * columns * nr * item;
         compose_panel(w, n, head.q, w->k_out, kv * w->kw, g, p, panel + h * nr * item);
@@ -125,10 +126,8 @@ static lipsc_status compose(lipsc_cpu_batch *b) {
         /* some may be there, from a call that found no memory for the others */
         if (!of->composed_in) of->composed_in = lipsc_cpu_alloc(w->space, wide);
         if (!of->composed_out) of->composed_out = lipsc_cpu_alloc(w->space, deep);
-        if (!of->composed_p)
-            of->composed_p = lipsc_cpu_alloc(w->space, heads * of->n * of->n);
-        if (!of->composed_in || !of->composed_out || !of->composed_p) return LIPSC_E_NOMEM;
-        b->bytes += (wide + deep + heads * of->n * of->n) * item;
+        if (!of->composed_in || !of->composed_out) return LIPSC_E_NOMEM;
+        b->bytes += (wide + deep) * item;
         memset(of->composed_in, 0, wide * item);
         memset(of->composed_out, 0, deep * item);
     }
@@ -146,7 +145,7 @@ lipsc_status lipsc_cpu_compose(lipsc_cpu_pass *pass) {
     for (size_t i = 0; i < pass->pieces; i++) {
         lipsc_cpu_piece *p = &pass->piece[i];
         p->change = elements;
-        elements += p->dirs * p->of->n * columns_of(b->w, p->of->n);
+        elements += p->dirs * change_of(b->w, p->of->n);
     }
     if (b->changes < elements) {
         lipsc_cpu_release(b->w->space, b->change);
@@ -162,20 +161,21 @@ void lipsc_cpu_composed_free(lipsc_cpu_batch *b) {
     for (size_t i = 0; b->member && i < b->inputs; i++) {
         lipsc_cpu_release(b->w->space, b->member[i].composed_in);
         lipsc_cpu_release(b->w->space, b->member[i].composed_out);
-        lipsc_cpu_release(b->w->space, b->member[i].composed_p);
     }
     lipsc_cpu_release(b->w->space, b->change);
 }
 
 /* ---- Products ------------------------------------------------------------------------ */
 
-static lipsc_score_change change_of(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,
-                                    size_t h) {
-    const lipsc_cpu_batch *b = pass->batch;
-    return (lipsc_score_change){.at = (char *)b->change +
-                                      (p->change + h) * b->w->kernels->item,
-                                .row = columns_of(b->w, p->of->n),
-                                .step = b->w->layer->heads};
+/* Those of a piece: (dirs, n, columns), and the tiles behind them (dirs, heads, tile). */
+static char *change_at(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p) {
+    return (char *)pass->batch->change + p->change * pass->batch->w->kernels->item;
+}
+
+static char *tiles_at(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p) {
+    const lipsc_cpu_weights *w = pass->batch->w;
+    const size_t n = p->of->n;
+    return change_at(pass, p) + p->dirs * n * columns_of(w, n) * w->kernels->item;
 }
 
 /* Rows of x that a panel of columns is multiplied with. */
@@ -196,67 +196,57 @@ static void panels_to_change(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *
                              span panels, const char *x) {
     const lipsc_cpu_weights *w = pass->batch->w;
     const size_t n = p->of->n, d = w->layer->d, nr = w->kernels->nr;
-    const lipsc_score_change to = change_of(pass, p, 0);
+    const size_t columns = columns_of(w, n);
     const lipsc_gemm g = {.a = x + p->base * d * w->kernels->item,
                           .a_row = d,
                           .segs = 1,
                           .seg_len = d,
                           .b = p->of->composed_in,
-                          .c = to.at,
-                          .c_row = to.row,
+                          .c = change_at(pass, p),
+                          .c_row = columns,
                           .group = 1,
                           .c_group = nr,
-                          .columns = to.row};
+                          .columns = columns};
     for (size_t i = panels.from; i < panels.end; i++) {
         const span rows =
-            rows_of_panel(p, w->layer->heads, i * nr, min_size((i + 1) * nr, to.row));
+            rows_of_panel(p, w->layer->heads, i * nr, min_size((i + 1) * nr, columns));
         for (size_t dir = 0; dir < p->dirs; dir++)
             w->kernels->gemm(&g, dir * n + rows.from, dir * n + rows.end, i, i + 1);
     }
 }
 
-/* A panel of y += changes of the scores, for a block of its rows. */
-static void add_columns(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p, span rows,
-                        span columns, size_t panel, char *y) {
-    const lipsc_cpu_weights *w = pass->batch->w;
-    const size_t n = p->of->n, d = w->layer->d, nr = w->kernels->nr,
-                 item = w->kernels->item;
-    const lipsc_score_change from = change_of(pass, p, 0);
-    const lipsc_gemm g = {.a = (char *)from.at + columns.from * item,
-                          .a_row = from.row,
-                          .segs = 1,
-                          .seg_len = columns.end - columns.from,
-                          .b = (char *)p->of->composed_out + columns.from * nr * item,
-                          .b_panel = from.row,
-                          .c = y + p->base * d * item,
-                          .c_row = d,
-                          .group = 1,
-                          .c_group = nr,
-                          .columns = d,
-                          .add = 1};
-    for (size_t dir = 0; dir < p->dirs; dir++)
-        w->kernels->gemm(&g, dir * n + rows.from, dir * n + rows.end, panel, panel + 1);
+static lipsc_score_sums sums_of(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,
+                                char *y) {
+    const lipsc_cpu_batch *b = pass->batch;
+    const size_t d = b->w->layer->d, first = p->of->first;
+    return (lipsc_score_sums){.n = p->of->n,
+                              .heads = b->w->layer->heads,
+                              .dirs = p->dirs,
+                              .lo = b->lo + first,
+                              .hi = b->hi + first,
+                              .tiles = tiles_at(pass, p),
+                              .packed = change_at(pass, p),
+                              .b = p->of->composed_out,
+                              .y = y + p->base * d * b->w->kernels->item,
+                              .y_row = d,
+                              .columns = d};
 }
 
-/* Panels of y += those of one piece, by blocks of rows that see nearly the same keys. */
+/* Panels of the rows of one piece: y += those that the changes of its scores make. */
 static void change_to_panels(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p,
                              span panels, char *y) {
-    enum { BLOCK = 12 };
-    const size_t n = p->of->n, heads = pass->batch->w->layer->heads;
-    const size_t block = sees_all(p->of) ? n : BLOCK;
-    for (size_t i = panels.from; i < panels.end; i++)
-        for (size_t r = 0; r < n; r += block) {
-            const span rows = {r, min_size(r + block, n)};
-            const span by = rows_seeing(p->of, rows), keys = keys_seen(p->of, rows);
-            const span columns[] = {{by.from * heads, by.end * heads},
-                                    {(n + keys.from) * heads, (n + keys.end) * heads}};
-            if (by.end == n && keys.from == 0) {
-                add_columns(pass, p, rows, (span){columns[0].from, columns[1].end}, i, y);
-                continue;
-            }
-            for (int part = 0; part < 2; part++)
-                add_columns(pass, p, rows, columns[part], i, y);
-        }
+    const lipsc_score_sums sums = sums_of(pass, p, y);
+    pass->batch->w->kernels->composed->back(&sums, panels.from, panels.end);
+}
+
+/* The tiles of all pieces, in `cuts` parts each, as the panels are multiplied with them. */
+static void pack_changes(const lipsc_cpu_pass *pass, size_t cuts, char *y) {
+    const lipsc_cpu_batch *b = pass->batch;
+#pragma omp parallel for num_threads(b->threads) schedule(dynamic, 1)
+    for (size_t t = 0; t < pass->pieces * cuts; t++) {
+        const lipsc_score_sums sums = sums_of(pass, &pass->piece[t / cuts], y);
+        b->w->kernels->composed->pack(&sums, t % cuts, cuts);
+    }
 }
 
 /* Of all pieces, by panels: at least four tasks a thread where there are so many. */
@@ -264,6 +254,7 @@ static void multiply(const lipsc_cpu_pass *pass, int back, char *rows) {
     const lipsc_cpu_batch *b = pass->batch;
     const size_t nr = b->w->kernels->nr;
     const size_t cuts = ceil_div(4 * (size_t)b->threads, pass->pieces);
+    if (back) pack_changes(pass, cuts, rows);
 #pragma omp parallel for num_threads(b->threads) schedule(dynamic, 1)
     for (size_t t = 0; t < pass->pieces * cuts; t++) {
         const lipsc_cpu_piece *p = &pass->piece[t / cuts];
@@ -289,9 +280,13 @@ void lipsc_cpu_composed_forward(const lipsc_cpu_pass *pass, const void *x) {
         const size_t h = t % heads;
         const lipsc_head head = lipsc_cpu_head(b, p->of, h);
         const lipsc_head_dirs d = lipsc_cpu_head_dirs(b, pass->rows, p->base, p->dirs, h);
-        const lipsc_score_change change = change_of(pass, p, h);
-        b->w->kernels->composed->forward(&head, &d, probabilities_of(b->w, p->of, h),
-                                         &change, lipsc_cpu_thread_scratch(b));
+        const lipsc_kept kept = lipsc_cpu_kept_head(b->w, p->of, h);
+        const lipsc_score_change change = {.at =
+                                               change_at(pass, p) + h * b->w->kernels->item,
+                                           .row = columns_of(b->w, p->of->n),
+                                           .step = heads};
+        b->w->kernels->composed->forward(&head, &d, &kept, &change,
+                                         lipsc_cpu_thread_scratch(b));
     }
 }
 
@@ -303,10 +298,11 @@ static void adjoint_heads(const lipsc_cpu_pass *pass, const lipsc_cpu_piece *p, 
     for (size_t h = g * share; h < (g + 1) * share; h++) {
         const lipsc_head head = lipsc_cpu_head(b, p->of, h);
         const lipsc_head_dirs d = lipsc_cpu_head_dirs(b, pass->rows, p->base, p->dirs, h);
-        if (h == g * share) memset(d.gz, 0, p->dirs * n * w->vw * w->kernels->item);
-        const lipsc_score_change change = change_of(pass, p, h);
-        w->kernels->composed->adjoint(&head, &d, probabilities_of(w, p->of, h), &change,
-                                      lipsc_cpu_thread_scratch(b));
+        const lipsc_kept kept = lipsc_cpu_kept_head(w, p->of, h);
+        const size_t tile = tile_of(w, n);
+        w->kernels->composed->adjoint(&head, &d, &kept, h > g * share,
+                                      tiles_at(pass, p) + h * tile * w->kernels->item,
+                                      w->layer->heads * tile);
     }
 }
 

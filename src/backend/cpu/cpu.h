@@ -65,9 +65,7 @@ typedef struct {
     size_t distance;                  /* where its biases by distance begin            */
     lipsc_cpu_way way;                /* how its products are made                     */
     void *kept_p, *kept_k, *kept_z;   /* kept.c: made for the first product            */
-    void *composed_in, *composed_out; /* panels of (d, columns) and (columns, d), made for
-                                       * the first product                            */
-    void *composed_p;                 /* (heads, n, n) probabilities                   */
+    void *composed_in, *composed_out; /* composed.c: the same                          */
 } lipsc_cpu_member;
 
 /* Inputs that share the weights, one after the other: what is done row by row is done for
@@ -174,10 +172,12 @@ void lipsc_cpu_composed_free(lipsc_cpu_batch *b);
 void lipsc_cpu_composed_forward(const lipsc_cpu_pass *pass, const void *x);
 void lipsc_cpu_composed_adjoint(const lipsc_cpu_pass *pass, void *y);
 
-/* kept.c: whether those of an input are kept; making them; the cores of a pass over such
- * pieces. */
+/* kept.c: whether those of an input are kept; making them, for the composed as well; those
+ * of a head; the cores of a pass over such pieces. */
 int lipsc_cpu_keeps(const lipsc_cpu_batch *b, const lipsc_cpu_member *of);
 lipsc_status lipsc_cpu_keep(lipsc_cpu_batch *b);
+lipsc_kept lipsc_cpu_kept_head(const lipsc_cpu_weights *w, const lipsc_cpu_member *of,
+                               size_t h);
 void lipsc_cpu_kept_free(lipsc_cpu_batch *b);
 void lipsc_cpu_kept_forward(const lipsc_cpu_pass *pass);
 void lipsc_cpu_kept_adjoint(const lipsc_cpu_pass *pass);

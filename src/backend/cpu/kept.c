@@ -27,24 +27,24 @@ int lipsc_cpu_keeps(const lipsc_cpu_batch *b, const lipsc_cpu_member *of) {
            padded(w, of->n) <= l->d / l->heads;
 }
 
-static lipsc_kept kept_of(const lipsc_cpu_weights *w, const lipsc_cpu_member *of,
-                          size_t h) {
+lipsc_kept lipsc_cpu_kept_head(const lipsc_cpu_weights *w, const lipsc_cpu_member *of,
+                               size_t h) {
     const size_t n = of->n, row = padded(w, n), item = w->kernels->item;
     const size_t g = h * w->layer->kv_heads / w->layer->heads;
+    char *k = of->kept_k; /* NULL: composed */
     return (lipsc_kept){.p = (char *)of->kept_p + h * n * row * item,
-                        .k = (char *)of->kept_k + g * row * w->kw * item,
+                        .k = k ? k + g * row * w->kw * item : NULL,
                         .z = (char *)of->kept_z + g * row * w->vw * item};
 }
 
 static void keep_head(const lipsc_cpu_batch *b, const lipsc_cpu_member *of, size_t h) {
     const lipsc_cpu_weights *w = b->w;
     const lipsc_head head = lipsc_cpu_head(b, of, h);
-    const lipsc_kept kept = kept_of(w, of, h);
+    const lipsc_kept kept = lipsc_cpu_kept_head(w, of, h);
     const size_t share = w->layer->heads / w->layer->kv_heads;
-    w->kernels->composed->probabilities(&head, kept.p, padded(w, of->n),
-                                        lipsc_cpu_thread_scratch(b));
+    w->kernels->kept->probabilities(&head, kept.p, lipsc_cpu_thread_scratch(b));
     if (h % share) return;
-    w->kernels->kept->panels(head.k, head.n, w->kw, kept.k);
+    if (kept.k) w->kernels->kept->panels(head.k, head.n, w->kw, kept.k);
     w->kernels->kept->panels(head.z, head.n, w->vw, kept.z);
 }
 
@@ -54,18 +54,19 @@ lipsc_status lipsc_cpu_keep(lipsc_cpu_batch *b) {
     if (b->kept) return LIPSC_OK;
     for (size_t i = 0; i < b->inputs; i++) {
         lipsc_cpu_member *of = &b->member[i];
-        if (of->way != LIPSC_CPU_KEPT) continue;
+        if (of->way == LIPSC_CPU_PLAIN) continue;
+        const int keys = of->way == LIPSC_CPU_KEPT;
         const size_t row = padded(w, of->n), count = heads * of->n * row;
         /* some may be there, from a call that found no memory for the others */
         if (!of->kept_p) of->kept_p = lipsc_cpu_alloc(w->space, count);
-        if (!of->kept_k) of->kept_k = lipsc_cpu_alloc(w->space, kv * row * w->kw);
+        if (keys && !of->kept_k) of->kept_k = lipsc_cpu_alloc(w->space, kv * row * w->kw);
         if (!of->kept_z) of->kept_z = lipsc_cpu_alloc(w->space, kv * row * w->vw);
-        if (!of->kept_p || !of->kept_k || !of->kept_z) return LIPSC_E_NOMEM;
-        b->bytes += (count + kv * row * (w->kw + w->vw)) * w->kernels->item;
+        if (!of->kept_p || (keys && !of->kept_k) || !of->kept_z) return LIPSC_E_NOMEM;
+        b->bytes += (count + kv * row * (keys * w->kw + w->vw)) * w->kernels->item;
     }
 #pragma omp parallel for num_threads(b->threads) schedule(dynamic, 1)
     for (size_t t = 0; t < b->inputs * heads; t++)
-        if (b->member[t / heads].way == LIPSC_CPU_KEPT)
+        if (b->member[t / heads].way != LIPSC_CPU_PLAIN)
             keep_head(b, &b->member[t / heads], t % heads);
     b->kept = 1;
     return LIPSC_OK;
@@ -88,7 +89,7 @@ void lipsc_cpu_kept_forward(const lipsc_cpu_pass *pass) {
         const size_t h = t % heads;
         const lipsc_head head = lipsc_cpu_head(b, p->of, h);
         const lipsc_head_dirs d = lipsc_cpu_head_dirs(b, pass->rows, p->base, p->dirs, h);
-        const lipsc_kept kept = kept_of(b->w, p->of, h);
+        const lipsc_kept kept = lipsc_cpu_kept_head(b->w, p->of, h);
         b->w->kernels->kept->forward(&head, &d, &kept, lipsc_cpu_thread_scratch(b));
     }
 }
@@ -104,7 +105,7 @@ void lipsc_cpu_kept_adjoint(const lipsc_cpu_pass *pass) {
             const lipsc_head head = lipsc_cpu_head(b, p->of, h);
             const lipsc_head_dirs d =
                 lipsc_cpu_head_dirs(b, pass->rows, p->base, p->dirs, h);
-            const lipsc_kept kept = kept_of(b->w, p->of, h);
+            const lipsc_kept kept = lipsc_cpu_kept_head(b->w, p->of, h);
             b->w->kernels->kept->adjoint(&head, &d, &kept, s > 0,
                                          lipsc_cpu_thread_scratch(b));
         }

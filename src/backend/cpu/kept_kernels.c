@@ -1,146 +1,65 @@
 /* kept_kernels.c - the cores of J and J^T of one head of a short input whose probabilities
- * are kept (kept.c): no score and no exponential is computed again.
- *
- * One tile holds the whole head, in rows of whole panels, as the probabilities are.  The
- * softmax derivative is that of kernels.c, shifted by the value at the row's largest entry:
- *
- *     dP_ij = P_ij (dS_ij - dS_i,top) - P_ij sum_l P_il (dS_il - dS_i,top)
- *
- * for J, and with g_i.z_j in the place of dS_ij for J^T.  The shift is the very number of
- * the tile, so its entry becomes exactly zero before the mean is taken off. */
-#include "backend/cpu/tiles.h"
+ * are kept (kept.c): no score and no exponential is computed again. */
+#include "backend/cpu/short.h"
 
 #include <string.h>
 
-/* Tokens in whole panels: the rows of P and of a tile. */
-static inline size_t row_of(size_t n) { return (n + NR - 1) / NR * NR; }
+/* p (n, n in whole panels): P of all rows, 0 where a key is not seen and beyond n. */
+static void probabilities(const lipsc_head *h, void *p, void *scratch) {
+    const size_t n = h->n, stride = row_of(n);
+    T *kpanels = scratch, *tile = kpanels + KEYS * h->kw;
+    pack_keys(h->k, h->kw, 0, n, kpanels);
+    for (size_t j = 0; j < n; j += NR)
+        for (size_t i = 0, mr; i < n; i += mr) {
+            mr = next_rows(n - i);
+            const key_span span = span_of(h, i, mr, 0, n);
+            T *at = tile + i * STRIDE + j;
+            if (j < span.from || j >= span.end) {
+                zero_block(mr, at);
+                continue;
+            }
+            const int masked = is_masked(h, i, mr, j);
+#define CALL(m) store_softmax(m, h, i, j, masked, kpanels + j * h->kw, at, NULL)
+            FOR_BLOCK_SIZE(mr, CALL)
+#undef CALL
+        }
+    for (size_t i = 0; i < n; i++) {
+        T *row = (T *)p + i * stride;
+        memcpy(row, tile + i * STRIDE, n * sizeof(T));
+        memset(row + n, 0, (stride - n) * sizeof(T));
+    }
+}
 
 static void keep_keys(const void *rows, size_t n, size_t w, void *panels) {
     pack_keys(rows, w, 0, n, panels);
 }
 
-/* Panel by panel, for blocks of rows that see something of it: CALL(m) with i, mr, j and
- * the place `at` of the block in the tile; zeros elsewhere. */
-#define FOR_SEEN_BLOCKS(h, tile, CALL)                                                   \
-    for (size_t j = 0, row = row_of((h)->n); j < (h)->n; j += NR)                        \
-        for (size_t i = 0, mr; i < (h)->n; i += mr) {                                    \
-            mr = next_rows((h)->n - i);                                                  \
-            const key_span span = span_of(h, i, mr, 0, (h)->n);                          \
-            T *at = (tile) + i * row + j;                                                \
-            if (j < span.from || j >= span.end)                                          \
-                for (size_t r = 0; r < mr; r++) memset(at + r * row, 0, NR * sizeof(T)); \
-            else                                                                         \
-                FOR_BLOCK_SIZE(mr, CALL)                                                 \
-        }
-
-INLINE void store_block(const int mr, V acc[MR][NV], T *c, size_t ldc, int add) {
-#pragma GCC unroll 6
-    for (int r = 0; r < mr; r++)
-        for (int col = 0; col < NV; col++) {
-            T *at = c + (size_t)r * ldc + col * VL;
-            v_store(at, add ? v_load(at) + acc[r][col] : acc[r][col]);
-        }
-}
-
-/* a_i.b_j (+ c_i.e_j, c not NULL) of a block; b, e: panels */
-INLINE void dots(const int mr, size_t w, const T *a, const T *b, const T *c, const T *e,
-                 T *at, size_t row) {
-    V acc[MR][NV];
-    block_zero(mr, acc);
-    block_fma(mr, acc, w, a, w, 1, b, NR);
-    if (c) block_fma(mr, acc, w, c, w, 1, e, NR);
-    store_block(mr, acc, at, row, 0);
-}
-
-/* A block of A b (+ C e, C not NULL), inner length len; A, C in a tile as block_fma has it.
- */
-INLINE void sums(const int mr, size_t len, const T *a, const T *b, const T *c, const T *e,
-                 size_t ars, size_t acs, size_t w, T *to, int add) {
-    V acc[MR][NV];
-    block_zero(mr, acc);
-    block_fma(mr, acc, len, a, ars, acs, b, w);
-    if (c) block_fma(mr, acc, len, c, ars, acs, e, w);
-    store_block(mr, acc, to, w, add);
-}
-
-/* The tile's dS, or g.z, of all rows becomes dP, as above. */
-static void weigh_rows(const lipsc_head *h, const T *p, T *tile) {
-    const size_t n = h->n, row = row_of(n);
-    for (size_t i = 0; i < n; i++, p += row, tile += row) {
-        const T top = tile[h->top[i]];
-        T lanes[VL], mean = 0;
-        V sum = v_set(0);
-        for (size_t j = 0; j < row; j += VL) {
-            const V w = (v_load(tile + j) - v_set(top)) * v_load(p + j);
-            v_store(tile + j, w);
-            sum = sum + w;
-        }
-        v_store(lanes, sum);
-        for (int l = 0; l < VL; l++) mean += lanes[l];
-        if (h->has_sink) mean -= top * ((const T *)h->sink_mass)[i];
-        for (size_t j = 0; j < row; j += VL)
-            v_store(tile + j, v_fma(v_set(-mean), v_load(p + j), v_load(tile + j)));
-    }
-}
-
 static void forward(const lipsc_head *h, const lipsc_head_dirs *d, const lipsc_kept *kept,
                     void *scratch) {
-    const size_t n = h->n, kw = h->kw, vw = h->vw, stride = row_of(n);
-    const T *p = kept->p, *kpanels = kept->k;
+    const size_t n = h->n, kw = h->kw, vw = h->vw;
+    const T *kpanels = kept->k;
     T *dkpanels = scratch, *tile = dkpanels + KEYS * kw;
     for (size_t dir = 0; dir < d->dirs; dir++) {
-        const T *q = h->q, *z = h->z, *dq = (const T *)d->dq + dir * n * kw;
-        const T *dz = (const T *)d->dz + dir * n * vw;
-        T *out = (T *)d->out + dir * n * vw;
+        const T *q = h->q, *dq = (const T *)d->dq + dir * n * kw;
         pack_keys((const T *)d->dk + dir * n * kw, kw, 0, n, dkpanels);
 #define CALL(m) \
     dots(m, kw, dq + i * kw, kpanels + j * kw, q + i * kw, dkpanels + j * kw, at, row)
         FOR_SEEN_BLOCKS(h, tile, CALL)
 #undef CALL
-        weigh_rows(h, p, tile);
-        for (size_t c = 0; c < vw; c += NR)
-            for (size_t i = 0, mr; i < n; i += mr) {
-                mr = next_rows(n - i);
-                const size_t j = h->lo[i], keys = h->hi[i + mr - 1] - j;
-                const size_t at = i * stride + j;
-#define CALL(m)                                                                      \
-    sums(m, keys, tile + at, z + j * vw + c, p + at, dz + j * vw + c, stride, 1, vw, \
-         out + i * vw + c, 0)
-                FOR_BLOCK_SIZE(mr, CALL)
-#undef CALL
-            }
+        weigh_rows(h, kept->p, tile);
+        head_rows(h, kept->p, tile, (const T *)d->dz + dir * n * vw,
+                  (T *)d->out + dir * n * vw);
     }
-}
-
-/* to_j (+)= sum_i a_ij b_i of the tile or probabilities a, for all keys */
-static void gather_keys(const lipsc_head *h, const T *a, const T *b, size_t w, int add,
-                        T *to) {
-    const size_t n = h->n, row = row_of(n);
-    for (size_t c = 0; c < w; c += NR)
-        for (size_t j = 0, mr; j < n; j += mr) {
-            size_t from, end;
-            mr = next_rows(n - j);
-            rows_that_see(h, 0, n, j, mr, &from, &end);
-#define CALL(m)                                                                      \
-    sums(m, end - from, a + from * row + j, b + from * w + c, NULL, NULL, 1, row, w, \
-         to + j * w + c, add)
-            FOR_BLOCK_SIZE(mr, CALL)
-#undef CALL
-        }
 }
 
 static void adjoint(const lipsc_head *h, const lipsc_head_dirs *d, const lipsc_kept *kept,
                     int more, void *scratch) {
     const size_t n = h->n, kw = h->kw, vw = h->vw, stride = row_of(n);
-    const T *p = kept->p, *zpanels = kept->z;
     T *tile = scratch;
     for (size_t dir = 0; dir < d->dirs; dir++) {
         const T *g = (const T *)d->g + dir * n * vw, *k = h->k;
         T *gq = (T *)d->gq + dir * n * kw;
-#define CALL(m) dots(m, vw, g + i * vw, zpanels + j * vw, NULL, NULL, at, row)
-        FOR_SEEN_BLOCKS(h, tile, CALL)
-#undef CALL
-        weigh_rows(h, p, tile);
+        pull_scores(h, kept->p, kept->z, g, tile);
         for (size_t c = 0; c < kw; c += NR)
             for (size_t i = 0, mr; i < n; i += mr) {
                 mr = next_rows(n - i);
@@ -152,9 +71,9 @@ static void adjoint(const lipsc_head *h, const lipsc_head_dirs *d, const lipsc_k
 #undef CALL
             }
         gather_keys(h, tile, h->q, kw, more, (T *)d->gk + dir * n * kw);
-        gather_keys(h, p, g, vw, more, (T *)d->gz + dir * n * vw);
+        gather_keys(h, kept->p, g, vw, more, (T *)d->gz + dir * n * vw);
     }
 }
 
 extern const lipsc_kept_kernels NAMED(kept);
-const lipsc_kept_kernels NAMED(kept) = {keep_keys, forward, adjoint, KEYS};
+const lipsc_kept_kernels NAMED(kept) = {probabilities, keep_keys, forward, adjoint, KEYS};

@@ -12,14 +12,13 @@
 
 /* C (+)= A B for one block of rows and panels.
  *   A(i, s*seg_len + l) = a[i*a_row + s*a_seg + l],  s < segs, l < seg_len
- *   panel p of B        = b + p * b_panel * NR, b_panel 0: segs*seg_len
+ *   panel p of B        = b + p * segs*seg_len * NR
  *   panel p of C        = c + (p / group)*c_group + (p % group)*NR, rows c_row apart
  * The last panel holds only as many columns as are left of `columns`. */
 typedef struct {
     const void *a;
     size_t a_row, a_seg, segs, seg_len;
     const void *b;
-    size_t b_panel;
     void *c;
     size_t c_row, group, c_group, columns;
     const void *bias; /* (columns padded to panels) or NULL: added to every row */
@@ -99,28 +98,9 @@ typedef struct {
                  size_t j0, size_t j1, void *scratch);
 } lipsc_gradient_kernels;
 
-/* Where the change of a head's scores lies, in two parts, direction by direction (n rows):
- * dS_ij = at[i * row + (n + j) * step] + at[j * row + i * step].  J reads those that are
- * seen, J^T writes all, 0 where nothing is seen. */
-typedef struct {
-    void *at;
-    size_t row, step;
-} lipsc_score_change;
-
-/* J and J^T of one head of a short input, all rows, where the change of its scores is
- * known or wanted.  J^T adds to gz. */
-typedef struct {
-    /* p (n, row): the probabilities, zeros beyond n; kept for the others, there row = n */
-    void (*probabilities)(const lipsc_head *h, void *p, size_t row, void *scratch);
-    void (*forward)(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
-                    const lipsc_score_change *change, void *scratch);
-    void (*adjoint)(const lipsc_head *h, const lipsc_head_dirs *d, const void *p,
-                    const lipsc_score_change *change, void *scratch);
-    size_t most; /* tokens */
-} lipsc_composed_kernels;
-
-/* What is kept of one head of a short input: probabilities (n, n in whole panels), keys and
- * values as panels (w, NR) of NR tokens. */
+/* What is kept of one head of a short input: probabilities (n, n in whole panels), zeros
+ * where nothing is seen; keys (NULL: not needed) and values as panels (w, NR) of NR tokens.
+ */
 typedef struct {
     void *p, *k, *z;
 } lipsc_kept;
@@ -128,6 +108,7 @@ typedef struct {
 /* J and J^T of such a head, all rows.  J^T writes to gq and, without `more`, to gk and gz,
  * else adds to these. */
 typedef struct {
+    void (*probabilities)(const lipsc_head *h, void *p, void *scratch);
     /* rows (n, w) as such panels */
     void (*panels)(const void *rows, size_t n, size_t w, void *to);
     void (*forward)(const lipsc_head *h, const lipsc_head_dirs *d, const lipsc_kept *kept,
@@ -136,6 +117,44 @@ typedef struct {
                     int more, void *scratch);
     size_t most; /* tokens */
 } lipsc_kept_kernels;
+
+/* Where the change of a head's scores lies for J, in two parts, direction by direction (n
+ * rows): dS_ij = at[i * row + (n + j) * step] + at[j * row + i * step].  Those that are
+ * seen are read. */
+typedef struct {
+    const void *at;
+    size_t row, step;
+} lipsc_score_change;
+
+/* What J^T makes of the changes of the scores of all heads, y (dirs, n, columns) +=
+ *
+ *     y_t += sum_h (sum_i dS_it B_0ih + sum_j dS_tj B_1jh),
+ *
+ * of the rows i that see t and the keys j that t sees. */
+typedef struct {
+    size_t n, heads, dirs;
+    const size_t *lo, *hi; /* as in lipsc_head                                   */
+    const void *tiles;     /* dS: (dirs, heads, n, n in whole panels)            */
+    void *packed;          /* room for (dirs, n, 2 n heads)                      */
+    const void *b;         /* panels of NR columns: (2, n, heads, NR)            */
+    void *y;
+    size_t y_row, columns;
+} lipsc_score_sums;
+
+/* J and J^T of a short input, all rows, where the change of its scores is known or wanted.
+ */
+typedef struct {
+    /* one head */
+    void (*forward)(const lipsc_head *h, const lipsc_head_dirs *d, const lipsc_kept *kept,
+                    const lipsc_score_change *change, void *scratch);
+    /* one head: direction k's change to a tile, at k times `step` elements; gz as above */
+    void (*adjoint)(const lipsc_head *h, const lipsc_head_dirs *d, const lipsc_kept *kept,
+                    int more, void *tiles, size_t step);
+    /* all heads: the tiles to `packed`, one of `parts`; then panels of y */
+    void (*pack)(const lipsc_score_sums *s, size_t part, size_t parts);
+    void (*back)(const lipsc_score_sums *s, size_t panel0, size_t panel1);
+    size_t most; /* tokens */
+} lipsc_composed_kernels;
 
 typedef struct {
     size_t nr;   /* columns of a panel */

@@ -271,8 +271,8 @@ static lipsc_status product_pass(lipsc_cpu_pass *pass, int trans, size_t dirs) {
     const lipsc_cpu_way way = pass->piece->of->way;
     const int composed = way == LIPSC_CPU_COMPOSED;
     lipsc_status status = lipsc_cpu_reserve(b, rows, dirs, staged);
+    if (!status && way != LIPSC_CPU_PLAIN) status = lipsc_cpu_keep(b);
     if (!status && composed) status = lipsc_cpu_compose(pass);
-    if (!status && way == LIPSC_CPU_KEPT) status = lipsc_cpu_keep(b);
     if (status) return status;
     const void *x = pass->piece->x;
     void *y = pass->piece->y;

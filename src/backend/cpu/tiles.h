@@ -49,6 +49,23 @@ INLINE void block_fma(const int mr, V acc[MR][NV], size_t len, const T *a, size_
     }
 }
 
+/* The same while what comes later is asked for, from the address *ask on: `lines` of 64
+ * bytes in four turns.  Asked for at once, it would keep waiting what is multiplied now. */
+INLINE void block_fma_asking(const int mr, const int lines, V acc[MR][NV], size_t len,
+                             const T *a, size_t ars, size_t acs, const T *b,
+                             uintptr_t *ask) {
+    uintptr_t next = *ask; /* may lie behind all that there is, and is never read */
+    size_t l = 0;
+    for (; l + 4 <= len; l += 4) {
+#pragma GCC unroll 4
+        for (int i = 0; i < lines; i++, next += 64)
+            __builtin_prefetch((const void *)next, 0, 2);
+        block_fma(mr, acc, 4, a + l * acs, ars, acs, b + l * NR, NR);
+    }
+    block_fma(mr, acc, len - l, a + l * acs, ars, acs, b + l * NR, NR);
+    *ask = next;
+}
+
 INLINE void block_zero(const int mr, V acc[MR][NV]) {
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++)
