@@ -6,6 +6,7 @@
 #include "value/judge.h"
 
 #include "core/clock.h"
+#include "core/extreme.h"
 #include "core/mem.h"
 #include "svd/solver.h"
 #include "value/length.h"
@@ -115,12 +116,17 @@ static lipsc_status make_vectors(const lipsc_linop *op, size_t count, answer *a)
     return a->u && a->v ? LIPSC_OK : LIPSC_E_NOMEM;
 }
 
+/* Elements of a direction that stays on its device: the operator in double is made beside
+ * it, of which a long one leaves no memory for more. */
+enum { MOST_THERE = 1 << 26 };
+
 static lipsc_status answer_new(const lipsc_sigma_task *task, size_t count, answer *a) {
     const lipsc_linop *op = task->op;
     const lipsc_space *space = op->space;
     lipsc_status status = LIPSC_OK;
     *a = (answer){.in = judged_in(task)};
-    if (space->dtype == LIPSC_F32 && !space->split && !task->turn)
+    if (space->dtype == LIPSC_F32 && !space->split && !task->turn &&
+        max_size(op->m, op->n) <= MOST_THERE)
         a->there = task->judge->wide;
     if (!a->there || task->u || task->v) status = make_vectors(op, count, a);
     a->sigma = lipsc_alloc_zero(count, sizeof *a->sigma);

@@ -171,9 +171,9 @@ static lipsc_status choose_kernels(lipsc_cuda_device *device, int major, lipsc_e
 static void take_ahead() {
     size_t free_memory = 0, memory = 0;
     void *p = nullptr;
-    const size_t most = (size_t)1 << 30;
+    const size_t most = (size_t)1 << 29;
     if (cudaMemGetInfo(&free_memory, &memory) == cudaSuccess &&
-        cudaMallocAsync(&p, std::min(most, free_memory / 64), nullptr) == cudaSuccess)
+        cudaMallocAsync(&p, std::min(most, free_memory / 128), nullptr) == cudaSuccess)
         cudaFreeAsync(p, nullptr);
     cudaGetLastError();
 }
