@@ -88,9 +88,15 @@ static lipsc_status load_half(const lipsc_model *m, lipsc_role role, size_t laye
     *out = NULL;
     if (!lipsc_tensor_describe(&m->config, role, layer, &tensor)) return LIPSC_OK;
     const size_t half = tensor.count / 2;
-    *out = lipsc_alloc(half, sizeof **out);
-    if (!*out) return lipsc_short_of_weights(m, err);
-    return lipsc_tensors_read(&m->tensors, &tensor, up ? half : 0, half, *out, err);
+    double *values = lipsc_alloc(half, sizeof *values);
+    if (!values) return lipsc_short_of_weights(m, err);
+    const lipsc_status status =
+        lipsc_tensors_read(&m->tensors, &tensor, up ? half : 0, half, values, err);
+    if (status)
+        lipsc_release(values);
+    else
+        *out = values;
+    return status;
 }
 
 lipsc_status lipsc_model_load_mlp(const lipsc_model *m, size_t layer, int what, int bias,
@@ -186,7 +192,9 @@ static void warm_dense(lipsc_model *m, size_t layer, lipsc_dense which, lipsc_dt
         made = NULL;
         lipsc_model_count(m, layer, dense_bytes(m, m->config.d, m->config.ffn, dtype));
     }
+    w = take_ahead(m, layer, which); /* read while it was made */
     pthread_mutex_unlock(&m->lock);
+    lipsc_release(w);
     lipsc_device_table(m->home)->linear_free(m->home, made); /* somebody was faster */
 }
 
@@ -247,15 +255,20 @@ void lipsc_model_warm(lipsc_model *m, size_t layer, int part, lipsc_dtype dtype,
 
 /* ---- Ahead of a device -------------------------------------------------------------- */
 
-static const uint64_t most_ahead = UINT64_C(512) << 20; /* bytes */
+static const uint64_t most_ahead = UINT64_C(512) << 20; /* bytes of dense layers */
+
+/* The lock is held: whether nobody has read it, or made anything of it. */
+static int is_unread(const lipsc_block *block, lipsc_dense which) {
+    return !block->ahead[which] && !block->dense[LIPSC_F32][which] &&
+           !block->dense[LIPSC_F64][which];
+}
 
 /* Whether there is room for it; the room is then taken. */
 static int begin_ahead(lipsc_model *m, size_t layer, lipsc_dense which) {
     const uint64_t bytes = dense_numbers(m) * sizeof(double);
-    const lipsc_block *block = &m->blocks[layer];
     pthread_mutex_lock(&m->lock);
-    const int wanted = !block->ahead[which] && !block->dense[LIPSC_F32][which] &&
-                       !block->dense[LIPSC_F64][which] && m->ahead + bytes <= most_ahead;
+    const int wanted =
+        is_unread(&m->blocks[layer], which) && m->ahead + bytes <= most_ahead;
     if (wanted) m->ahead += bytes;
     pthread_mutex_unlock(&m->lock);
     return wanted;
@@ -266,9 +279,9 @@ static void read_dense(lipsc_model *m, size_t layer, lipsc_dense which) {
     if (!begin_ahead(m, layer, which)) return;
     if (lipsc_model_load_mlp(m, layer, which, 0, &w, NULL)) w = NULL;
     pthread_mutex_lock(&m->lock);
-    double **slot = &m->blocks[layer].ahead[which];
-    if (w && !*slot) {
-        *slot = w;
+    lipsc_block *block = &m->blocks[layer];
+    if (w && is_unread(block, which)) {
+        block->ahead[which] = w;
         w = NULL;
     } else {
         m->ahead -= dense_numbers(m) * sizeof *w;

@@ -71,7 +71,7 @@ lipsc_status lipsc_judge_enclose(const lipsc_judge *judge, found_length image,
  * first direction, and Prob(|g| < t) <= t sqrt(2 / pi).  Half of the risk goes here. */
 static const double risk_share = 0.5;
 
-double lipsc_operator_difference(double length, double probability) {
+static double operator_difference(double length, double probability) {
     return length / (risk_share * (1.0 - probability) * sqrt(acos(-1.0) / 2.0));
 }
 
@@ -270,7 +270,7 @@ static lipsc_status judge_answer(const lipsc_sigma_task *task, size_t count, ans
     const lipsc_status status =
         a->there ? lipsc_judge_there(task, count, a) : judge_host(task, count, a);
     if (a->probed)
-        found->upper_prob += lipsc_operator_difference(a->difference, found->probability);
+        found->upper_prob += operator_difference(a->difference, found->probability);
     if (!status && !a->probed && task->judge->rounding)
         found->upper_prob += found->rounding;
     if (found->unknown[0]) found->upper_prob = NAN;

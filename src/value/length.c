@@ -78,14 +78,7 @@ static lipsc_status fetched_length(const lipsc_space *space, size_t len, lipsc_b
 
 lipsc_status lipsc_vector_lengths_there(const lipsc_space *space, size_t count,
                                         const lipsc_gram *gram) {
-    lipsc_status status = LIPSC_OK;
-    if (!count) return LIPSC_OK;
-    if (space->ops->grams)
-        status = lipsc_space_grams(space, count, gram);
-    else
-        for (size_t i = 0; i < count && !status; i++)
-            status =
-                lipsc_space_gram(space, gram[i].len, 1, gram[i].a, 1, gram[i].b, gram[i].c);
+    lipsc_status status = lipsc_space_grams(space, count, gram);
     for (size_t i = 0; i < count && !status; i++)
         if (holds(*gram[i].c))
             *gram[i].c = sqrt(*gram[i].c);

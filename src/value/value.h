@@ -41,8 +41,8 @@ typedef struct {
     lipsc_status (*rounding)(void *ctx, double enough, double *eps, char *why, size_t size);
     void *ctx;
     int parts; /* of vectors that ranks share apply takes what is here; 0: whole ones */
-    /* doubles that apply takes as well as host vectors, and that can be made of an
-     * operator's floats where these are; or NULL */
+    /* doubles that apply takes as well as host vectors, that can be made of an operator's
+     * floats where these are, and whose space makes several grams at once; or NULL */
     const lipsc_space *wide;
 } lipsc_judge;
 

@@ -198,7 +198,7 @@ void Question::end() {
     dev = nullptr;
 }
 
-int ready(lipsc_cuda_device *dev) { return !dev->questions; }
+int ready(lipsc_cuda_device *dev) { return !dev->begins || !dev->questions; }
 
 void foresee(lipsc_cuda_device *dev, const Gemm &g) {
     Lane *lane = dev->lane();
@@ -230,7 +230,7 @@ void end_early(lipsc_cuda_device *dev) {
     const std::lock_guard<std::mutex> held(asking.lock);
     asking.forget(dev);
     std::unique_lock<std::mutex> answers(dev->answered_lock);
-    dev->answered.wait(answers, [dev] { return ready(dev); });
+    dev->answered.wait(answers, [dev] { return !dev->questions; });
     dev->begins = false;
 }
 

@@ -357,7 +357,7 @@ lipsc_status gemm(lipsc_cuda_device *dev, const Gemm &g, bool alone, lipsc_error
 // says so, and nobody waits for cublasLt later.  No answer is no error here.
 void foresee(lipsc_cuda_device *dev, const Gemm &g);
 template <class S> void foresee_layer(lipsc_cuda_device *dev, const Dims &dims);
-// While one is open, the device is not ready.
+// While one is open, a device that begins is not ready.
 class Question {
     lipsc_cuda_device *dev;
 
