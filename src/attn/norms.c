@@ -75,12 +75,8 @@ lipsc_status lipsc_layer_norms(const lipsc_layer *l, lipsc_head_norms *norms) {
     const size_t d = l->d, k = l->key_dim, dv = l->value_dim, largest = k > dv ? k : dv;
     double *room = lipsc_alloc(2 * largest, largest * sizeof *room);
     double *columns = lipsc_alloc(dv, l->out_dim * sizeof *columns);
-    if (!room || !columns) {
-        lipsc_release(room);
-        lipsc_release(columns);
-        return LIPSC_E_NOMEM;
-    }
-    for (size_t h = 0; h < l->heads; h++) {
+    const lipsc_status status = room && columns ? LIPSC_OK : LIPSC_E_NOMEM;
+    for (size_t h = 0; !status && h < l->heads; h++) {
         const size_t g = h * l->kv_heads / l->heads;
         const int shared = h && g == (h - 1) * l->kv_heads / l->heads;
         norms[h] = (lipsc_head_norms){
@@ -93,5 +89,5 @@ lipsc_status lipsc_layer_norms(const lipsc_layer *l, lipsc_head_norms *norms) {
     }
     lipsc_release(room);
     lipsc_release(columns);
-    return LIPSC_OK;
+    return status;
 }

@@ -49,6 +49,16 @@ LIPSCOPE_FAKE=begins:9 same --layers all --threads 1
 # inputs that f16 cannot hold are computed in bf16 x 3, each for itself
 for tokens in 8 24; do LIPSCOPE_FAKE=narrow:$tokens same; done
 LIPSCOPE_FAKE=narrow:24 same --map block
+# a product of length zero, whose square says nothing of its length
+mkdir -p zero
+echo '{"model_type":"llama","hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":1,"num_key_value_heads":1,"vocab_size":50,"max_position_embeddings":64,"rms_norm_eps":1e-5,"rope_theta":10000,"hidden_act":"silu","tie_word_embeddings":true,"initializer_range":0}' >zero/config.json
+echo 1 2 3 4 5 6 7 8 >ids
+for device in cpu cuda; do
+    run 0 measure random:zero --ids ids --length 8 --windows 1 --device $device --format json
+    for name in sigma lower upper_prob; do field $name; done >zero.$device
+done
+cmp -s zero.cpu zero.cuda || fail "zero is another: $(cat zero.cpu zero.cuda)"
+[ "$(head -n 1 zero.cuda)" = 0.0 ] || fail "zero is $(cat zero.cuda)"
 # long inputs in f16; what f16 cannot hold is done in f16 x 3
 mkdir -p long
 echo '{"model_type":"llama","hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":1,"num_key_value_heads":1,"vocab_size":50,"max_position_embeddings":8192,"rms_norm_eps":1e-5,"rope_theta":10000,"hidden_act":"silu","tie_word_embeddings":true}' >long/config.json
