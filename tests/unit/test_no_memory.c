@@ -258,7 +258,7 @@ static void test_layers(void **state) {
 static void test_measures(void **state) {
     static const named calls[] = {
         {"attack", attack, 12}, {"slopes", slopes, 40},  {"distance", distance, 100},
-        {"pairs", pairs, 12},   {"gauss", gaussian, 60}, {"construct", constructed, 40}};
+        {"pairs", pairs, 12},   {"gauss", gaussian, 60}, {"construct", constructed, 60}};
     (void)state;
     sweep_layers(calls, sizeof calls / sizeof *calls, 0, 7);
     sweep_layers(calls, sizeof calls / sizeof *calls, FEATURE_CAUSAL, 8);
