@@ -20,20 +20,27 @@ lipsc_status lipsc_short_of_tokens(const lipsc_model *m, size_t n, lipsc_error *
     return lipsc_fail(err, LIPSC_E_NOMEM, "%s: out of memory for %zu tokens", m->shown, n);
 }
 
-lipsc_status lipsc_model_load(const lipsc_model *m, lipsc_role role, size_t layer,
-                              double **out, lipsc_error *err) {
-    lipsc_tensor tensor;
-    *out = NULL;
-    if (!lipsc_tensor_describe(&m->config, role, layer, &tensor)) return LIPSC_OK;
-    double *values = lipsc_alloc(tensor.count, sizeof *values);
+/* count numbers of a tensor, the first of them at `from`; *out stays NULL on failure. */
+static lipsc_status read_numbers(const lipsc_model *m, const lipsc_tensor *tensor,
+                                 size_t from, size_t count, double **out,
+                                 lipsc_error *err) {
+    double *values = lipsc_alloc(count, sizeof *values);
     if (!values) return lipsc_short_of_weights(m, err);
     const lipsc_status status =
-        lipsc_tensors_read(&m->tensors, &tensor, 0, tensor.count, values, err);
+        lipsc_tensors_read(&m->tensors, tensor, from, count, values, err);
     if (status)
         lipsc_release(values);
     else
         *out = values;
     return status;
+}
+
+lipsc_status lipsc_model_load(const lipsc_model *m, lipsc_role role, size_t layer,
+                              double **out, lipsc_error *err) {
+    lipsc_tensor tensor;
+    *out = NULL;
+    if (!lipsc_tensor_describe(&m->config, role, layer, &tensor)) return LIPSC_OK;
+    return read_numbers(m, &tensor, 0, tensor.count, out, err);
 }
 
 /* ---- Attention ---------------------------------------------------------------------- */
@@ -88,15 +95,7 @@ static lipsc_status load_half(const lipsc_model *m, lipsc_role role, size_t laye
     *out = NULL;
     if (!lipsc_tensor_describe(&m->config, role, layer, &tensor)) return LIPSC_OK;
     const size_t half = tensor.count / 2;
-    double *values = lipsc_alloc(half, sizeof *values);
-    if (!values) return lipsc_short_of_weights(m, err);
-    const lipsc_status status =
-        lipsc_tensors_read(&m->tensors, &tensor, up ? half : 0, half, values, err);
-    if (status)
-        lipsc_release(values);
-    else
-        *out = values;
-    return status;
+    return read_numbers(m, &tensor, up ? half : 0, half, out, err);
 }
 
 lipsc_status lipsc_model_load_mlp(const lipsc_model *m, size_t layer, int what, int bias,
@@ -222,7 +221,7 @@ static lipsc_packed *warm_packed(lipsc_model *m, size_t layer) {
 }
 
 /* What of attention is the host's, the norms that values are judged with among it. */
-static lipsc_packed *read_attention(lipsc_model *m, size_t layer) {
+static lipsc_packed *prepare_attention(lipsc_model *m, size_t layer) {
     const lipsc_head_norms *norms;
     lipsc_attention_warm(m, layer);
     lipsc_packed *packed = warm_packed(m, layer);
@@ -233,7 +232,7 @@ static lipsc_packed *read_attention(lipsc_model *m, size_t layer) {
 static void warm_attention(lipsc_model *m, size_t layer, lipsc_dtype dtype,
                            const lipsc_device *device) {
     const void *made;
-    lipsc_packed *packed = read_attention(m, layer);
+    lipsc_packed *packed = prepare_attention(m, layer);
     if (packed && !lipsc_packed_weights(packed, device, dtype, &made, NULL))
         (void)!lipsc_packed_weights(packed, device, LIPSC_F64, &made, NULL);
 }
@@ -243,14 +242,15 @@ static int has_dense(const lipsc_model *m, lipsc_dense which) {
            (lipsc_config_gated(&m->config) || which != LIPSC_DENSE_GATE);
 }
 
-static const lipsc_dense warm_part[] = {LIPSC_DENSE_UP, LIPSC_DENSE_GATE, LIPSC_DENSE_DOWN};
+static const lipsc_dense dense_of_part[] = {LIPSC_DENSE_UP, LIPSC_DENSE_GATE,
+                                            LIPSC_DENSE_DOWN};
 
 void lipsc_model_warm(lipsc_model *m, size_t layer, int part, lipsc_dtype dtype,
                       const lipsc_device *device) {
     if (part == 0)
         warm_attention(m, layer, dtype, device);
-    else if (has_dense(m, warm_part[part - 1]))
-        warm_dense(m, layer, warm_part[part - 1], dtype);
+    else if (has_dense(m, dense_of_part[part - 1]))
+        warm_dense(m, layer, dense_of_part[part - 1], dtype);
 }
 
 /* ---- Ahead of a device -------------------------------------------------------------- */
@@ -292,9 +292,9 @@ static void read_dense(lipsc_model *m, size_t layer, lipsc_dense which) {
 
 void lipsc_model_read(lipsc_model *m, size_t layer, int part) {
     if (part == 0)
-        (void)!read_attention(m, layer);
-    else if (has_dense(m, warm_part[part - 1]))
-        read_dense(m, layer, warm_part[part - 1]);
+        (void)!prepare_attention(m, layer);
+    else if (has_dense(m, dense_of_part[part - 1]))
+        read_dense(m, layer, dense_of_part[part - 1]);
 }
 
 /* ---- Experts ------------------------------------------------------------------------ */
@@ -308,15 +308,7 @@ static lipsc_status load_expert(const lipsc_model *m, lipsc_role role, size_t la
     if (!lipsc_tensor_expert(c, role, layer, expert, &tensor)) return LIPSC_OK;
     const int own = lipsc_tensor_is_own(c, role);
     const size_t count = own ? tensor.count : tensor.count / c->experts;
-    *out = lipsc_alloc(count, sizeof **out);
-    if (!*out) return lipsc_short_of_weights(m, err);
-    const lipsc_status status = lipsc_tensors_read(
-        &m->tensors, &tensor, own ? 0 : expert * count, count, *out, err);
-    if (status) {
-        lipsc_release(*out);
-        *out = NULL;
-    }
-    return status;
+    return read_numbers(m, &tensor, own ? 0 : expert * count, count, out, err);
 }
 
 /* Every second number, in place: gate and up alternate. */
